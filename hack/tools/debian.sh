@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Copyright The ManagedWorkload Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Sees to it that runc, the CNI plugins, iptables and ip are there: as root on
+# Debian or Ubuntu it installs what is missing, otherwise it names what is.
+# None of these packages starts a daemon, and no containerd comes with them.
+set -euo pipefail
+
+cni_dirs="/usr/lib/cni /opt/cni/bin"
+
+have_cni() {
+	local dir plugin
+	for dir in $cni_dirs; do
+		for plugin in bridge host-local portmap loopback; do
+			[ -x "$dir/$plugin" ] || continue 2
+		done
+		return 0
+	done
+	return 1
+}
+
+PATH=$PATH:/usr/sbin:/sbin
+missing=()
+command -v runc >/dev/null || missing+=(runc)
+command -v iptables >/dev/null || missing+=(iptables)
+command -v ip >/dev/null || missing+=(iproute2)
+have_cni || missing+=(containernetworking-plugins)
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+	echo "Missing, and there is no apt-get to install it with: ${missing[*]} (Debian's names; CNI plugins belong in one of: $cni_dirs)" >&2
+	exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+	echo "Missing: ${missing[*]}. Install with: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+	exit 1
+fi
+
+install() {
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+echo "Installing ${missing[*]} with apt-get: under a minute" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Package lists that are absent or old make the first try fail.
+if ! install >"$log" 2>&1 && ! { apt-get update -q && install; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	echo "Could not install: ${missing[*]}" >&2
+	exit 1
+fi

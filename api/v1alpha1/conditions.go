@@ -1,0 +1,114 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Condition types of a ManagedWorkload.
+const (
+	// ConditionReady is True when every reachable matching node runs the current
+	// template and is ready. Also a condition of a NodeWorkload, with a Pod's
+	// meaning.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while the nodes are on their way to the
+	// current spec (kstatus).
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when no progress is possible without a change by a
+	// person (kstatus).
+	ConditionStalled = "Stalled"
+	// ConditionAccepted is False when the template is refused; the message names
+	// all offending paths.
+	ConditionAccepted = "Accepted"
+)
+
+// Condition types of a NodeWorkload, beside Ready.
+const (
+	// ConditionPodReadyToStartContainers is True when the sandbox and its network
+	// are there.
+	ConditionPodReadyToStartContainers = "PodReadyToStartContainers"
+	// ConditionInitialized is True when all init containers have succeeded.
+	ConditionInitialized = "Initialized"
+	// ConditionContainersReady is True when all containers are ready.
+	ConditionContainersReady = "ContainersReady"
+	// ConditionShimResponding is written by the manager: whether the node's shim
+	// renews its lease.
+	ConditionShimResponding = "ShimResponding"
+	// ConditionTemplateAccepted is False when the shim refuses the template.
+	ConditionTemplateAccepted = "TemplateAccepted"
+	// ConditionKillFailing is True while the runtime does not carry a kill out; it
+	// is tried again.
+	ConditionKillFailing = "KillFailing"
+	// ConditionRuntimeUsable is False when the shim may not use the container
+	// runtime: it holds pods that are not the shim's own, or does not answer.
+	ConditionRuntimeUsable = "RuntimeUsable"
+)
+
+// Reasons of conditions. A Pod's own reasons (ContainersNotReady and so on) are
+// the kubelet's.
+const (
+	// ReasonAccepted: the template is accepted.
+	ReasonAccepted = "Accepted"
+	// ReasonRefusedFields: the template has fields that the shim cannot honour.
+	ReasonRefusedFields = "RefusedFields"
+	// ReasonInvalidTemplate: the API server would not admit the template as a
+	// Pod.
+	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonNoMatchingNodes: the template admits no node.
+	ReasonNoMatchingNodes = "NoMatchingNodes"
+	// ReasonCompleted: the containers have succeeded on every node.
+	ReasonCompleted = "Completed"
+	// ReasonAllNodesReady: every reachable node is ready with the current
+	// template.
+	ReasonAllNodesReady = "AllNodesReady"
+	// ReasonNodesNotReady: a node is not ready yet.
+	ReasonNodesNotReady = "NodesNotReady"
+	// ReasonUpdating: a node does not run the current template yet.
+	ReasonUpdating = "Updating"
+	// ReasonFailed: the containers failed for good on a node.
+	ReasonFailed = "Failed"
+	// ReasonTerminating: the object is being deleted.
+	ReasonTerminating = "Terminating"
+	// ReasonShimNotFound: the node never had a shim.
+	ReasonShimNotFound = "ShimNotFound"
+	// ReasonLeaseExpired: the node's shim has stopped renewing its lease.
+	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonLeaseRenewed: the node's shim renews its lease.
+	ReasonLeaseRenewed = "LeaseRenewed"
+	// ReasonForeignPods: the runtime holds pods that are not the shim's own.
+	ReasonForeignPods = "ForeignPods"
+	// ReasonRuntimeNotReady: the runtime does not answer.
+	ReasonRuntimeNotReady = "RuntimeNotReady"
+	// ReasonRuntimeReady: the runtime answers and is the shim's own.
+	ReasonRuntimeReady = "RuntimeReady"
+)
+
+// Names that the manager and the shim share.
+const (
+	// Finalizer keeps a ManagedWorkload until its NodeWorkloads are gone, and a
+	// NodeWorkload until its containers are.
+	Finalizer = "managedworkload.dev/containers"
+	// LabelWorkload on a NodeWorkload is the name of its ManagedWorkload (hashed
+	// when longer than a label value may be).
+	LabelWorkload = "managedworkload.dev/workload"
+	// LabelNode on a NodeWorkload is the name of its node (hashed likewise).
+	LabelNode = "managedworkload.dev/node"
+	// AnnotationDeletionGracePeriodSeconds on a ManagedWorkload is the grace
+	// period of its deletion, in seconds.
+	AnnotationDeletionGracePeriodSeconds = "managedworkload.dev/deletion-grace-period-seconds"
+	// AnnotationRequestedBy on a NodeWorkload tells its shim who asked for the
+	// deletion.
+	AnnotationRequestedBy = "managedworkload.dev/requested-by"
+	// AnnotationRestartedAt in a template restarts the containers when it
+	// changes, as kubectl rollout restart does.
+	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
+	// AnnotationConfirmOrphans on a Node, with the list's reported token as its
+	// value, confirms that orphans may be killed although suspiciously many
+	// workloads are gone at once.
+	AnnotationConfirmOrphans = "managedworkload.dev/confirm-orphans"
+	// LeaseNamePrefix is before the node's name in the name of its shim's Lease,
+	// in the namespace of the manager.
+	LeaseNamePrefix = "managedworkload-shim-"
+	// DefaultNamespace is the namespace of the manager and of the shims' leases.
+	DefaultNamespace = "managedworkload-system"
+	// TaintNoPods keeps Pods from a node that has a shim and no kubelet.
+	TaintNoPods = "managedworkload.dev/no-kubelet"
+)

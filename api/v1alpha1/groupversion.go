@@ -1,0 +1,29 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the API of ManagedWorkload: what people write
+// (ManagedWorkload), what one node runs (NodeWorkload), and the record of
+// every kill.
+//
+// +kubebuilder:object:generate=true
+// +groupName=managedworkload.dev
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of the types in this package.
+var GroupVersion = schema.GroupVersion{Group: "managedworkload.dev", Version: "v1alpha1"}
+
+// AddToScheme registers the types of this package with a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&ManagedWorkload{}, &ManagedWorkloadList{},
+		&NodeWorkload{}, &NodeWorkloadList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,121 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ManagedWorkload runs a group of containers on every node that its template
+// admits, with the kubelet's lifecycle, and tells who asked for every kill.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=mw,categories=all
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredNodes`,description="Nodes that the template admits"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`,description="Nodes that run the current template"
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes on which all containers are ready"
+// +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,description="Nodes whose shim does not answer"
+// +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Recent kills that the runtime had to force"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ManagedWorkload struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what to run, and by its placement fields where.
+	// +required
+	Spec ManagedWorkloadSpec `json:"spec"`
+	// status is what the nodes report, written by the manager.
+	// +optional
+	// +kubebuilder:default={observedGeneration: -1}
+	Status ManagedWorkloadStatus `json:"status,omitzero"`
+}
+
+// ManagedWorkloadSpec is the desired state of a ManagedWorkload.
+type ManagedWorkloadSpec struct {
+	// template is the Pod template that every matching node runs. A DaemonSet's
+	// template can be pasted in. Placement is read from it as for a DaemonSet:
+	// nodeSelector, nodeName, required node affinity and tolerations. A field
+	// that the shim cannot honour is refused by its path in the condition
+	// Accepted; docs/fields.md lists the three classes of fields. The annotation
+	// kubectl.kubernetes.io/restartedAt in the template restarts the containers.
+	// +required
+	Template corev1.PodTemplateSpec `json:"template"`
+}
+
+// ManagedWorkloadStatus is the observed state of a ManagedWorkload.
+type ManagedWorkloadStatus struct {
+	// observedGeneration is the generation of spec that this status is about;
+	// -1 until the manager has seen the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// desiredNodes is the number of nodes that the template admits.
+	// +optional
+	DesiredNodes int32 `json:"desiredNodes"`
+	// updatedNodes is the number of nodes that run the current template.
+	// +optional
+	UpdatedNodes int32 `json:"updatedNodes"`
+	// readyNodes is the number of nodes on which all containers are ready.
+	// +optional
+	ReadyNodes int32 `json:"readyNodes"`
+	// availableNodes is the number of nodes that are ready and run the current
+	// template.
+	// +optional
+	AvailableNodes int32 `json:"availableNodes"`
+	// unreachableNodes is the number of desired nodes whose shim does not answer
+	// or was never there; ready and updated say nothing certain about them.
+	// +optional
+	UnreachableNodes int32 `json:"unreachableNodes"`
+	// forcedKills is the number of kills in recentKills that the runtime had to
+	// force because the grace period was over.
+	// +optional
+	ForcedKills int32 `json:"forcedKills"`
+	// summary is one line for the STATUS column.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Summary string `json:"summary,omitempty"`
+	// recentKills are the last kills on all nodes, newest first. They outlive
+	// the NodeWorkload that reported them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	RecentKills []NodeKillRecord `json:"recentKills,omitempty"`
+	// conditions are Ready, Reconciling and Stalled as kstatus defines them, and
+	// Accepted with the reason of a refused template.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NodeKillRecord is a kill record with the node it happened on.
+type NodeKillRecord struct {
+	// nodeName is the node on which the container was killed.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName"`
+	// nodeWorkload is the name of the NodeWorkload that reported the kill.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	NodeWorkload string `json:"nodeWorkload"`
+
+	KillRecord `json:",inline"`
+}
+
+// ManagedWorkloadList is a list of ManagedWorkloads.
+//
+// +kubebuilder:object:root=true
+type ManagedWorkloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the ManagedWorkloads.
+	Items []ManagedWorkload `json:"items"`
+}

@@ -1,0 +1,62 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// Reason is why a container waits: the outcome of the last attempt to start it.
+type Reason struct {
+	// Reason is short and CamelCase, such as CrashLoopBackOff or ErrImagePull.
+	Reason string
+	// Message says more.
+	Message string
+}
+
+// Input is what a pod's status is computed from.
+type Input struct {
+	// Pod is the desired pod, with its deletion if it is being deleted. Its own
+	// status is not read.
+	Pod *corev1.Pod
+	// Previous is the status computed before, nil if there is none. After a
+	// restart of the shim it comes from the API (PodStatus) or a checkpoint.
+	Previous *corev1.PodStatus
+	// Observed is what the runtime reports; nil reads as nothing at all.
+	Observed *plan.PodStatus
+	// Probes are the verdicts of the probes by container ID.
+	Probes map[string]plan.ProbeResults
+	// Waiting is the outcome of the last start attempt by container name; an
+	// entry is there as long as the last attempt failed or was held back.
+	Waiting map[string]Reason
+	// Terminal is true when no container will be started any more, whatever the
+	// restart policy (the kubelet's podIsTerminal).
+	Terminal bool
+	// StartupProbesEnded is true when no startup probe is run any more: a
+	// running container without a verdict then counts as started.
+	StartupProbesEnded bool
+	// AgentStartedAt is when this shim started. A container that ran before is
+	// not turned unready by a probe that has no verdict yet. Zero if unknown.
+	AgentStartedAt time.Time
+	// Now is the time of conditions that change and of a first start time.
+	Now time.Time
+	// HostIPs are the addresses of the node, the primary one first.
+	HostIPs []string
+	// RuntimeName is the scheme of container IDs in the status, such as
+	// containerd in containerd://0123.
+	RuntimeName string
+	// RecursiveReadOnlyMounts is true when the runtime can make mounts read-only
+	// recursively.
+	RecursiveReadOnlyMounts bool
+}
+
+// Compute returns the status of a pod as the kubelet would report it.
+// (kubelet kubelet_pods.go:generateAPIPodStatus, status/status_manager.go:updateStatusInternal)
+func Compute(in Input) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending}
+}

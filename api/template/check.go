@@ -1,0 +1,207 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Check walks every field that the template sets. It returns an error for each
+// field that the shim cannot honour, all of them at once, and the paths of
+// those that are accepted but have no meaning here. path is where the template
+// stands in its object.
+func Check(t *corev1.PodTemplateSpec, path *field.Path) (refused field.ErrorList, withoutMeaning []string) {
+	c := checker{classes: classes()}
+	c.walk(reflect.ValueOf(t), path, "")
+	c.checkDiskSizeLimits(t.Spec.Volumes, path.Child("spec", "volumes"))
+	return c.refused, c.withoutMeaning
+}
+
+type checker struct {
+	classes        map[string]Field
+	refused        field.ErrorList
+	withoutMeaning []string
+}
+
+// classes is the table by path; for ".*" entries the path is without it, for
+// such an entry speaks of the field as a whole.
+func classes() map[string]Field {
+	m := make(map[string]Field, len(fields))
+	for _, f := range fields {
+		m[strings.TrimSuffix(strings.TrimSuffix(f.Path, ".*"), "[]")] = f
+	}
+	return m
+}
+
+// walk visits the set fields below v; key is the path as the table writes it.
+func (c *checker) walk(v reflect.Value, path *field.Path, key string) {
+	if f, ok := c.classes[key]; ok {
+		c.apply(f, v, path)
+		return
+	}
+	switch v = reflect.Indirect(v); {
+	case v.Kind() == reflect.Struct && !isLeaf(v.Type()):
+		for i := range v.NumField() {
+			c.walkField(v.Type().Field(i), v.Field(i), path, key)
+		}
+	case v.Kind() == reflect.Slice && isStructs(v.Type()):
+		for i := range v.Len() {
+			c.walk(v.Index(i), path.Index(i), key+"[]")
+		}
+	default:
+		c.refuse(path, "the field is not known to this version")
+	}
+}
+
+func (c *checker) walkField(f reflect.StructField, v reflect.Value, path *field.Path, key string) {
+	if v.IsZero() {
+		return
+	}
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" {
+		c.walk(v, path, key)
+		return
+	}
+	c.walk(v, path.Child(name), join(key, canonical(name)))
+}
+
+func (c *checker) apply(f Field, v reflect.Value, path *field.Path) {
+	if rule, ok := valueRules[f.Path]; ok {
+		rule(c, f, v, path)
+		return
+	}
+	switch f.Class {
+	case Honoured:
+	case WithoutMeaning:
+		c.withoutMeaning = append(c.withoutMeaning, path.String())
+	case Refused:
+		c.refuse(path, f.Note)
+	}
+}
+
+// checkDiskSizeLimits refuses a limit that only an evicting kubelet enforces.
+func (c *checker) checkDiskSizeLimits(volumes []corev1.Volume, path *field.Path) {
+	for i, v := range volumes {
+		if v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault && v.EmptyDir.SizeLimit != nil {
+			c.refuse(path.Index(i).Child("emptyDir", "sizeLimit"), "it is enforced for medium Memory only")
+		}
+	}
+}
+
+func (c *checker) refuse(path *field.Path, why string) {
+	c.refused = append(c.refused, field.Forbidden(path, why))
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// canonical is the name of a field in the table.
+func canonical(name string) string {
+	switch name {
+	case "initContainers":
+		return "containers"
+	case "livenessProbe", "readinessProbe", "startupProbe":
+		return "<probe>"
+	case "postStart", "preStop":
+		return "<hook>"
+	}
+	return name
+}
+
+// isLeaf tells whether a struct is a value and not a set of fields.
+func isLeaf(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[intstr.IntOrString]():
+		return true
+	}
+	return false
+}
+
+func isStructs(t reflect.Type) bool {
+	return t.Elem().Kind() == reflect.Struct && !isLeaf(t.Elem())
+}
+
+// valueRules are the fields whose class depends on their value.
+var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
+	"spec.hostUsers":                    refuseUnless(true),
+	"spec.automountServiceAccountToken": refuseUnless(false),
+	"spec.os.name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
+		if v.String() != string(corev1.Linux) {
+			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))
+		}
+	},
+	"spec.securityContext.sysctls[].name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
+		if !slices.Contains(safeSysctls, v.String()) {
+			c.refuse(path, "only the kubelet's safe sysctls are supported")
+		}
+	},
+	"spec.volumes[].emptyDir.medium": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
+		if m := corev1.StorageMedium(v.String()); m != corev1.StorageMediumMemory {
+			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{"", string(corev1.StorageMediumMemory)}))
+		}
+	},
+	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
+	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
+}
+
+// refuseUnless refuses a *bool that has another value.
+func refuseUnless(accepted bool) func(*checker, Field, reflect.Value, *field.Path) {
+	return func(c *checker, f Field, v reflect.Value, path *field.Path) {
+		if v.Elem().Bool() != accepted {
+			c.refuse(path, f.Note)
+		}
+	}
+}
+
+// checkResources refuses resources that nothing would enforce or provide.
+func checkResources(supported ...corev1.ResourceName) func(*checker, Field, reflect.Value, *field.Path) {
+	return func(c *checker, _ Field, v reflect.Value, path *field.Path) {
+		list, ok := v.Interface().(corev1.ResourceList)
+		if !ok {
+			return
+		}
+		var names []string
+		for name := range list {
+			if !slices.Contains(supported, name) {
+				names = append(names, string(name))
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			c.refuse(path.Key(name), "only cpu and memory are supported")
+		}
+		if _, ok := list[corev1.ResourceEphemeralStorage]; ok && slices.Contains(supported, corev1.ResourceEphemeralStorage) {
+			c.withoutMeaning = append(c.withoutMeaning, path.Key(string(corev1.ResourceEphemeralStorage)).String())
+		}
+	}
+}
+
+// safeSysctls are namespaced and cannot harm the node or other pods.
+// (kubelet sysctl/safe_sysctls.go)
+var safeSysctls = []string{
+	"kernel.shm_rmid_forced",
+	"net.ipv4.ip_local_port_range",
+	"net.ipv4.ip_local_reserved_ports",
+	"net.ipv4.ip_unprivileged_port_start",
+	"net.ipv4.ping_group_range",
+	"net.ipv4.tcp_fin_timeout",
+	"net.ipv4.tcp_keepalive_intvl",
+	"net.ipv4.tcp_keepalive_probes",
+	"net.ipv4.tcp_keepalive_time",
+	"net.ipv4.tcp_rmem",
+	"net.ipv4.tcp_syncookies",
+	"net.ipv4.tcp_wmem",
+}

@@ -1,0 +1,170 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// TestEveryFieldIsClassified fails when the API gains a field that the table
+// does not name, and when the table names one that the API does not have.
+func TestEveryFieldIsClassified(t *testing.T) {
+	known := classes()
+	seen := map[string]bool{}
+	var walk func(typ reflect.Type, key string)
+	walk = func(typ reflect.Type, key string) {
+		for typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if _, ok := known[key]; ok {
+			seen[key] = true
+			return
+		}
+		switch {
+		case typ.Kind() == reflect.Struct && !isLeaf(typ):
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if name == "" {
+					walk(f.Type, key)
+					continue
+				}
+				walk(f.Type, join(key, canonical(name)))
+			}
+		case typ.Kind() == reflect.Slice && isStructs(typ):
+			walk(typ.Elem(), key+"[]")
+		default:
+			t.Errorf("field %q of a Pod template is in no class", key)
+		}
+	}
+	walk(reflect.TypeFor[corev1.PodTemplateSpec](), "")
+	for key := range known {
+		if !seen[key] {
+			t.Errorf("the table names %q, which a Pod template does not have", key)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	tests := map[string]struct {
+		template           string
+		wantRefused        []string
+		wantWithoutMeaning []string
+	}{
+		"a plain template": {
+			template: `{spec: {containers: [{name: a, image: x, resources: {limits: {cpu: 1, memory: 1Mi}}}], volumes: [{name: v, emptyDir: {}}]}}`,
+		},
+		"every offending path at once": {
+			template: `
+spec:
+  hostUsers: false
+  automountServiceAccountToken: true
+  os: {name: windows}
+  activeDeadlineSeconds: 5
+  runtimeClassName: kata
+  readinessGates: [{conditionType: x}]
+  ephemeralContainers: [{name: e, image: x}]
+  securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}
+  initContainers:
+  - name: i
+    image: x
+    env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+  containers:
+  - name: a
+    image: x
+    envFrom: [{configMapRef: {name: c}}]
+    lifecycle: {preStop: {tcpSocket: {port: 1}}}
+    resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
+  volumes:
+  - {name: s, secret: {}}
+  - {name: e, emptyDir: {sizeLimit: 1Mi}}
+  - {name: h, emptyDir: {medium: HugePages}}
+`,
+			wantRefused: []string{
+				"spec.template.spec.volumes[0].secret",
+				"spec.template.spec.volumes[2].emptyDir.medium",
+				"spec.template.spec.initContainers[0].env[0].valueFrom.secretKeyRef",
+				"spec.template.spec.containers[0].envFrom",
+				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
+				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
+				"spec.template.spec.ephemeralContainers",
+				"spec.template.spec.activeDeadlineSeconds",
+				"spec.template.spec.automountServiceAccountToken",
+				"spec.template.spec.securityContext.sysctls[0].name",
+				"spec.template.spec.readinessGates",
+				"spec.template.spec.runtimeClassName",
+				"spec.template.spec.os.name",
+				"spec.template.spec.hostUsers",
+				"spec.template.spec.volumes[1].emptyDir.sizeLimit",
+			},
+		},
+		"what has no meaning here": {
+			template: `
+metadata: {name: x, labels: {a: b}}
+spec:
+  priorityClassName: system-node-critical
+  schedulerName: mine
+  enableServiceLinks: true
+  serviceAccountName: sa
+  automountServiceAccountToken: false
+  hostUsers: true
+  affinity: {podAntiAffinity: {}}
+  containers: [{name: a, image: x, resources: {requests: {ephemeral-storage: 1Gi}}}]
+`,
+			wantWithoutMeaning: []string{
+				"spec.template.metadata.name",
+				"spec.template.spec.containers[0].resources.requests[ephemeral-storage]",
+				"spec.template.spec.serviceAccountName",
+				"spec.template.spec.affinity.podAntiAffinity",
+				"spec.template.spec.schedulerName",
+				"spec.template.spec.priorityClassName",
+				"spec.template.spec.enableServiceLinks",
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			refused, withoutMeaning := Check(parse(t, tc.template), field.NewPath("spec", "template"))
+			var paths []string
+			for _, e := range refused {
+				paths = append(paths, e.Field)
+				if e.Detail == "" && e.Type == field.ErrorTypeForbidden {
+					t.Errorf("%s is refused without a reason", e.Field)
+				}
+			}
+			if diff := cmp.Diff(tc.wantRefused, paths); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantWithoutMeaning, withoutMeaning); diff != "" {
+				t.Errorf("without meaning (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCheckAcceptsDefaults: what SetDefaults fills in is never refused.
+func TestCheckAcceptsDefaults(t *testing.T) {
+	tmpl := parse(t, `{spec: {volumes: [{name: v}, {name: h, hostPath: {path: /}}], containers: [{name: a, image: x,
+  livenessProbe: {grpc: {port: 1}}, lifecycle: {preStop: {httpGet: {port: 1}}}, ports: [{containerPort: 1}]}]}}`)
+	SetDefaults(tmpl)
+	if refused, _ := Check(tmpl, field.NewPath("template")); len(refused) > 0 {
+		t.Errorf("defaults are refused: %v", refused.ToAggregate())
+	}
+}
+
+func parse(t *testing.T, text string) *corev1.PodTemplateSpec {
+	t.Helper()
+	var tmpl corev1.PodTemplateSpec
+	if err := yaml.UnmarshalStrict([]byte(text), &tmpl); err != nil {
+		t.Fatalf("parse template: %v", err)
+	}
+	return &tmpl
+}

@@ -1,0 +1,258 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+// Class tells what becomes of a template field.
+type Class string
+
+// The three classes of template fields.
+const (
+	// Honoured: the field does what it does for a Pod.
+	Honoured Class = "honoured"
+	// WithoutMeaning: the field is accepted, has no effect here, and is listed in
+	// a warning when it is set.
+	WithoutMeaning Class = "without meaning here"
+	// Refused: a template that sets the field is refused by its path.
+	Refused Class = "refused"
+)
+
+// Field is an entry of the table of template fields.
+type Field struct {
+	// Path of the field in a Pod template. "[]" stands for every element of a
+	// list, "containers[]" for containers and init containers, "<probe>" for
+	// livenessProbe, readinessProbe and startupProbe, "<hook>" for postStart and
+	// preStop. A path that ends in ".*" is the field itself and all below it.
+	Path string
+	// Class of the field.
+	Class Class
+	// Note tells the reason or the limit, for people.
+	Note string
+}
+
+// Fields is the one table of template fields. A field that is not in it is
+// refused.
+func Fields() []Field {
+	return append([]Field(nil), fields...)
+}
+
+const (
+	noSecrets     = "the shim reads no Secrets and ConfigMaps"
+	noScheduler   = "no scheduler is involved: the template's placement fields decide"
+	noNewVolumes  = "only hostPath and emptyDir volumes are supported"
+	noTemplateUse = "as in any Pod template"
+	noDRA         = "dynamic resource allocation is not supported"
+	noWindows     = "Linux only"
+)
+
+var fields = []Field{
+	{"metadata.labels", Honoured, ""},
+	{"metadata.annotations", Honoured, "kubectl.kubernetes.io/restartedAt restarts the containers when it changes"},
+	{"metadata.name", WithoutMeaning, noTemplateUse},
+	{"metadata.generateName", WithoutMeaning, noTemplateUse},
+	{"metadata.namespace", WithoutMeaning, noTemplateUse},
+	{"metadata.selfLink", WithoutMeaning, noTemplateUse},
+	{"metadata.uid", WithoutMeaning, noTemplateUse},
+	{"metadata.resourceVersion", WithoutMeaning, noTemplateUse},
+	{"metadata.generation", WithoutMeaning, noTemplateUse},
+	{"metadata.creationTimestamp", WithoutMeaning, noTemplateUse},
+	{"metadata.deletionTimestamp", WithoutMeaning, noTemplateUse},
+	{"metadata.deletionGracePeriodSeconds", WithoutMeaning, noTemplateUse},
+	{"metadata.ownerReferences[].*", WithoutMeaning, noTemplateUse},
+	{"metadata.finalizers", WithoutMeaning, noTemplateUse},
+	{"metadata.managedFields[].*", WithoutMeaning, noTemplateUse},
+
+	{"spec.restartPolicy", Honoured, ""},
+	{"spec.terminationGracePeriodSeconds", Honoured, ""},
+	{"spec.activeDeadlineSeconds", Refused, "a workload has no deadline"},
+	{"spec.dnsPolicy", Honoured, "ClusterFirst needs the shim's --cluster-dns; without it, it is Default"},
+	{"spec.dnsConfig.nameservers", Honoured, ""},
+	{"spec.dnsConfig.searches", Honoured, ""},
+	{"spec.dnsConfig.options[].name", Honoured, ""},
+	{"spec.dnsConfig.options[].value", Honoured, ""},
+	{"spec.hostNetwork", Honoured, ""},
+	{"spec.hostPID", Honoured, ""},
+	{"spec.hostIPC", Honoured, ""},
+	{"spec.shareProcessNamespace", Honoured, ""},
+	{"spec.hostUsers", Refused, "user namespaces are not supported; true is accepted"},
+	{"spec.hostname", Honoured, ""},
+	{"spec.subdomain", Honoured, ""},
+	{"spec.setHostnameAsFQDN", Honoured, ""},
+	{"spec.hostnameOverride", Refused, "use hostname"},
+	{"spec.hostAliases[].ip", Honoured, ""},
+	{"spec.hostAliases[].hostnames", Honoured, ""},
+	{"spec.securityContext.runAsUser", Honoured, ""},
+	{"spec.securityContext.runAsGroup", Honoured, ""},
+	{"spec.securityContext.runAsNonRoot", Honoured, ""},
+	{"spec.securityContext.supplementalGroups", Honoured, ""},
+	{"spec.securityContext.supplementalGroupsPolicy", Honoured, ""},
+	{"spec.securityContext.fsGroup", Honoured, "for emptyDir, as in the kubelet"},
+	{"spec.securityContext.fsGroupChangePolicy", WithoutMeaning, "it has no effect on emptyDir and hostPath"},
+	{"spec.securityContext.sysctls[].name", Honoured, "the kubelet's safe sysctls only"},
+	{"spec.securityContext.sysctls[].value", Honoured, ""},
+	{"spec.securityContext.seccompProfile.type", Honoured, ""},
+	{"spec.securityContext.seccompProfile.localhostProfile", Honoured, "below the shim's seccomp directory"},
+	{"spec.securityContext.appArmorProfile.type", Honoured, ""},
+	{"spec.securityContext.appArmorProfile.localhostProfile", Honoured, ""},
+	{"spec.securityContext.seLinuxOptions.user", Honoured, ""},
+	{"spec.securityContext.seLinuxOptions.role", Honoured, ""},
+	{"spec.securityContext.seLinuxOptions.type", Honoured, ""},
+	{"spec.securityContext.seLinuxOptions.level", Honoured, ""},
+	{"spec.securityContext.seLinuxChangePolicy", WithoutMeaning, "volumes are not relabelled"},
+	{"spec.securityContext.windowsOptions.*", Refused, noWindows},
+
+	{"spec.nodeName", Honoured, "placement"},
+	{"spec.nodeSelector", Honoured, "placement"},
+	{"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.*", Honoured, "placement"},
+	{"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].*", WithoutMeaning, noScheduler},
+	{"spec.affinity.podAffinity.*", WithoutMeaning, noScheduler},
+	{"spec.affinity.podAntiAffinity.*", WithoutMeaning, noScheduler},
+	{"spec.tolerations[].key", Honoured, "placement"},
+	{"spec.tolerations[].operator", Honoured, "placement"},
+	{"spec.tolerations[].value", Honoured, "placement"},
+	{"spec.tolerations[].effect", Honoured, "placement"},
+	{"spec.tolerations[].tolerationSeconds", WithoutMeaning, "an untolerated NoExecute taint ends the workload at once"},
+	{"spec.topologySpreadConstraints[].*", WithoutMeaning, noScheduler},
+	{"spec.schedulerName", WithoutMeaning, noScheduler},
+	{"spec.schedulingGates[].*", Refused, noScheduler},
+	{"spec.schedulingGroup.*", Refused, noScheduler},
+	{"spec.priorityClassName", WithoutMeaning, "nothing is preempted or evicted"},
+	{"spec.priority", WithoutMeaning, "nothing is preempted or evicted"},
+	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted or evicted"},
+
+	{"spec.serviceAccountName", WithoutMeaning, "no token is mounted"},
+	{"spec.serviceAccount", WithoutMeaning, "no token is mounted"},
+	{"spec.automountServiceAccountToken", Refused, "no token is mounted; false is accepted"},
+	{"spec.imagePullSecrets[].*", Refused, noSecrets},
+	{"spec.enableServiceLinks", WithoutMeaning, "no Service variables are set"},
+	{"spec.readinessGates[].*", Refused, "nobody sets such conditions on a NodeWorkload"},
+	{"spec.runtimeClassName", Refused, "the runtime's default handler is used"},
+	{"spec.overhead", Refused, "it belongs to a runtime class"},
+	{"spec.os.name", Honoured, "linux only"},
+	{"spec.resourceClaims[].*", Refused, noDRA},
+	{"spec.resources.*", Refused, "resources of the whole pod are not supported; set them for each container"},
+	{"spec.ephemeralContainers[].*", Refused, "a template has none, as in a Pod template"},
+
+	{"spec.volumes[].name", Honoured, ""},
+	{"spec.volumes[].hostPath.path", Honoured, ""},
+	{"spec.volumes[].hostPath.type", Honoured, ""},
+	{"spec.volumes[].emptyDir.medium", Honoured, "disk and Memory"},
+	{"spec.volumes[].emptyDir.sizeLimit", Honoured, "for medium Memory; refused for disk, where nothing would enforce it"},
+	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes},
+	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes},
+	{"spec.volumes[].gitRepo.*", Refused, noNewVolumes},
+	{"spec.volumes[].secret.*", Refused, noSecrets},
+	{"spec.volumes[].nfs.*", Refused, noNewVolumes},
+	{"spec.volumes[].iscsi.*", Refused, noNewVolumes},
+	{"spec.volumes[].glusterfs.*", Refused, noNewVolumes},
+	{"spec.volumes[].persistentVolumeClaim.*", Refused, noNewVolumes},
+	{"spec.volumes[].rbd.*", Refused, noNewVolumes},
+	{"spec.volumes[].flexVolume.*", Refused, noNewVolumes},
+	{"spec.volumes[].cinder.*", Refused, noNewVolumes},
+	{"spec.volumes[].cephfs.*", Refused, noNewVolumes},
+	{"spec.volumes[].flocker.*", Refused, noNewVolumes},
+	{"spec.volumes[].downwardAPI.*", Refused, "use env with fieldRef"},
+	{"spec.volumes[].fc.*", Refused, noNewVolumes},
+	{"spec.volumes[].azureFile.*", Refused, noNewVolumes},
+	{"spec.volumes[].configMap.*", Refused, noSecrets},
+	{"spec.volumes[].vsphereVolume.*", Refused, noNewVolumes},
+	{"spec.volumes[].quobyte.*", Refused, noNewVolumes},
+	{"spec.volumes[].azureDisk.*", Refused, noNewVolumes},
+	{"spec.volumes[].photonPersistentDisk.*", Refused, noNewVolumes},
+	{"spec.volumes[].projected.*", Refused, noSecrets},
+	{"spec.volumes[].portworxVolume.*", Refused, noNewVolumes},
+	{"spec.volumes[].scaleIO.*", Refused, noNewVolumes},
+	{"spec.volumes[].storageos.*", Refused, noNewVolumes},
+	{"spec.volumes[].csi.*", Refused, noNewVolumes},
+	{"spec.volumes[].ephemeral.*", Refused, noNewVolumes},
+	{"spec.volumes[].image.*", Refused, noNewVolumes},
+
+	{"spec.containers[].name", Honoured, ""},
+	{"spec.containers[].image", Honoured, ""},
+	{"spec.containers[].command", Honoured, ""},
+	{"spec.containers[].args", Honoured, ""},
+	{"spec.containers[].workingDir", Honoured, ""},
+	{"spec.containers[].ports[].name", Honoured, ""},
+	{"spec.containers[].ports[].hostPort", Honoured, "through the CNI plugin portmap"},
+	{"spec.containers[].ports[].containerPort", Honoured, ""},
+	{"spec.containers[].ports[].protocol", Honoured, ""},
+	{"spec.containers[].ports[].hostIP", Honoured, ""},
+	{"spec.containers[].envFrom[].*", Refused, noSecrets},
+	{"spec.containers[].env[].name", Honoured, ""},
+	{"spec.containers[].env[].value", Honoured, "$(VAR) is expanded"},
+	{"spec.containers[].env[].valueFrom.fieldRef.apiVersion", Honoured, ""},
+	{"spec.containers[].env[].valueFrom.fieldRef.fieldPath", Honoured, ""},
+	{"spec.containers[].env[].valueFrom.resourceFieldRef.containerName", Honoured, ""},
+	{"spec.containers[].env[].valueFrom.resourceFieldRef.resource", Honoured, ""},
+	{"spec.containers[].env[].valueFrom.resourceFieldRef.divisor", Honoured, ""},
+	{"spec.containers[].env[].valueFrom.configMapKeyRef.*", Refused, noSecrets},
+	{"spec.containers[].env[].valueFrom.secretKeyRef.*", Refused, noSecrets},
+	{"spec.containers[].env[].valueFrom.fileKeyRef.*", Refused, "files as a source of variables are not supported"},
+	{"spec.containers[].resources.limits", Honoured, "cpu and memory; other resources are refused"},
+	{"spec.containers[].resources.requests", Honoured, "cpu and memory; ephemeral-storage has no meaning here; other resources are refused"},
+	{"spec.containers[].resources.claims[].*", Refused, noDRA},
+	{"spec.containers[].resizePolicy[].*", Refused, "changed resources restart the container"},
+	{"spec.containers[].restartPolicy", Honoured, "Always on an init container makes it a sidecar"},
+	{"spec.containers[].restartPolicyRules[].action", Honoured, "Restart and RestartAllContainers"},
+	{"spec.containers[].restartPolicyRules[].exitCodes.operator", Honoured, ""},
+	{"spec.containers[].restartPolicyRules[].exitCodes.values", Honoured, ""},
+	{"spec.containers[].volumeMounts[].name", Honoured, ""},
+	{"spec.containers[].volumeMounts[].readOnly", Honoured, ""},
+	{"spec.containers[].volumeMounts[].recursiveReadOnly", Honoured, ""},
+	{"spec.containers[].volumeMounts[].mountPath", Honoured, ""},
+	{"spec.containers[].volumeMounts[].mountPropagation", Honoured, ""},
+	{"spec.containers[].volumeMounts[].subPath", Honoured, ""},
+	{"spec.containers[].volumeMounts[].subPathExpr", Honoured, ""},
+	{"spec.containers[].volumeDevices[].*", Refused, noNewVolumes},
+	{"spec.containers[].<probe>.exec.command", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.path", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.port", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.host", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.scheme", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.httpHeaders[].name", Honoured, ""},
+	{"spec.containers[].<probe>.httpGet.httpHeaders[].value", Honoured, ""},
+	{"spec.containers[].<probe>.tcpSocket.port", Honoured, ""},
+	{"spec.containers[].<probe>.tcpSocket.host", Honoured, ""},
+	{"spec.containers[].<probe>.grpc.port", Honoured, ""},
+	{"spec.containers[].<probe>.grpc.service", Honoured, ""},
+	{"spec.containers[].<probe>.initialDelaySeconds", Honoured, ""},
+	{"spec.containers[].<probe>.timeoutSeconds", Honoured, ""},
+	{"spec.containers[].<probe>.periodSeconds", Honoured, ""},
+	{"spec.containers[].<probe>.successThreshold", Honoured, ""},
+	{"spec.containers[].<probe>.failureThreshold", Honoured, ""},
+	{"spec.containers[].<probe>.terminationGracePeriodSeconds", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.exec.command", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.path", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.port", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.host", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.scheme", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.httpHeaders[].name", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.httpGet.httpHeaders[].value", Honoured, ""},
+	{"spec.containers[].lifecycle.<hook>.tcpSocket.*", Refused, "it fails at run time in the kubelet; use exec or httpGet"},
+	{"spec.containers[].lifecycle.<hook>.sleep.seconds", Honoured, ""},
+	{"spec.containers[].lifecycle.stopSignal", Honoured, "needs a runtime that keeps it, such as containerd 2.3"},
+	{"spec.containers[].terminationMessagePath", Honoured, ""},
+	{"spec.containers[].terminationMessagePolicy", Honoured, ""},
+	{"spec.containers[].imagePullPolicy", Honoured, ""},
+	{"spec.containers[].securityContext.capabilities.add", Honoured, ""},
+	{"spec.containers[].securityContext.capabilities.drop", Honoured, ""},
+	{"spec.containers[].securityContext.privileged", Honoured, ""},
+	{"spec.containers[].securityContext.seLinuxOptions.user", Honoured, ""},
+	{"spec.containers[].securityContext.seLinuxOptions.role", Honoured, ""},
+	{"spec.containers[].securityContext.seLinuxOptions.type", Honoured, ""},
+	{"spec.containers[].securityContext.seLinuxOptions.level", Honoured, ""},
+	{"spec.containers[].securityContext.windowsOptions.*", Refused, noWindows},
+	{"spec.containers[].securityContext.runAsUser", Honoured, ""},
+	{"spec.containers[].securityContext.runAsGroup", Honoured, ""},
+	{"spec.containers[].securityContext.runAsNonRoot", Honoured, ""},
+	{"spec.containers[].securityContext.readOnlyRootFilesystem", Honoured, ""},
+	{"spec.containers[].securityContext.allowPrivilegeEscalation", Honoured, ""},
+	{"spec.containers[].securityContext.procMount", Honoured, ""},
+	{"spec.containers[].securityContext.seccompProfile.type", Honoured, ""},
+	{"spec.containers[].securityContext.seccompProfile.localhostProfile", Honoured, "below the shim's seccomp directory"},
+	{"spec.containers[].securityContext.appArmorProfile.type", Honoured, ""},
+	{"spec.containers[].securityContext.appArmorProfile.localhostProfile", Honoured, ""},
+	{"spec.containers[].stdin", Honoured, ""},
+	{"spec.containers[].stdinOnce", Honoured, ""},
+	{"spec.containers[].tty", Honoured, ""},
+}

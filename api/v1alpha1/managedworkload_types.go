@@ -32,7 +32,7 @@ type ManagedWorkload struct {
 	Spec ManagedWorkloadSpec `json:"spec"`
 	// status is what the nodes report, written by the manager.
 	// +optional
-	// +kubebuilder:default={observedGeneration: -1}
+	// +default={"observedGeneration": -1}
 	Status ManagedWorkloadStatus `json:"status,omitzero"`
 }
 

@@ -33,7 +33,7 @@ type NodeWorkload struct {
 	Spec NodeWorkloadSpec `json:"spec"`
 	// status is what the node's shim reports.
 	// +optional
-	// +kubebuilder:default={observedGeneration: -1}
+	// +default={"observedGeneration": -1}
 	Status NodeWorkloadStatus `json:"status,omitzero"`
 }
 

@@ -1,0 +1,227 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/template"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// containerdConfig is for containerd 2.x, which reads it in any minor version.
+var containerdConfig = template.Must(template.New("containerd.toml").Parse(`version = 3
+root = "{{.Root}}"
+state = "{{.State}}"
+disabled_plugins = [
+  "io.containerd.nri.v1.nri",
+  "io.containerd.internal.v1.opt",
+  "io.containerd.internal.v1.tracing",
+  "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.image-verifier.v1.bindir",
+]
+
+[grpc]
+  address = "{{.Socket}}"
+
+[plugins.'io.containerd.shim.v1.manager']
+  socket_dir = "{{.ShimSockets}}"
+
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "{{.Snapshotter}}"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = "{{.Pause}}"
+
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = {{.RestrictOOM}}
+  netns_mounts_under_state_dir = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ["{{.CNIBin}}"]
+    conf_dir = "{{.CNIConf}}"
+  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+    default_runtime_name = "runc"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      runtime_path = "{{.RuncShim}}"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        BinaryName = "{{.Runc}}"
+        Root = "{{.RuncRoot}}"
+        SystemdCgroup = false
+
+[plugins.'io.containerd.grpc.v1.cri']
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+`))
+
+// containerd1Config is for containerd 1.6 and 1.7.
+var containerd1Config = template.Must(template.New("containerd.toml").Parse(`version = 2
+root = "{{.Root}}"
+state = "{{.State}}"
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp"]
+
+[grpc]
+  address = "{{.Socket}}"
+
+[plugins.'io.containerd.grpc.v1.cri']
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  sandbox_image = "{{.Pause}}"
+  restrict_oom_score_adj = {{.RestrictOOM}}
+  netns_mounts_under_state_dir = true
+  [plugins.'io.containerd.grpc.v1.cri'.cni]
+    bin_dir = "{{.CNIBin}}"
+    conf_dir = "{{.CNIConf}}"
+  [plugins.'io.containerd.grpc.v1.cri'.containerd]
+    snapshotter = "{{.Snapshotter}}"
+    default_runtime_name = "runc"
+    [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
+        BinaryName = "{{.Runc}}"
+        Root = "{{.RuncRoot}}"
+        SystemdCgroup = false
+`))
+
+// startRuntime starts containerd with a pod network and imports the images.
+func (s *Stack) startRuntime(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("containerd needs root")
+	}
+	if err := s.writeContainerdConfig(ctx); err != nil {
+		return fmt.Errorf("containerd's configuration: %w", err)
+	}
+	if err := writeCNIConfig(s.layout); err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	s.Containerd = containerdComponent(s)
+	s.progress("Starting containerd")
+	if err := s.Containerd.Start(ctx); err != nil {
+		return err
+	}
+	return s.importImages(ctx)
+}
+
+func containerdComponent(s *Stack) *Component {
+	c := s.component("containerd", s.tools.containerd, func(ctx context.Context) error {
+		return runtimeReady(ctx, s.layout)
+	}, "--config", s.layout.containerdConfig())
+	// Its own shim first, and the folders that a user's PATH may lack.
+	path := append([]string{filepath.Dir(s.tools.runcShim)}, searchPath()...)
+	c.env = []string{"PATH=" + strings.Join(path, ":")}
+	return c
+}
+
+func (s *Stack) writeContainerdConfig(ctx context.Context) error {
+	var version bytes.Buffer
+	if err := run(ctx, command{path: s.tools.containerd, args: []string{"--version"}, out: &version}); err != nil {
+		return err
+	}
+	config := containerdConfig
+	if strings.Contains(version.String(), " 1.") || strings.Contains(version.String(), " v1.") {
+		config = containerd1Config
+	}
+	snapshotter, err := snapshotterFor(s.layout.dir)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	err = config.Execute(&text, map[string]any{
+		"Root": s.layout.containerdRoot(), "State": s.layout.containerdState(),
+		"Socket": s.layout.containerdSocket(), "ShimSockets": s.layout.shimSockets(),
+		"Snapshotter": snapshotter, "Pause": ImagePause, "RestrictOOM": !canSetOOMScore(),
+		"CNIBin": s.tools.cniDir, "CNIConf": s.layout.cniConfig(),
+		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": s.layout.runcRoot(),
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.layout.containerdConfig(), text.Bytes(), 0o644)
+}
+
+// snapshotterFor avoids an overlay on an overlay, which the kernel refuses.
+func snapshotterFor(dir string) (string, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return "", fmt.Errorf("file system of %s: %w", dir, err)
+	}
+	if fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		return "native", nil
+	}
+	return "overlayfs", nil
+}
+
+// canSetOOMScore tells whether this process may lower an OOM score. Without
+// CAP_SYS_RESOURCE runc fails on the negative scores that the CRI asks for.
+func canSetOOMScore() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// runtimeReady asks for the runtime and its network, as a kubelet would.
+func runtimeReady(ctx context.Context, l layout) (err error) {
+	client, err := dialCRI(l)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	status, err := client.Status(ctx, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	for _, condition := range status.GetStatus().GetConditions() {
+		required := condition.GetType() == runtimeapi.RuntimeReady || condition.GetType() == runtimeapi.NetworkReady
+		if required && !condition.GetStatus() {
+			return fmt.Errorf("%s: %s %s", condition.GetType(), condition.GetReason(), condition.GetMessage())
+		}
+	}
+	return nil
+}
+
+// importImages makes the images of the test program known to the CRI.
+func (s *Stack) importImages(ctx context.Context) error {
+	if s.opts.TestProgram == "" {
+		s.opts.TestProgram = s.layout.binary("testprogram")
+		if err := s.buildProgram(ctx, "./hack/testprogram", s.opts.TestProgram); err != nil {
+			return err
+		}
+	}
+	s.progress("Importing the images")
+	archive := s.layout.path("images.tar")
+	if err := WriteImages(s.opts.TestProgram, archive, runtime.GOARCH); err != nil {
+		return fmt.Errorf("write images: %w", err)
+	}
+	args, err := importArgs(s.layout, archive)
+	if err != nil {
+		return err
+	}
+	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
+		return err
+	}
+	return errors.Join(awaitImages(ctx, s.layout), os.Remove(archive))
+}
+
+func importArgs(l layout, archive string) ([]string, error) {
+	snapshotter, err := snapshotterFor(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--address", l.containerdSocket(), "--namespace", "k8s.io", "images", "import"}
+	if snapshotter != "overlayfs" {
+		// Otherwise containerd's transfer service unpacks for its default snapshotter.
+		args = append(args, "--local", "--snapshotter", snapshotter)
+	}
+	return append(args, archive), nil
+}

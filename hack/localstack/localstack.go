@@ -1,0 +1,266 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localstack brings up what ManagedWorkload needs on one plain machine:
+// etcd, kube-apiserver, a containerd of its own, the manager and the shim. All
+// of it lives in one state folder and can be taken down without a trace, also
+// by another process and after a crash.
+//
+// It needs root on Linux for the container runtime; etcd, kube-apiserver and
+// the manager alone (WithoutRuntime) run as anybody.
+package localstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Images that Start imports into containerd. All hold the test program alone;
+// the second version differs in its environment (IMAGE_VERSION), the other two
+// in the user they run as.
+const (
+	ImageV1        = "managedworkload.dev/testprogram:v1"
+	ImageV2        = "managedworkload.dev/testprogram:v2"
+	ImageNonRoot   = "managedworkload.dev/testprogram:nonroot"
+	ImageNamedUser = "managedworkload.dev/testprogram:named-user"
+	ImagePause     = "managedworkload.dev/pause:v1"
+)
+
+// SystemNamespace is where config/ puts the manager and the shim.
+const SystemNamespace = "managedworkload-system"
+
+// DefaultNodeName is the node's name unless Options say otherwise.
+const DefaultNodeName = "localstack"
+
+// Options say what Start brings up.
+type Options struct {
+	// StateDir is the folder that holds everything. It is created, and removed
+	// when the stack is stopped; a folder that is not a stack's is refused.
+	StateDir string
+	// NodeName is the shim's node; empty means DefaultNodeName.
+	NodeName string
+
+	// WithoutControlPlane leaves out etcd and kube-apiserver, and with them the
+	// manager and the shim.
+	WithoutControlPlane bool
+	// WithoutRuntime leaves out containerd, and with it the shim.
+	WithoutRuntime bool
+	// WithoutConfig applies no configuration: no CRDs, no RBAC. It leaves out
+	// the manager and the shim as well.
+	WithoutConfig bool
+	// WithoutManager leaves out the manager.
+	WithoutManager bool
+	// WithoutShim leaves out the shim.
+	WithoutShim bool
+
+	// Config is the kustomize folder to apply; empty means config/default.
+	Config string
+	// Binary is the managedworkload program; empty builds it from this tree.
+	Binary string
+	// TestProgram is the static program of the images; empty builds it.
+	TestProgram string
+	// Containerd is another containerd than the pinned one, such as Debian's.
+	Containerd string
+	// ManagerArgs and ShimArgs come after the flags that Start gives itself.
+	ManagerArgs, ShimArgs []string
+
+	// Detach lets the processes outlive this one. Otherwise they die with it.
+	Detach bool
+	// Progress, when set, is told what happens, a line each.
+	Progress io.Writer
+}
+
+func (o *Options) setDefaults() {
+	if o.NodeName == "" {
+		o.NodeName = DefaultNodeName
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.WithoutControlPlane {
+		o.WithoutConfig = true
+	}
+	if o.WithoutConfig {
+		o.WithoutManager, o.WithoutShim = true, true
+	}
+	if o.WithoutRuntime {
+		o.WithoutShim = true
+	}
+}
+
+// Stack is a running stack. Its components can be stopped, killed and started
+// one by one; those that were left out are nil.
+type Stack struct {
+	Etcd, APIServer, Containerd, Manager, Shim *Component
+
+	// ManagerMetrics and ShimMetrics are the addresses (host:port) of the
+	// metrics, ManagerHealth and ShimHealth those of the health checks.
+	ManagerMetrics, ManagerHealth, ShimMetrics, ShimHealth string
+
+	opts     Options
+	layout   layout
+	state    *state
+	tools    tools
+	launcher *launcher
+	lock     *os.File
+	api      *rest.Config
+}
+
+// Start brings the stack up and returns once everything in it is ready. What an
+// earlier stack left in the same state folder is taken down first; a folder
+// whose stack is in use by a living process is refused. On failure nothing is
+// left running, and the error ends with the log of what failed.
+func Start(ctx context.Context, opts Options) (*Stack, error) {
+	opts.setDefaults()
+	layout, err := newLayout(opts.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := acquire(ctx, layout)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{opts: opts, layout: layout, lock: lock}
+	if err := s.up(ctx); err != nil {
+		// The context may be what ended the start; cleaning up must go on.
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		return nil, errors.Join(err, s.Stop(cleanup))
+	}
+	if opts.Detach {
+		s.lock = nil
+		return s, lock.Close()
+	}
+	return s, nil
+}
+
+func (s *Stack) up(ctx context.Context) error {
+	if err := takeDown(ctx, s.layout, nil); err != nil {
+		return fmt.Errorf("take down the stack that was there: %w", err)
+	}
+	var err error
+	if s.tools, err = findTools(s.opts); err != nil {
+		return err
+	}
+	if s.state, err = newState(s.layout); err != nil {
+		return err
+	}
+	s.launcher = newLauncher(!s.opts.Detach)
+	for _, step := range []struct {
+		skip  bool
+		start func(context.Context) error
+	}{
+		{s.opts.WithoutControlPlane, s.startControlPlane},
+		{s.opts.WithoutRuntime, s.startRuntime},
+		{s.opts.WithoutConfig, s.applyConfig},
+		{s.opts.WithoutManager && s.opts.WithoutShim, s.prepareOurs},
+		{s.opts.WithoutManager, s.startManager},
+		{s.opts.WithoutShim, s.startShim},
+	} {
+		if step.skip {
+			continue
+		}
+		if err := step.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends everything the stack started, containers included, and removes the
+// state folder.
+func (s *Stack) Stop(ctx context.Context) error {
+	var errs []error
+	if s.lock == nil {
+		lock, err := acquire(ctx, s.layout)
+		if err != nil {
+			return err
+		}
+		s.lock = lock
+	}
+	for _, c := range []*Component{s.Shim, s.Manager} {
+		if c != nil {
+			errs = append(errs, c.Stop(ctx))
+		}
+	}
+	errs = append(errs, takeDown(ctx, s.layout, s))
+	if s.launcher != nil {
+		s.launcher.close()
+	}
+	errs = append(errs, release(s.layout, s.lock))
+	s.lock = nil
+	return errors.Join(errs...)
+}
+
+// Down takes down the stack of a state folder, whoever started it. A folder
+// that does not exist is down already.
+func Down(ctx context.Context, stateDir string) error {
+	layout, err := newLayout(stateDir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(layout.dir); os.IsNotExist(err) {
+		return nil
+	}
+	lock, err := acquire(ctx, layout)
+	if err != nil {
+		return err
+	}
+	return errors.Join(takeDown(ctx, layout, nil), release(layout, lock))
+}
+
+// RESTConfig is an administrator's, without client-side throttling.
+func (s *Stack) RESTConfig() *rest.Config {
+	return rest.CopyConfig(s.api)
+}
+
+func (s *Stack) loadRESTConfig() (err error) {
+	s.api, err = clientcmd.BuildConfigFromFlags("", s.layout.kubeconfig(admin))
+	if err != nil {
+		return err
+	}
+	s.api.QPS = -1
+	return nil
+}
+
+// Kubeconfig is the path of an administrator's kubeconfig.
+func (s *Stack) Kubeconfig() string { return s.layout.kubeconfig(admin) }
+
+// ManagerKubeconfig is the path of the manager's kubeconfig.
+func (s *Stack) ManagerKubeconfig() string { return s.layout.kubeconfig(manager) }
+
+// ShimKubeconfig is the path of the shim's kubeconfig.
+func (s *Stack) ShimKubeconfig() string { return s.layout.kubeconfig(shim) }
+
+// CRIEndpoint is containerd's, as a shim takes it.
+func (s *Stack) CRIEndpoint() string { return "unix://" + s.layout.containerdSocket() }
+
+// NodeName is the name of the shim's node.
+func (s *Stack) NodeName() string { return s.opts.NodeName }
+
+// StateDir is the stack's folder.
+func (s *Stack) StateDir() string { return s.layout.dir }
+
+// ShimStateDir, PodLogDir and CgroupParent are what the shim is started with.
+func (s *Stack) ShimStateDir() string { return s.layout.shimState() }
+
+// PodLogDir holds the containers' logs.
+func (s *Stack) PodLogDir() string { return s.layout.podLogs() }
+
+// CgroupParent is the group of cgroups that the shim's containers live under.
+func (s *Stack) CgroupParent() string { return s.layout.cgroupParent() }
+
+// Scratch is a folder inside the state folder for a test's own files, such as
+// those of a hostPath volume.
+func (s *Stack) Scratch() string { return s.layout.scratch() }
+
+func (s *Stack) progress(format string, args ...any) {
+	fmt.Fprintf(s.opts.Progress, format+"\n", args...)
+}

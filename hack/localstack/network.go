@@ -1,0 +1,76 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localstack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// writeCNIConfig gives the stack a pod network of its own: bridge, addresses
+// and host ports, under a name and a subnet that nobody else on the machine has.
+func writeCNIConfig(l layout) error {
+	subnet, err := freeSubnet(l.id)
+	if err != nil {
+		return err
+	}
+	config := map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       l.bridge(),
+		"plugins": []map[string]any{
+			{
+				"type": "bridge", "bridge": l.bridge(),
+				"isGateway": true, "ipMasq": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type": "host-local", "dataDir": l.cniData(),
+					"ranges": [][]map[string]string{{{"subnet": subnet.String()}}},
+					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}, "snat": true},
+		},
+	}
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(l.cniConfig(), "10-localstack.conflist"), data, 0o644)
+}
+
+// freeSubnet picks a /24 from the stack's id that no interface overlaps with.
+func freeSubnet(id string) (netip.Prefix, error) {
+	const first, blocks = 100, 100 // 10.100.0.0 to 10.199.255.0
+	seed, err := strconv.ParseUint(id, 16, 32)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("id of the stack: %w", err)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	for try := range uint64(blocks * 256) {
+		n := (seed + try) % (blocks * 256)
+		subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(first + n/256), byte(n % 256), 0}), 24)
+		if !overlaps(subnet, addresses) {
+			return subnet, nil
+		}
+	}
+	return netip.Prefix{}, errors.New("no subnet of 10.100.0.0 to 10.199.255.0 is free")
+}
+
+func overlaps(subnet netip.Prefix, addresses []net.Addr) bool {
+	for _, address := range addresses {
+		used, err := netip.ParsePrefix(address.String())
+		if err == nil && used.Overlaps(subnet) {
+			return true
+		}
+	}
+	return false
+}

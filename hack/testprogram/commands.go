@@ -1,0 +1,103 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// terminationLog is where a container's termination message belongs by default.
+const terminationLog = "/dev/termination-log"
+
+// command is something a hook, an exec probe or an init container runs.
+type command struct {
+	name, args, help string
+	least, most      int // number of arguments; most < 0: any
+	run              func(args []string) error
+}
+
+func commands() []command {
+	return []command{
+		{"pause", "", "hold a pod's namespaces and reap", 0, -1, func([]string) error { return pause() }},
+		{"seq", "CMD , CMD ...", "run commands until one fails", 1, -1, runSequence},
+		{"sleep", "DURATION", "wait", 1, 1, sleep},
+		{"exit", "CODE", "exit with the code", 1, 1, exit},
+		{"echo", "TEXT", "print", 0, -1, echo},
+		{"echo-error", "TEXT", "print to standard error", 0, -1, echoError},
+		{"env", "[NAME]", "print the environment or one variable", 0, 1, printEnv},
+		{"touch", "FILE", "create or touch a file", 1, 1, touch},
+		{"append", "FILE TEXT", "append the time and the text as one line", 2, 2, appendLine},
+		{"write", "FILE TEXT", "write a file", 2, 2, func(a []string) error { return os.WriteFile(a[0], []byte(a[1]), 0o644) }},
+		{"cat", "FILE", "print a file", 1, 1, cat},
+		{"rm", "FILE", "remove a file or folder", 1, 1, func(a []string) error { return os.RemoveAll(a[0]) }},
+		{"check-file", "FILE", "fail unless the file exists", 1, 1, checkFile},
+		{"check-no-file", "FILE", "fail if the file exists", 1, 1, checkNoFile},
+		{"wait-file", "FILE", "wait until the file exists", 1, 1, waitFile},
+		{"ls", "FOLDER", "mode, owner, group and name of what is in it", 1, 1, list},
+		{"stat", "FILE", "mode, owner, group and name", 1, 1, stat},
+		{"readlink", "FILE", "print a link's target", 1, 1, readlink},
+		{"write-termination-message", "TEXT [FILE]", "by default to " + terminationLog, 1, 2, writeTermination},
+		{"http-get", "URL", "print the body; fail on a status of 400 or more", 1, 1, httpGet},
+		{"id", "", "ids, groups and capabilities of this process", 0, 0, printID},
+		{"limits", "", "cgroup limits of this process as it sees them", 0, 0, printLimits},
+		{"mounts", "", "print the mount table", 0, 0, func([]string) error { return cat([]string{"/proc/self/mountinfo"}) }},
+		{"hostname", "", "print the host name", 0, 0, hostname},
+		{"ps", "", "process ids and command lines", 0, 0, processes},
+		{"signal", "NAME PID", "send a signal", 2, 2, sendSignal},
+		{"allocate", "BYTES DURATION", "use that much memory for the time", 2, 2, allocate},
+		{"copy-stdin", "", "print standard input until it ends", 0, 0, copyStdin},
+	}
+}
+
+func runCommand(name string, args []string) error {
+	for _, c := range commands() {
+		if c.name != name {
+			continue
+		}
+		if len(args) < c.least || (c.most >= 0 && len(args) > c.most) {
+			return fmt.Errorf("usage: testprogram %s %s", c.name, c.args)
+		}
+		return c.run(args)
+	}
+	return fmt.Errorf("no command %q; see testprogram help", name)
+}
+
+// runSequence runs the commands that lone commas separate.
+func runSequence(args []string) error {
+	for len(args) > 0 {
+		end := slices.Index(args, ",")
+		if end < 0 {
+			end = len(args)
+		}
+		if end == 0 {
+			return fmt.Errorf("empty command in seq")
+		}
+		if err := run(args[:end]); err != nil {
+			return err
+		}
+		args = args[min(end+1, len(args)):]
+	}
+	return nil
+}
+
+func sleep(args []string) error {
+	d, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	time.Sleep(d)
+	return nil
+}
+
+func exit(args []string) error {
+	code, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	return exitStatus(code)
+}

@@ -1,0 +1,143 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command managedworkload runs containers on nodes with the kubelet's lifecycle
+// and tells who asked for every kill. Its subcommands are the manager, the
+// node-local shim, and plan, which computes what a shim would do.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/managedworkload/managedworkload/controllers"
+	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
+	"github.com/managedworkload/managedworkload/runtime/shim"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := rootCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "managedworkload:", err)
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "managedworkload",
+		Short:         "Containers on every matching node, with the kubelet's lifecycle and a record of every kill",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(managerCommand(), shimCommand(), planCommand(), versionCommand())
+	return root
+}
+
+func managerCommand() *cobra.Command {
+	var options controllers.Options
+	cmd := &cobra.Command{
+		Use:   "manager",
+		Short: "Turn ManagedWorkloads into a NodeWorkload for each matching node",
+		Args:  cobra.NoArgs,
+	}
+	options.AddFlags(cmd.Flags())
+	logs := addLogFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return controllers.Run(logs(cmd.Context()), options)
+	}
+	return cmd
+}
+
+func shimCommand() *cobra.Command {
+	var options shim.Options
+	cmd := &cobra.Command{
+		Use:   "shim",
+		Short: "Run the NodeWorkloads of this node on its container runtime",
+		Args:  cobra.NoArgs,
+	}
+	options.AddFlags(cmd.Flags())
+	logs := addLogFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return shim.Run(logs(cmd.Context()), options)
+	}
+	return cmd
+}
+
+func planCommand() *cobra.Command {
+	var input string
+	cmd := &cobra.Command{
+		Use:   "plan --input FILE|-",
+		Short: "Compute what a shim would do, without doing it",
+		Long: `Compute the actions for plan inputs: one JSON object a line with id, pod,
+podStatus, probes and restartAllContainers. Prints one object with id and actions
+for each, in input order. A bad line is reported with its number on standard
+error; the other lines are answered all the same, and the exit status is 1.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := openInput(cmd, input)
+			if err != nil {
+				return err
+			}
+			defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
+			return vectors.Run(in, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&input, "input", "", "file with plan inputs, or - for standard input")
+	cobra.CheckErr(cmd.MarkFlagRequired("input"))
+	return cmd
+}
+
+func openInput(cmd *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(cmd.InOrStdin()), nil
+	}
+	file, err := os.Open(name) //nolint:gosec // The user names the file.
+	if err != nil {
+		return nil, fmt.Errorf("open --input: %w", err)
+	}
+	return file, nil
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			cmd.Printf("managedworkload %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		},
+	}
+}
+
+// addLogFlags adds the --zap-... flags and returns what sets logging up from
+// them once they are parsed.
+func addLogFlags(cmd *cobra.Command) func(context.Context) context.Context {
+	options := zap.Options{}
+	flags := flag.NewFlagSet("log", flag.ContinueOnError)
+	options.BindFlags(flags)
+	cmd.Flags().AddGoFlagSet(flags)
+	return func(ctx context.Context) context.Context {
+		log := zap.New(zap.UseFlagOptions(&options))
+		ctrl.SetLogger(log)
+		klog.SetLogger(log.WithName("client-go"))
+		return logr.NewContext(ctx, log)
+	}
+}

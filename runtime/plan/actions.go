@@ -1,0 +1,78 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Input is everything that a decision about one pod depends on.
+type Input struct {
+	// Pod is the desired state. Compute is for a pod that is being synced: for
+	// one that terminates the worker kills and does not ask.
+	Pod *corev1.Pod
+	// Observed is what the runtime reports.
+	Observed *PodStatus
+	// Probes are the verdicts by container ID.
+	Probes map[string]ProbeResults
+	// Definitions are what the pod's sandbox and containers should have been
+	// made from; nil when that is not known, and then nothing has changed.
+	Definitions *Definitions
+	// RestartAllContainers is whether every container is to be removed and the
+	// pod started over in the same sandbox (ShouldAllContainersRestart).
+	RestartAllContainers bool
+}
+
+// Actions is what has to happen, in the order of the fields. When KillPod is
+// set, ContainersToKill is not carried out. Indices are those of the pod's
+// spec. (kubelet kuberuntime_manager.go:podActions)
+type Actions struct {
+	// KillPod: every running container is killed and every sandbox stopped.
+	KillPod bool
+	// Trigger and Message say why, for the record and the log; they are set
+	// with KillPod only.
+	Trigger v1alpha1.KillTrigger
+	Message string
+	// CreateSandbox: a new sandbox is created, with number Attempt.
+	CreateSandbox bool
+	// SandboxID is the sandbox the containers are in, or the one that is
+	// replaced; empty if there is none, or if its network mode differs.
+	SandboxID string
+	Attempt   uint32
+	// ContainersToKill, init containers first, then containers, each as in the
+	// spec, then second instances and those that the spec does not name.
+	ContainersToKill []Kill
+	// ContainersToReset are removed, killed before if Kill says so; nothing else
+	// is done in that sync.
+	ContainersToReset []Reset
+	// What is started, each in start order.
+	EphemeralContainersToStart []int
+	InitContainersToStart      []int
+	ContainersToStart          []int
+}
+
+// Kill is one container to be killed.
+type Kill struct {
+	// ID and Name of the container.
+	ID, Name string
+	// Trigger and Message say why; the message is that of the Killing event.
+	Trigger v1alpha1.KillTrigger
+	Message string
+	// Removed is whether the spec does not name the container any more; it can
+	// be killed from its record only, and should be removed afterwards.
+	Removed bool
+	// FromRecord is whether hook and grace period are those recorded when the
+	// container was created, because the spec is another one since.
+	FromRecord bool
+}
+
+// Reset is one container to be removed so that the pod starts over.
+type Reset struct {
+	// ID and Name of the container.
+	ID, Name string
+	// Kill is whether it may still run and is killed first.
+	Kill bool
+}

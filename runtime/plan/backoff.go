@@ -1,0 +1,111 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The kubelet's back-off of restarts. (kubelet kubelet.go:newCrashLoopBackOff)
+const (
+	DefaultBackoffBase   = 10 * time.Second
+	DefaultBackoffMax    = 300 * time.Second
+	DefaultBackoffExpire = 600 * time.Second
+)
+
+// BackoffPolicy is how long restarts are put off.
+type BackoffPolicy struct {
+	// Base is the first wait, doubled with every restart up to Max.
+	Base, Max time.Duration
+	// Expire is how long after the last restart an entry is forgotten.
+	Expire time.Duration
+}
+
+// DefaultBackoffPolicy returns the kubelet's policy.
+func DefaultBackoffPolicy() BackoffPolicy {
+	return BackoffPolicy{Base: DefaultBackoffBase, Max: DefaultBackoffMax, Expire: DefaultBackoffExpire}
+}
+
+// Backoff is the back-off of one container. A nil one has not been restarted.
+type Backoff struct {
+	// Current is the wait after the container's last exit.
+	Current time.Duration `json:"current"`
+	// LastUpdate is when the container was last restarted.
+	LastUpdate time.Time `json:"lastUpdate"`
+}
+
+// Wait is a restart that is put off.
+type Wait struct {
+	// Until is when the container may start.
+	Until time.Time
+	// Current is the whole wait, counted from the container's exit.
+	Current time.Duration
+	// Message is the message of the waiting state CrashLoopBackOff.
+	Message string
+	// EventMessage is the message of the Warning event BackOff.
+	EventMessage string
+}
+
+// Check decides whether a container that is to be started has to wait. If wait
+// is nil it may start, and next is the entry to keep: what was there when the
+// container has no exited instance, else the next step. If wait is not nil, the
+// entry stays as it is. entry is not changed.
+//
+// The first exited instance of the name counts, not the newest: one that was
+// killed in this sync does not hold itself back.
+// (kubelet kuberuntime_manager.go:doBackOff, client-go flowcontrol.Backoff)
+func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backoff, observed *PodStatus,
+	now time.Time) (next *Backoff, wait *Wait) {
+	exited := newestExited(observed, c.Name)
+	if exited == nil {
+		return entry, nil
+	}
+	if entry == nil || p.Expired(entry, exited.FinishedAt) {
+		return &Backoff{Current: p.Base, LastUpdate: now}, nil
+	}
+	if now.Sub(exited.FinishedAt) < entry.Current {
+		return entry, newWait(pod, c, entry.Current, exited.FinishedAt)
+	}
+	return &Backoff{Current: min(2*entry.Current, p.Max), LastUpdate: now}, nil
+}
+
+// Expired is whether an entry is too old to count at a time. Housekeeping drops
+// expired entries, even while a wait runs.
+func (p BackoffPolicy) Expired(entry *Backoff, at time.Time) bool {
+	return at.Sub(entry.LastUpdate) > p.Expire
+}
+
+func newWait(pod *corev1.Pod, c *corev1.Container, current time.Duration, finishedAt time.Time) *Wait {
+	podDesc := fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+	return &Wait{
+		Until:        finishedAt.Add(current),
+		Current:      current,
+		Message:      fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", current, c.Name, podDesc),
+		EventMessage: fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, podDesc),
+	}
+}
+
+func newestExited(observed *PodStatus, name string) *ContainerStatus {
+	for i := range observed.Containers {
+		if s := &observed.Containers[i]; s.Name == name && s.State == ContainerExited {
+			return s
+		}
+	}
+	return nil
+}
+
+// BackoffKey identifies the back-off of a container. A new image or other
+// resources begin a new one. (kubelet kuberuntime/helpers.go:GetBackoffKey)
+func BackoffKey(pod *corev1.Pod, c *corev1.Container) string {
+	key := []string{pod.Name, pod.Namespace, string(pod.UID), c.Name, c.Image, c.Resources.String()}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(strings.Join(key, "/")))
+	return strconv.FormatUint(hash.Sum64(), 16)
+}

@@ -1,0 +1,85 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Compute decides what one sync of a pod has to do. Without a pod or without an
+// observation nothing is planned: what is not known must not start twice.
+// (kubelet kuberuntime_manager.go:computePodActions)
+func Compute(in Input) Actions {
+	if in.Pod == nil || in.Observed == nil {
+		return Actions{}
+	}
+	p := planner{Input: in}
+	p.sync()
+	return p.actions
+}
+
+// planner is one computation.
+type planner struct {
+	Input
+	actions Actions
+}
+
+func (p *planner) sync() {
+	change := sandboxChange(p.Pod, p.Observed, p.Definitions)
+	p.actions.SandboxID, p.actions.Attempt = change.id, change.attempt
+	if change.needed {
+		p.killPodForSandbox(change)
+	}
+	switch {
+	case p.RestartAllContainers:
+		p.actions.ContainersToReset = containersToReset(p.Pod, p.Observed)
+		return
+	case change.needed:
+		p.startOver(change)
+		return
+	}
+	p.ephemeralContainers()
+	if p.initContainers() && !p.actions.KillPod {
+		p.mainContainers()
+	}
+	if !p.actions.KillPod {
+		p.killStrays()
+	}
+}
+
+// ephemeralContainers starts those that never ran; they are never restarted,
+// and do not wait for the initialization.
+func (p *planner) ephemeralContainers() {
+	for i := range p.Pod.Spec.EphemeralContainers {
+		if p.Observed.Current(p.Pod.Spec.EphemeralContainers[i].Name) == nil {
+			p.actions.EphemeralContainersToStart = append(p.actions.EphemeralContainersToStart, i)
+		}
+	}
+}
+
+// facts of a running container.
+func (p *planner) facts(c *corev1.Container, s *ContainerStatus) facts {
+	return facts{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
+}
+
+func (p *planner) startInit(i int) {
+	p.actions.InitContainersToStart = append(p.actions.InitContainersToStart, i)
+}
+
+func (p *planner) start(i int) {
+	p.actions.ContainersToStart = append(p.actions.ContainersToStart, i)
+}
+
+func (p *planner) kill(k Kill) {
+	p.actions.ContainersToKill = append(p.actions.ContainersToKill, k)
+}
+
+// inSpecOrder puts what the scan of the init containers found, from the last to
+// the first, into the order of the spec.
+func (p *planner) inSpecOrder() {
+	slices.Reverse(p.actions.InitContainersToStart)
+	slices.Reverse(p.actions.ContainersToKill)
+}

@@ -1,0 +1,72 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Definitions are what a pod's sandbox and containers should have been made
+// from. A missing entry means that nothing is known, and nothing has changed.
+type Definitions struct {
+	// Pod is HashPod of the pod.
+	Pod string
+	// Containers is HashContainer of each init and main container, by name.
+	Containers map[string]string
+	// RestartedAt is the value of v1alpha1.AnnotationRestartedAt.
+	RestartedAt string
+}
+
+// Define returns the definitions of a pod. It costs some hashing: once for each
+// change of the pod is enough.
+func Define(pod *corev1.Pod) *Definitions {
+	containers := make(map[string]string, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	for c := range initAndMain(pod) {
+		containers[c.Name] = HashContainer(c)
+	}
+	return &Definitions{
+		Pod:         HashPod(pod),
+		Containers:  containers,
+		RestartedAt: pod.Annotations[v1alpha1.AnnotationRestartedAt],
+	}
+}
+
+// DefinitionChanged is whether a container was made from another definition
+// than the present one. A kill of such a container uses the hook and the grace
+// period recorded with it: the new hook may not exist in the old image.
+func DefinitionChanged(defs *Definitions, s *ContainerStatus) bool {
+	return defs != nil && differs(s.Hash, defs.Containers[s.Name])
+}
+
+// RestartRequested is whether the restartedAt annotation has been set anew
+// since a container was created. Taking the annotation away asks for nothing.
+func RestartRequested(defs *Definitions, s *ContainerStatus) bool {
+	return defs != nil && s.Hash != "" &&
+		defs.RestartedAt != "" && defs.RestartedAt != s.Recorded.RestartedAt
+}
+
+// podDefinitionChanged is whether a sandbox was made from another pod-level
+// definition than the present one.
+func podDefinitionChanged(defs *Definitions, s *SandboxStatus) bool {
+	return defs != nil && differs(s.Hash, defs.Pod)
+}
+
+// differs compares two definitions. One that is not known, or hashes of two
+// versions, cannot be compared: nothing has changed then, so that a new version
+// of the shim restarts nothing.
+func differs(recorded, expected string) bool {
+	if recorded == "" || expected == "" || recorded == expected {
+		return false
+	}
+	return hashVersionOf(recorded) == hashVersionOf(expected)
+}
+
+func hashVersionOf(hash string) string {
+	version, _, _ := strings.Cut(hash, ":")
+	return version
+}

@@ -1,0 +1,28 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides what has to happen to the containers of one pod: which
+// are killed and why, which are started, whether the sandbox is made anew, how
+// long a container has to leave, and who waits for whom. It is the kubelet's
+// computePodActions (v1.36.3) as a function of values.
+//
+// The package is pure: no clock, no client, no logger, no goroutine. What it
+// needs comes in as values; what it decides goes out as values with a trigger
+// and a message. Where it differs from the kubelet on purpose, the comment at
+// that place says so and docs/kubelet-differences.md lists it.
+//
+// # Where each trigger is decided
+//
+//	SandboxChanged        sandbox.go      sandboxChange
+//	WorkloadFinished      containers.go   finish
+//	UnknownState          containers.go   killUnknown; strays.go strays (a second instance)
+//	DefinitionChanged     definition.go   DefinitionChanged
+//	RestartRequested      definition.go   RestartRequested
+//	LivenessProbe         rules.go        livenessFailed
+//	StartupProbe          rules.go        startupFailed
+//	ContainerRemoved      strays.go       removed
+//	RestartAllContainers  reset.go        containersToReset
+//
+// The others (PostStartHookFailed, Termination, Orphan, GarbageCollection) are
+// no decision about a sync; their callers hand the trigger to the kill.
+package plan

@@ -1,0 +1,161 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// initScan is the state of one scan of the init containers.
+type initScan struct {
+	// initialized: the main containers may start.
+	initialized bool
+	// passed: a later init container, or a main one, has run, so all before it
+	// were initialized once.
+	passed bool
+}
+
+// initContainers decides about the init containers and returns whether the main
+// containers may be looked at. They are scanned from the last to the first,
+// because the dead ones of the early ones may have been removed: the last one
+// with a status tells how far the initialization has come.
+// (kubelet kuberuntime_container.go:computeInitContainerActions)
+func (p *planner) initContainers() bool {
+	if len(p.Pod.Spec.InitContainers) == 0 {
+		return true
+	}
+	running := p.mainContainerRuns()
+	scan := initScan{initialized: running, passed: running}
+	defer p.inSpecOrder()
+	for i := len(p.Pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		p.initContainer(i, &scan)
+		if p.actions.KillPod {
+			return false
+		}
+	}
+	if !scan.passed {
+		p.startInit(0)
+	}
+	return scan.initialized
+}
+
+// mainContainerRuns is whether a main container was created or runs. An exited
+// one does not count: it may be of the sandbox before.
+func (p *planner) mainContainerRuns() bool {
+	for i := range p.Pod.Spec.Containers {
+		s := p.Observed.Current(p.Pod.Spec.Containers[i].Name)
+		if s != nil && (s.State == ContainerCreated || s.State == ContainerRunning) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planner) initContainer(i int, scan *initScan) {
+	c := &p.Pod.Spec.InitContainers[i]
+	s := p.Observed.Current(c.Name)
+	switch {
+	case s == nil && scan.passed && IsSidecar(c):
+		// It ran once and its remains are gone.
+		p.startInit(i)
+		return
+	case s == nil:
+		return
+	case scan.passed && !IsSidecar(c):
+		return
+	case s.State == ContainerCreated:
+		// A start that failed; without another one it would stay that way.
+		p.startInit(i)
+	case IsSidecar(c):
+		p.sidecar(i, s, scan)
+	default:
+		p.plainInitContainer(i, s, scan)
+	}
+	scan.passed = true
+}
+
+func (p *planner) sidecar(i int, s *ContainerStatus, scan *initScan) {
+	switch s.State {
+	case ContainerRunning:
+		p.runningSidecar(i, s, scan)
+	case ContainerExited:
+		p.startInit(i)
+	case ContainerCreated, ContainerUnknown:
+		p.restartUnknownInit(i, s)
+	default:
+		p.restartUnknownInit(i, s)
+	}
+}
+
+// runningSidecar lets the next init container start when this one has started,
+// and restarts it if a rule says so.
+func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
+	f := p.facts(&p.Pod.Spec.InitContainers[i], s)
+	started := sidecarStarted(f)
+	if started {
+		p.initialized(i, scan, !scan.passed)
+	}
+	if rule := firstThatApplies(sidecarRules, f, started); rule != nil {
+		p.kill(rule.kill(f))
+		p.startInit(i)
+	}
+}
+
+// initialized goes on to the next init container, or to the main ones.
+func (p *planner) initialized(i int, scan *initScan, first bool) {
+	if i == len(p.Pod.Spec.InitContainers)-1 {
+		scan.initialized = true
+	} else if first {
+		p.startInit(i + 1)
+	}
+}
+
+func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) {
+	c := &p.Pod.Spec.InitContainers[i]
+	switch s.State {
+	case ContainerRunning:
+	case ContainerExited:
+		switch {
+		case !initContainerFailed(s):
+			p.initialized(i, scan, true)
+		case shouldBeRestarted(p.Pod, c, s):
+			p.startInit(i)
+		default:
+			p.initFailed(c)
+		}
+	case ContainerCreated, ContainerUnknown:
+		p.unknownInit(i, s)
+	default:
+		p.unknownInit(i, s)
+	}
+}
+
+// unknownInit restarts a plain init container of unknown state, unless it is
+// never restarted: an unknown state counts as a failure.
+func (p *planner) unknownInit(i int, s *ContainerStatus) {
+	if c := &p.Pod.Spec.InitContainers[i]; !restartsWhenKilled(p.Pod, c) {
+		p.initFailed(c)
+		return
+	}
+	p.restartUnknownInit(i, s)
+}
+
+func (p *planner) restartUnknownInit(i int, s *ContainerStatus) {
+	p.killUnknown("Init container", s)
+	p.startInit(i)
+}
+
+// initFailed ends a pod whose initialization failed for good.
+func (p *planner) initFailed(c *corev1.Container) {
+	p.finish(fmt.Sprintf("Init container %s failed and is not restarted", c.Name))
+}
+
+// initContainerFailed is whether an init container that exited has failed; one
+// that ran out of memory has, whatever its exit code.
+// (kubelet helpers.go:isInitContainerFailed)
+func initContainerFailed(s *ContainerStatus) bool {
+	return s.Reason == "OOMKilled" || s.ExitCode != 0
+}

@@ -1,0 +1,112 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ShouldAllContainersRestart is whether the pod starts over: the condition
+// AllContainersRestarting says that it already does, or an init or main
+// container exited with a code whose rule asks for it. Either status may be nil.
+// (kubelet container/helpers.go:ShouldAllContainersRestart)
+func ShouldAllContainersRestart(pod *corev1.Pod, observed *PodStatus, api *corev1.PodStatus) bool {
+	if allContainersRestarting(api) {
+		return true
+	}
+	for c := range initAndMain(pod) {
+		var codes []int32
+		if observed != nil {
+			status := observed.Current(c.Name)
+			if status == nil || status.State != ContainerExited {
+				// What the API says of it is out of date then.
+				continue
+			}
+			codes = append(codes, status.ExitCode)
+		}
+		if terminated := terminatedState(api, c.Name); terminated != nil {
+			codes = append(codes, terminated.ExitCode)
+		}
+		for _, code := range codes {
+			if asksForRestartOfAll(c, code) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AllContainersRestartCleanedUp is whether the runtime has none of the pod's
+// containers any more, so that it can start over.
+// (kubelet container/helpers.go:AllContainersRestartCleanedUp)
+func AllContainersRestartCleanedUp(pod *corev1.Pod, observed *PodStatus) bool {
+	for c := range initAndMain(pod) {
+		if observed.Current(c.Name) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// AllContainersCouldRestart is whether any rule of the pod has the action
+// RestartAllContainers. (kubelet api/v1/pod:AllContainersCouldRestart)
+func AllContainersCouldRestart(pod *corev1.Pod) bool {
+	for c := range initAndMain(pod) {
+		for _, rule := range c.RestartPolicyRules {
+			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asksForRestartOfAll is whether an exit with that code starts the pod over.
+func asksForRestartOfAll(c *corev1.Container, exitCode int32) bool {
+	rule, found := MatchingRestartRule(c, exitCode)
+	return found && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+}
+
+func allContainersRestarting(api *corev1.PodStatus) bool {
+	if api == nil {
+		return false
+	}
+	for _, cond := range api.Conditions {
+		if cond.Type == corev1.AllContainersRestarting && cond.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// terminatedState returns how a container of the API status ended, nil if it
+// did not. The last entry of a name counts.
+func terminatedState(api *corev1.PodStatus, name string) *corev1.ContainerStateTerminated {
+	if api == nil {
+		return nil
+	}
+	for _, list := range [][]corev1.ContainerStatus{api.ContainerStatuses, api.InitContainerStatuses} {
+		for i := len(list) - 1; i >= 0; i-- {
+			if list[i].Name == name {
+				return list[i].State.Terminated
+			}
+		}
+	}
+	return nil
+}
+
+// initAndMain yields the init containers, then the main containers.
+func initAndMain(pod *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// facts are what the rules look at: one running container.
+type facts struct {
+	container   *corev1.Container
+	status      *ContainerStatus
+	probes      ProbeResults
+	definitions *Definitions
+}
+
+// killRule is one reason to kill a running container.
+type killRule struct {
+	trigger v1alpha1.KillTrigger
+	applies func(facts) bool
+	// message is the kubelet's, %s is the container's name.
+	message string
+	// restarts whatever the restart policy.
+	restarts bool
+	// onceStarted: not looked at before the container has started.
+	onceStarted bool
+}
+
+func (r *killRule) kill(f facts) Kill {
+	return Kill{
+		ID:         f.status.ID,
+		Name:       f.status.Name,
+		Trigger:    r.trigger,
+		Message:    fmt.Sprintf(r.message, f.container.Name),
+		FromRecord: DefinitionChanged(f.definitions, f.status),
+	}
+}
+
+// mainRules are the reasons to kill a running main container, the first that
+// applies wins. A resize that needs a restart (TriggerResizeRequired) comes
+// last.
+var mainRules = []killRule{
+	{
+		trigger:  v1alpha1.TriggerDefinitionChanged,
+		applies:  definitionChanged,
+		message:  "Container %s definition changed",
+		restarts: true,
+	},
+	{
+		trigger:  v1alpha1.TriggerRestartRequested,
+		applies:  restartRequested,
+		message:  "Container %s restart requested",
+		restarts: true,
+	},
+	{
+		trigger: v1alpha1.TriggerLivenessProbe,
+		applies: livenessFailed,
+		message: "Container %s failed liveness probe",
+	},
+	{
+		trigger: v1alpha1.TriggerStartupProbe,
+		applies: startupFailed,
+		message: "Container %s failed startup probe",
+	},
+}
+
+// sidecarRules are the reasons to kill a running sidecar, the first that applies
+// wins. Sidecars always restart. A resize that needs a restart comes last.
+var sidecarRules = []killRule{
+	{
+		trigger: v1alpha1.TriggerStartupProbe,
+		applies: func(f facts) bool { return f.container.StartupProbe != nil && startupFailed(f) },
+		message: "Init container %s failed startup probe",
+	},
+	{
+		trigger:     v1alpha1.TriggerDefinitionChanged,
+		applies:     definitionChanged,
+		message:     "Init container %s definition changed",
+		onceStarted: true,
+	},
+	{
+		trigger:     v1alpha1.TriggerRestartRequested,
+		applies:     restartRequested,
+		message:     "Init container %s restart requested",
+		onceStarted: true,
+	},
+	{
+		trigger:     v1alpha1.TriggerLivenessProbe,
+		applies:     func(f facts) bool { return f.container.LivenessProbe != nil && livenessFailed(f) },
+		message:     "Init container %s failed liveness probe",
+		onceStarted: true,
+	},
+}
+
+// firstThatApplies returns the rule that kills the container, nil if none does.
+func firstThatApplies(rules []killRule, f facts, started bool) *killRule {
+	for i := range rules {
+		if r := &rules[i]; (started || !r.onceStarted) && r.applies(f) {
+			return r
+		}
+	}
+	return nil
+}
+
+func definitionChanged(f facts) bool { return DefinitionChanged(f.definitions, f.status) }
+
+func restartRequested(f facts) bool { return RestartRequested(f.definitions, f.status) }
+
+// livenessFailed is the one place that decides about a liveness verdict.
+func livenessFailed(f facts) bool { return f.probes.Liveness == ProbeFailure }
+
+// startupFailed is the one place that decides about a startup verdict.
+func startupFailed(f facts) bool { return f.probes.Startup == ProbeFailure }
+
+// sidecarStarted is whether a running sidecar has started: its startup probe
+// has succeeded, if it has one.
+func sidecarStarted(f facts) bool {
+	return f.container.StartupProbe == nil || f.probes.Startup == ProbeSuccess
+}

@@ -1,0 +1,151 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// The network modes of a sandbox, as CRI names them.
+const (
+	NetworkPod  = "POD"
+	NetworkNode = "NODE"
+)
+
+// sandboxVerdict is whether a pod needs a new sandbox.
+type sandboxVerdict struct {
+	needed bool
+	// redefined: the pod-level definition is another one since.
+	redefined bool
+	// id is the sandbox to use, or the one that is replaced.
+	id      string
+	attempt uint32
+	message string
+}
+
+// sandboxChange is the one place that decides about SandboxChanged.
+// (kubelet kuberuntime/util:PodSandboxChanged, and the pod-level definition)
+func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sandboxVerdict {
+	if len(observed.Sandboxes) == 0 {
+		return sandboxVerdict{needed: true, message: "Pod has no sandbox"}
+	}
+	newest := &observed.Sandboxes[0]
+	redefined := podDefinitionChanged(defs, newest)
+	replace := sandboxVerdict{needed: true, redefined: redefined, id: newest.ID, attempt: newest.Attempt + 1}
+	switch {
+	case readySandboxes(observed) > 1:
+		replace.message = "Pod has more than one ready sandbox"
+	case newest.State != SandboxReady:
+		replace.message = "Pod sandbox is not ready"
+	case networkOf(newest) != networkFor(pod):
+		replace.message = "Network mode of the pod changed"
+		replace.id = ""
+	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.IP == "":
+		replace.message = "Pod sandbox has no IP address"
+	case redefined:
+		replace.message = "Pod definition changed"
+	default:
+		return sandboxVerdict{id: newest.ID, attempt: newest.Attempt}
+	}
+	return replace
+}
+
+func readySandboxes(observed *PodStatus) int {
+	n := 0
+	for i := range observed.Sandboxes {
+		if observed.Sandboxes[i].State == SandboxReady {
+			n++
+		}
+	}
+	return n
+}
+
+// networkOf returns the network mode of a sandbox; one that does not tell is on
+// a pod network.
+func networkOf(s *SandboxStatus) string {
+	if s.NetworkNamespace == "" {
+		return NetworkPod
+	}
+	return s.NetworkNamespace
+}
+
+func networkFor(pod *corev1.Pod) string {
+	if pod.Spec.HostNetwork {
+		return NetworkNode
+	}
+	return NetworkPod
+}
+
+func (p *planner) killPodForSandbox(change sandboxVerdict) {
+	p.actions.KillPod = true
+	p.actions.CreateSandbox = true
+	p.actions.Trigger = v1alpha1.TriggerSandboxChanged
+	p.actions.Message = change.message
+}
+
+// startOver plans what a new sandbox begins with: the first init container, or
+// the main containers. It is not created when nothing would be started in it.
+func (p *planner) startOver(change sandboxVerdict) {
+	if p.staysDown(change) {
+		p.actions.CreateSandbox = false
+		return
+	}
+	toStart := p.startedAnew()
+	switch {
+	case len(toStart) == 0 && anyMainContainerCreated(p.Pod, p.Observed):
+		p.actions.CreateSandbox = false
+		p.finish("no container is left to start")
+	case len(p.Pod.Spec.InitContainers) > 0:
+		p.startInit(0)
+	default:
+		p.actions.ContainersToStart = toStart
+	}
+}
+
+// staysDown is whether a pod that is never restarted has had its sandbox. A
+// changed definition restarts whatever the policy, as that of a container does.
+func (p *planner) staysDown(change sandboxVerdict) bool {
+	return p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever &&
+		change.attempt != 0 && len(p.Observed.Containers) != 0 && !change.redefined
+}
+
+// startedAnew returns the main containers that a new sandbox starts: all but
+// those that succeeded under OnFailure.
+func (p *planner) startedAnew() []int {
+	var toStart []int
+	for i := range p.Pod.Spec.Containers {
+		c := &p.Pod.Spec.Containers[i]
+		if !runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name)) {
+			toStart = append(toStart, i)
+		}
+	}
+	return toStart
+}
+
+// runsOnce is whether a container stays away after it succeeded, by its own
+// policy, else the pod's. Under Never a new sandbox starts it again.
+func runsOnce(pod *corev1.Pod, c *corev1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy == corev1.ContainerRestartPolicyOnFailure
+	}
+	return pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
+}
+
+func succeeded(s *ContainerStatus) bool {
+	return s != nil && s.State == ContainerExited && s.ExitCode == 0
+}
+
+// anyMainContainerCreated is whether the pod has been initialized once.
+// (kubelet kuberuntime_container.go:HasAnyRegularContainerCreated)
+func anyMainContainerCreated(pod *corev1.Pod, observed *PodStatus) bool {
+	for i := range pod.Spec.Containers {
+		s := observed.Current(pod.Spec.Containers[i].Name)
+		if s != nil && (s.State == ContainerCreated || s.State == ContainerRunning || s.State == ContainerExited) {
+			return true
+		}
+	}
+	return false
+}

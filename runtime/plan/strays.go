@@ -1,0 +1,86 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// killStrays kills what runs beside the plan. The kubelet has no such kills.
+func (p *planner) killStrays() {
+	var kills []Kill
+	for i := range p.Observed.Containers {
+		s := &p.Observed.Containers[i]
+		if s.State == ContainerExited || s.State == ContainerCreated {
+			continue
+		}
+		position := p.position(s.Name)
+		switch {
+		case position < 0 && p.removed(s):
+			kills = append(kills, removedKill(s))
+		case position >= 0 && s.State == ContainerRunning && p.Observed.Current(s.Name) != s:
+			kills = append(kills, p.secondInstanceKill(s))
+		}
+	}
+	slices.SortFunc(kills, func(a, b Kill) int {
+		return cmp.Or(
+			cmp.Compare(uint(p.position(a.Name)), uint(p.position(b.Name))),
+			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.ID, b.ID),
+		)
+	})
+	p.actions.ContainersToKill = append(p.actions.ContainersToKill, kills...)
+}
+
+// removed is the one place that decides about ContainerRemoved: the template
+// has no container of that name any more. One without a recorded definition was
+// not made from a template and is left alone.
+func (p *planner) removed(s *ContainerStatus) bool {
+	return p.Definitions != nil && s.Hash != ""
+}
+
+func removedKill(s *ContainerStatus) Kill {
+	return Kill{
+		ID:         s.ID,
+		Name:       s.Name,
+		Trigger:    v1alpha1.TriggerContainerRemoved,
+		Message:    fmt.Sprintf("Container %s was removed from the template", s.Name),
+		Removed:    true,
+		FromRecord: true,
+	}
+}
+
+// secondInstanceKill kills an instance that runs although a newer one exists: a
+// state that a runtime should never report.
+func (p *planner) secondInstanceKill(s *ContainerStatus) Kill {
+	return Kill{
+		ID:         s.ID,
+		Name:       s.Name,
+		Trigger:    v1alpha1.TriggerUnknownState,
+		Message:    fmt.Sprintf("Container %s has a newer instance", s.Name),
+		FromRecord: DefinitionChanged(p.Definitions, s),
+	}
+}
+
+// position returns where the spec names a container: init containers, then
+// containers, then ephemeral ones; -1 if it does not.
+func (p *planner) position(name string) int {
+	at := 0
+	for c := range initAndMain(p.Pod) {
+		if c.Name == name {
+			return at
+		}
+		at++
+	}
+	for i := range p.Pod.Spec.EphemeralContainers {
+		if p.Pod.Spec.EphemeralContainers[i].Name == name {
+			return at + i
+		}
+	}
+	return -1
+}

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ type Input struct {
 	// Terminal is true when no container will be started any more, whatever the
 	// restart policy (the kubelet's podIsTerminal).
 	Terminal bool
+	// Evicted is why the pod must end before its containers have, such as
+	// DeadlineExceeded; nil if it need not.
+	Evicted *Reason
 	// StartupProbesEnded is true when no startup probe is run any more: a
 	// running container without a verdict then counts as started.
 	StartupProbesEnded bool
@@ -58,5 +62,69 @@ type Input struct {
 // Compute returns the status of a pod as the kubelet would report it.
 // (kubelet kubelet_pods.go:generateAPIPodStatus, status/status_manager.go:updateStatusInternal)
 func Compute(in Input) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodPending}
+	old := in.Previous
+	if old == nil {
+		old = &corev1.PodStatus{}
+	}
+	c := newConversion(&in, old)
+	st := c.containerStatusesOfPod(old)
+	converted := slices.Concat(st.ContainerStatuses, st.InitContainerStatuses)
+	st.Phase = phase(in.Pod, converted, in.Terminal, anyActiveMainContainer(&in.Pod.Spec, c.observed))
+	c.applyPhase(&st, old)
+	// Only after the phase: it depends on what had started before.
+	c.applyProbes(&st, old)
+	st.Conditions = c.conditions(&st, old)
+	st.QOSClass = QOSClass(in.Pod)
+	st.ObservedGeneration = in.Pod.Generation
+	c.applyAddresses(&st, old)
+	applyTimes(&st, old, in.Now)
+	normalize(in.Pod, &st)
+	return st
+}
+
+func newConversion(in *Input, old *corev1.PodStatus) *conversion {
+	observed := in.Observed
+	if observed == nil {
+		observed = &plan.PodStatus{}
+	}
+	return &conversion{
+		in:            in,
+		observed:      observed,
+		restartingAll: plan.ShouldAllContainersRestart(in.Pod, observed, old),
+	}
+}
+
+// containerStatusesOfPod returns a status with the statuses of all containers.
+// (kubelet kubelet_pods.go:convertStatusToAPIStatus)
+func (c *conversion) containerStatusesOfPod(old *corev1.PodStatus) corev1.PodStatus {
+	spec := &c.in.Pod.Spec
+	ephemeral := make([]corev1.Container, 0, len(spec.EphemeralContainers))
+	for i := range spec.EphemeralContainers {
+		ephemeral = append(ephemeral, corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return corev1.PodStatus{
+		ContainerStatuses:          c.containerStatuses(spec.Containers, old.ContainerStatuses, false),
+		InitContainerStatuses:      c.containerStatuses(spec.InitContainers, old.InitContainerStatuses, true),
+		EphemeralContainerStatuses: c.containerStatuses(ephemeral, old.EphemeralContainerStatuses, false),
+	}
+}
+
+// applyPhase keeps a terminal phase, and reason and message as long as the phase
+// stays the same. An eviction overrides all but a terminal phase.
+func (c *conversion) applyPhase(st, old *corev1.PodStatus) {
+	if isTerminal(old.Phase) && !isTerminal(st.Phase) {
+		st.Phase = old.Phase
+	}
+	if st.Phase == old.Phase {
+		st.Reason = old.Reason
+		st.Message = old.Message
+	}
+	if evicted := c.in.Evicted; evicted != nil {
+		st.Phase = corev1.PodFailed
+		st.Reason = evicted.Reason
+		st.Message = evicted.Message
+	}
+	if isTerminal(old.Phase) {
+		st.Phase = old.Phase
+	}
 }

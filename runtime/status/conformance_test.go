@@ -1,0 +1,232 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// vector is one line of status.jsonl: what the kubelet made of a pod.
+type vector struct {
+	ID             string                      `json:"id"`
+	Pod            corev1.Pod                  `json:"pod"`
+	PodStatus      vectorPodStatus             `json:"podStatus"`
+	ReasonCache    map[string]vectorReason     `json:"reasonCache"`
+	StartupResults map[string]plan.ProbeResult `json:"startupResults"`
+	PodIsTerminal  bool                        `json:"podIsTerminal"`
+	Output         any                         `json:"output"`
+}
+
+type vectorReason struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type vectorPodStatus struct {
+	ID                 string            `json:"id"`
+	Name               string            `json:"name"`
+	Namespace          string            `json:"namespace"`
+	IPs                []string          `json:"ips"`
+	Sandboxes          []vectorSandbox   `json:"sandboxes"`
+	Containers         []vectorContainer `json:"containers"`
+	ActiveContainerIDs []string          `json:"activeContainerIDs"`
+}
+
+type vectorSandbox struct {
+	ID               string            `json:"id"`
+	State            plan.SandboxState `json:"state"`
+	Attempt          uint32            `json:"attempt"`
+	CreatedAt        int64             `json:"createdAt"`
+	NetworkNamespace string            `json:"networkNamespace"`
+	Network          *vectorNetwork    `json:"network"`
+}
+
+type vectorNetwork struct {
+	IP            string   `json:"ip"`
+	AdditionalIPs []string `json:"additionalIPs"`
+}
+
+type vectorContainer struct {
+	ID           string              `json:"id"`
+	Name         string              `json:"name"`
+	State        plan.ContainerState `json:"state"`
+	ExitCode     int32               `json:"exitCode"`
+	Reason       string              `json:"reason"`
+	Message      string              `json:"message"`
+	RestartCount int                 `json:"restartCount"`
+	CreatedAt    time.Time           `json:"createdAt"`
+	StartedAt    time.Time           `json:"startedAt"`
+	FinishedAt   time.Time           `json:"finishedAt"`
+	Image        string              `json:"image"`
+	ImageID      string              `json:"imageID"`
+	ImageRef     string              `json:"imageRef"`
+}
+
+func (s vectorPodStatus) observed() *plan.PodStatus {
+	observed := &plan.PodStatus{
+		ID: s.ID, Name: s.Name, Namespace: s.Namespace, IPs: s.IPs, ActiveContainerIDs: s.ActiveContainerIDs,
+	}
+	for _, sandbox := range s.Sandboxes {
+		status := plan.SandboxStatus{
+			ID: sandbox.ID, State: sandbox.State, Attempt: sandbox.Attempt,
+			CreatedAt: time.Unix(0, sandbox.CreatedAt), NetworkNamespace: sandbox.NetworkNamespace,
+		}
+		if sandbox.Network != nil {
+			status.Network = &plan.SandboxNetwork{IP: sandbox.Network.IP, AdditionalIPs: sandbox.Network.AdditionalIPs}
+		}
+		observed.Sandboxes = append(observed.Sandboxes, status)
+	}
+	for _, c := range s.Containers {
+		observed.Containers = append(observed.Containers, plan.ContainerStatus{
+			ID: c.ID, Name: c.Name, State: c.State, ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
+			CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+			Image: c.Image, ImageID: c.ImageID, ImageRef: c.ImageRef, RestartCount: c.RestartCount,
+		})
+	}
+	return observed
+}
+
+func (v *vector) input() Input {
+	in := Input{
+		Pod:      &v.Pod,
+		Previous: &v.Pod.Status,
+		Observed: v.PodStatus.observed(),
+		Probes:   map[string]plan.ProbeResults{},
+		Waiting:  map[string]Reason{},
+		Terminal: v.PodIsTerminal,
+		// The recorded prober has verdicts and no workers.
+		StartupProbesEnded: true,
+		RuntimeName:        "fakeRuntime",
+		Now:                time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC),
+	}
+	for id, result := range v.StartupResults {
+		in.Probes[id] = plan.ProbeResults{Startup: result}
+	}
+	for name, reason := range v.ReasonCache {
+		in.Waiting[name] = Reason(reason)
+	}
+	return in
+}
+
+// TestStatusConformance compares with what the kubelet answered, over every line
+// of every copy of status vectors.
+func TestStatusConformance(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "conformance", "status*.jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, excluded := 0, 0
+	for _, file := range files {
+		readVectors(t, file, func(v *vector) {
+			lines++
+			if diff := cmp.Diff(v.Output, output(t, v)); diff != "" {
+				t.Errorf("%s differs from the kubelet (-want +got):\n%s", v.ID, diff)
+			}
+		})
+	}
+	if lines == 0 {
+		t.Fatal("No vectors were read")
+	}
+	t.Logf("%d vectors compared, %d excluded", lines-excluded, excluded)
+}
+
+func readVectors(t *testing.T, file string, each func(*vector)) {
+	t.Helper()
+	f, err := os.Open(file) //nolint:gosec // a file of this package's testdata
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	unzipped, err := gzip.NewReader(bufio.NewReader(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(unzipped)
+	for {
+		v := &vector{}
+		if err := decoder.Decode(v); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("Read %s: %v", file, err)
+		}
+		each(v)
+	}
+}
+
+// output answers a vector in its own format.
+func output(t *testing.T, v *vector) any {
+	t.Helper()
+	in := v.input()
+	c := newConversion(&in, in.Previous)
+	converted := c.containerStatusesOfPod(in.Previous)
+	initialized := anyActiveMainContainer(&v.Pod.Spec, c.observed)
+	all := append(append([]corev1.ContainerStatus{}, converted.ContainerStatuses...), converted.InitContainerStatuses...)
+
+	st := Compute(in)
+	generate := statusesOutput(t, &st, "resources", "allocatedResources", "user", "volumeMounts")
+	generate["phase"], generate["reason"], generate["message"], generate["qosClass"] = st.Phase, st.Reason, st.Message, st.QOSClass
+	conditions := []map[string]any{}
+	for _, condition := range st.Conditions {
+		conditions = append(conditions, map[string]any{
+			"type": condition.Type, "status": condition.Status, "reason": condition.Reason, "message": condition.Message,
+		})
+	}
+	generate["conditions"] = conditions
+	return asJSON(t, map[string]any{
+		"convert":                             statusesOutput(t, &converted, "resources", "allocatedResources", "user", "volumeMounts", "ready"),
+		"generate":                            generate,
+		"phase":                               phase(&v.Pod, all, v.PodIsTerminal, initialized),
+		"hasAnyActiveRegularContainerStarted": initialized,
+	})
+}
+
+// statusesOutput returns the container statuses without what was not recorded.
+func statusesOutput(t *testing.T, st *corev1.PodStatus, dropped ...string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	for name, statuses := range map[string][]corev1.ContainerStatus{
+		"containerStatuses":          st.ContainerStatuses,
+		"initContainerStatuses":      st.InitContainerStatuses,
+		"ephemeralContainerStatuses": st.EphemeralContainerStatuses,
+	} {
+		list := asJSON(t, statuses).([]any)
+		for i := range list {
+			for _, key := range dropped {
+				delete(list[i].(map[string]any), key)
+			}
+		}
+		out[name] = list
+	}
+	return out
+}
+
+func asJSON(t *testing.T, value any) any {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}

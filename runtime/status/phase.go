@@ -1,0 +1,164 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// configSourceAnnotation marks a pod that did not come from an API server; the
+// kubelet gives those no terminal phase.
+const configSourceAnnotation = "kubernetes.io/config.source"
+
+// tally counts containers by what they mean for the phase.
+type tally struct {
+	pendingInit, failedInit, pendingSidecars                   int
+	unknown, running, waiting, stopped, notRestarts, succeeded int
+}
+
+// phase returns the phase of a pod from the statuses of all its containers.
+// (kubelet kubelet_pods.go:getPhase)
+func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, terminal, initialized bool) corev1.PodPhase {
+	var t tally
+	for i := range pod.Spec.InitContainers {
+		container := &pod.Spec.InitContainers[i]
+		status := statusByName(statuses, container.Name)
+		if plan.IsSidecar(container) {
+			t.addSidecar(status)
+		} else {
+			t.addInit(pod, container, status)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		t.addMain(pod, container, statusByName(statuses, container.Name))
+	}
+	return t.phase(terminal && !isStatic(pod), initialized)
+}
+
+func (t *tally) phase(terminal, initialized bool) corev1.PodPhase {
+	switch {
+	case t.failedInit > 0:
+		return corev1.PodFailed
+	case t.pendingInit > 0, t.pendingSidecars > 0 && !initialized, t.waiting > 0, t.unknown > 0:
+		return corev1.PodPending
+	case t.running > 0:
+		return corev1.PodRunning
+	case t.stopped == 0:
+		return corev1.PodPending
+	case !terminal && t.stopped != t.notRestarts:
+		// At least one is about to be restarted.
+		return corev1.PodRunning
+	case t.stopped == t.succeeded:
+		return corev1.PodSucceeded
+	default:
+		return corev1.PodFailed
+	}
+}
+
+// addInit counts an init container that is to end; failedInit counts those that
+// are never started again.
+func (t *tally) addInit(pod *corev1.Pod, container *corev1.Container, status *corev1.ContainerStatus) {
+	exit := exitOf(status)
+	switch {
+	case exit == nil:
+		t.pendingInit++
+	case exit.ExitCode != 0 && !restarts(pod, container, exit):
+		t.failedInit++
+	}
+}
+
+// addSidecar counts a sidecar; one that has ended plays no part.
+func (t *tally) addSidecar(status *corev1.ContainerStatus) {
+	switch {
+	case status == nil:
+		t.unknown++
+	case status.State.Running != nil:
+		if status.Started == nil || !*status.Started {
+			t.pendingSidecars++
+		}
+		t.running++
+	case exitOf(status) != nil:
+	case status.State.Waiting != nil:
+		t.pendingSidecars++
+		t.waiting++
+	default:
+		t.pendingSidecars++
+		t.unknown++
+	}
+}
+
+func (t *tally) addMain(pod *corev1.Pod, container *corev1.Container, status *corev1.ContainerStatus) {
+	exit := exitOf(status)
+	switch {
+	case status == nil:
+		t.unknown++
+	case status.State.Running != nil:
+		t.running++
+	case exit != nil:
+		t.stopped++
+		if !restarts(pod, container, exit) {
+			t.notRestarts++
+		}
+		// The exit of one that waits for its restart is not a success yet.
+		if status.State.Terminated != nil && exit.ExitCode == 0 {
+			t.succeeded++
+		}
+	case status.State.Waiting != nil:
+		t.waiting++
+	default:
+		t.unknown++
+	}
+}
+
+// exitOf returns how a container ended that has ended or waits for its restart,
+// nil for any other.
+func exitOf(status *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	switch {
+	case status == nil || status.State.Running != nil:
+		return nil
+	case status.State.Terminated != nil:
+		return status.State.Terminated
+	case status.State.Waiting != nil:
+		return status.LastTerminationState.Terminated
+	default:
+		return nil
+	}
+}
+
+// restarts tells whether a container that ended so is started again.
+func restarts(pod *corev1.Pod, container *corev1.Container, exit *corev1.ContainerStateTerminated) bool {
+	return exit.Reason == reasonRestartingAllContainers || plan.ContainerShouldRestart(pod, container, exit.ExitCode)
+}
+
+// anyActiveMainContainer tells whether the newest sandbox has a main container,
+// in any state: then the pod has been initialized.
+// (kubelet container/helpers.go:HasAnyActiveRegularContainerStarted)
+func anyActiveMainContainer(spec *corev1.PodSpec, observed *plan.PodStatus) bool {
+	for i := range observed.Containers {
+		cs := &observed.Containers[i]
+		if slices.Contains(observed.ActiveContainerIDs, cs.ID) && isMain(spec, cs.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+func isMain(spec *corev1.PodSpec, name string) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// isTerminal tells whether a phase never changes again.
+func isTerminal(p corev1.PodPhase) bool {
+	return p == corev1.PodSucceeded || p == corev1.PodFailed
+}
+
+func isStatic(pod *corev1.Pod) bool {
+	source, ok := pod.Annotations[configSourceAnnotation]
+	return ok && source != "api"
+}

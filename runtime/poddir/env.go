@@ -1,0 +1,145 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package poddir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// environment resolves a container's env in the order of the template, so that a
+// value may refer to those before it. There are no variables of Services.
+// (kubelet_pods.go:makeEnvironmentVariables)
+func (m *Manager) environment(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]EnvVar, map[string]string, error) {
+	values := make(map[string]string, len(c.Env))
+	var names []string
+	for i := range c.Env {
+		e := &c.Env[i]
+		value, err := m.envValue(pod, c, e, podIPs, values)
+		if err != nil {
+			return nil, nil, fmt.Errorf("resolve environment variable %q: %w", e.Name, err)
+		}
+		if _, again := values[e.Name]; !again {
+			names = append(names, e.Name)
+		}
+		values[e.Name] = value
+	}
+	env := make([]EnvVar, 0, len(names))
+	for _, name := range names {
+		env = append(env, EnvVar{Name: name, Value: values[name]})
+	}
+	return env, values, nil
+}
+
+func (m *Manager) envValue(pod *corev1.Pod, c *corev1.Container, e *corev1.EnvVar, podIPs []string, values map[string]string) (string, error) {
+	if e.Value != "" || e.ValueFrom == nil {
+		return Expand(e.Value, lookupIn(values)), nil
+	}
+	switch from := e.ValueFrom; {
+	case from.FieldRef != nil:
+		return m.fieldValue(pod, from.FieldRef, podIPs)
+	case from.ResourceFieldRef != nil:
+		return m.resourceValue(pod, c, from.ResourceFieldRef)
+	default:
+		return "", fmt.Errorf("its source is not supported")
+	}
+}
+
+// fieldValue resolves a fieldRef. (kubelet_pods.go:podFieldSelectorRuntimeValue,
+// fieldpath.go:ExtractFieldPathAsString)
+func (m *Manager) fieldValue(pod *corev1.Pod, ref *corev1.ObjectFieldSelector, podIPs []string) (string, error) {
+	if ref.APIVersion != "" && ref.APIVersion != "v1" {
+		return "", fmt.Errorf("unsupported pod version: %s", ref.APIVersion)
+	}
+	switch ref.FieldPath {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "metadata.labels":
+		return formatMap(pod.Labels), nil
+	case "metadata.annotations":
+		return formatMap(pod.Annotations), nil
+	case "spec.nodeName":
+		return m.nodeName(pod), nil
+	case "spec.serviceAccountName":
+		return pod.Spec.ServiceAccountName, nil
+	case "status.hostIP":
+		return first(m.config.NodeIPs), nil
+	case "status.hostIPs":
+		return strings.Join(m.config.NodeIPs, ","), nil
+	case "status.podIP":
+		return first(m.effectiveIPs(pod, podIPs)), nil
+	case "status.podIPs":
+		return strings.Join(m.effectiveIPs(pod, podIPs), ","), nil
+	}
+	return subscriptedValue(pod, ref.FieldPath)
+}
+
+// subscriptedValue resolves metadata.labels['key'] and metadata.annotations['key'].
+func subscriptedValue(pod *corev1.Pod, path string) (string, error) {
+	field, rest, found := strings.Cut(path, "['")
+	key, closed := strings.CutSuffix(rest, "']")
+	if !found || !closed {
+		return "", fmt.Errorf("unsupported fieldPath: %v", path)
+	}
+	switch field {
+	case "metadata.labels":
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
+		}
+		return pod.Labels[key], nil
+	case "metadata.annotations":
+		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
+			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
+		}
+		return pod.Annotations[key], nil
+	default:
+		return "", fmt.Errorf("fieldPath %q does not support subscript", path)
+	}
+}
+
+// formatMap writes one key="value" a line, sorted. (fieldpath.go:FormatMap)
+func formatMap(values map[string]string) string {
+	keys := make([]string, 0, len(values))
+	for key := range values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	lines := make([]string, 0, len(keys))
+	for _, key := range keys {
+		lines = append(lines, key+"="+strconv.Quote(values[key]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *Manager) nodeName(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	return m.config.NodeName
+}
+
+// effectiveIPs are the node's for a pod on the host network, whose sandbox has
+// none of its own.
+func (m *Manager) effectiveIPs(pod *corev1.Pod, podIPs []string) []string {
+	if len(podIPs) == 0 && pod.Spec.HostNetwork {
+		return m.config.NodeIPs
+	}
+	return podIPs
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

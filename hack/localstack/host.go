@@ -127,11 +127,7 @@ func removeNetwork(ctx context.Context, l layout, b before) []error {
 		errs = append(errs, run(ctx, command{path: "ip", args: []string{"link", "delete", l.bridge()}}))
 	}
 	errs = append(errs, removeChains(ctx, l, b))
-	results, err := filepath.Glob(filepath.Join(cniCache, "results", l.bridge()+"-*"))
-	errs = append(errs, err)
-	for _, result := range results {
-		errs = append(errs, os.Remove(result))
-	}
+	errs = append(errs, removeCNIResults(l.bridge()+"-*"))
 	for _, dir := range []string{filepath.Join(cniCache, "results"), cniCache, "/run/containerd"} {
 		if !b.had(dir) {
 			_ = unix.Rmdir(dir) // not empty, or not there
@@ -141,6 +137,16 @@ func removeNetwork(ctx context.Context, l layout, b before) []error {
 		errs = append(errs, os.WriteFile(ipForward, []byte("0"), 0o644))
 	}
 	return errs
+}
+
+// removeCNIResults removes what libcni remembers about networks it has set up.
+func removeCNIResults(pattern string) error {
+	results, err := filepath.Glob(filepath.Join(cniCache, "results", pattern))
+	errs := []error{err}
+	for _, result := range results {
+		errs = append(errs, os.Remove(result))
+	}
+	return errors.Join(errs...)
 }
 
 // hasCNIBridges tells whether another stack needs forwarding still.

@@ -110,6 +110,7 @@ type Stack struct {
 	tools    tools
 	launcher *launcher
 	lock     *os.File
+	stopped  bool
 	api      *rest.Config
 }
 
@@ -175,8 +176,12 @@ func (s *Stack) up(ctx context.Context) error {
 }
 
 // Stop ends everything the stack started, containers included, and removes the
-// state folder.
+// state folder. A stack that was stopped, or taken down by others, is stopped.
 func (s *Stack) Stop(ctx context.Context) error {
+	if s.stopped {
+		return nil
+	}
+	s.stopped = true
 	var errs []error
 	if s.lock == nil {
 		lock, err := acquire(ctx, s.layout)

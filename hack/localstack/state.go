@@ -153,11 +153,14 @@ func tryLock(l layout) (*os.File, error) {
 
 // release unlocks the state folder, and removes it if nothing is left in it.
 func release(l layout, lock *os.File) error {
-	entries, err := os.ReadDir(l.dir)
-	if err == nil && len(entries) == 1 {
+	var err error
+	if entries, readErr := os.ReadDir(l.dir); readErr == nil && len(entries) == 1 {
 		err = errors.Join(os.Remove(l.lockFile()), os.Remove(l.dir))
 	}
-	return errors.Join(err, lock.Close())
+	if closeErr := lock.Close(); !errors.Is(closeErr, os.ErrClosed) {
+		err = errors.Join(err, closeErr)
+	}
+	return err
 }
 
 func sameFile(file *os.File, path string) bool {

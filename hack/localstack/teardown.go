@@ -123,6 +123,7 @@ func removeByForce(ctx context.Context, l layout) error {
 		if _, gone := os.Stat(entry); gone == nil {
 			errs = append(errs, err)
 		}
+		errs = append(errs, removeCNIResults("*-"+id+"-*"))
 	}
 	return errors.Join(errs...)
 }
@@ -190,7 +191,7 @@ func removeFolders(l layout) error {
 	}
 	// The lock stays until last, and with it the mark that the folder is a stack's.
 	entries, err := os.ReadDir(l.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {

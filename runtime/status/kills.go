@@ -4,7 +4,19 @@
 package status
 
 import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Bounds on kill records: of one container and trigger, so that a crash loop
+// does not push the interesting record out, and in all.
+const (
+	maxKillsPerTrigger = 10
+	maxKills           = 100
 )
 
 // AddKill returns the kill records with one added, or replaced if there is one
@@ -12,11 +24,62 @@ import (
 // in all. A kill under way is never dropped. The record's summary is set and its
 // texts are cut to what the API takes. The given list is not changed.
 func AddKill(kills []v1alpha1.KillRecord, r v1alpha1.KillRecord) []v1alpha1.KillRecord {
-	return append([]v1alpha1.KillRecord{r}, kills...)
+	r = boundKill(r)
+	added := slices.Clone(kills)
+	if i := slices.IndexFunc(added, func(k v1alpha1.KillRecord) bool { return k.ID == r.ID }); i >= 0 {
+		added[i] = r
+		return dropOldKills(added)
+	}
+	// Before the first that is not newer: records may come late.
+	i := slices.IndexFunc(added, func(k v1alpha1.KillRecord) bool { return !k.StartTime.After(r.StartTime.Time) })
+	if i < 0 {
+		i = len(added)
+	}
+	return dropOldKills(slices.Insert(added, i, r))
 }
 
-// KillSummary tells the story of a kill in one line of at most 512 characters:
-// "liveness failed 3x (HTTP 503); preStop ok 4s; SIGTERM; exit 0 after 2s of 26s".
-func KillSummary(r v1alpha1.KillRecord) string {
-	return string(r.Trigger)
+// dropOldKills drops the oldest finished records above the bounds.
+func dropOldKills(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
+	type group struct {
+		container string
+		trigger   v1alpha1.KillTrigger
+	}
+	seen := map[group]int{}
+	kept := kills[:0]
+	for _, k := range kills {
+		g := group{k.Container, k.Trigger}
+		seen[g]++
+		if isUnderWay(k) || seen[g] <= maxKillsPerTrigger {
+			kept = append(kept, k)
+		}
+	}
+	for i := len(kept) - 1; i >= 0 && len(kept) > maxKills; i-- {
+		if !isUnderWay(kept[i]) {
+			kept = slices.Delete(kept, i, i+1)
+		}
+	}
+	return kept
+}
+
+func isUnderWay(k v1alpha1.KillRecord) bool { return k.Phase != v1alpha1.KillPhaseDone }
+
+// boundKill returns a record of its own with a summary, texts cut to the bounds
+// of the API and times to the microseconds it stores.
+func boundKill(r v1alpha1.KillRecord) v1alpha1.KillRecord {
+	r = *r.DeepCopy()
+	r.Summary = KillSummary(r)
+	r.ID = truncateRunes(r.ID, 128)
+	r.Container = truncateRunes(r.Container, 63)
+	r.ContainerID = truncateRunes(r.ContainerID, 256)
+	r.RequestedBy = truncateRunes(r.RequestedBy, 256)
+	r.Message = truncateRunes(r.Message, 1024)
+	r.StopSignal = truncateRunes(r.StopSignal, 32)
+	r.Error = truncateRunes(r.Error, 1024)
+	r.Reason = truncateRunes(r.Reason, 256)
+	for _, t := range []*metav1.MicroTime{&r.StartTime, r.StopTime, r.FinishTime, r.Grace.Deadline} {
+		if t != nil {
+			t.Time = t.Truncate(time.Microsecond)
+		}
+	}
+	return r
 }

@@ -1,0 +1,96 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// Terminated returns the last status of a pod whose containers are all gone:
+// every container that may have run is reported as ended, and the phase is
+// terminal. The given status is not changed.
+// (kubelet status/status_manager.go:TerminatePod)
+func Terminated(pod *corev1.Pod, st corev1.PodStatus) corev1.PodStatus {
+	st = *st.DeepCopy()
+	if hasInitialized(pod, &st) {
+		endUnseen(st.ContainerStatuses)
+	}
+	endUnseen(st.InitContainerStatuses[:initializedCount(st.InitContainerStatuses)])
+	if !isTerminal(st.Phase) {
+		st.Phase = corev1.PodFailed
+	}
+	for i := range st.Conditions {
+		condition := &st.Conditions[i]
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		if condition.Type == corev1.PodReady || condition.Type == corev1.ContainersReady {
+			condition.Status = corev1.ConditionFalse
+			condition.Reason = terminalReason(st.Phase)
+			condition.Message = ""
+		}
+	}
+	return st
+}
+
+func terminalReason(p corev1.PodPhase) string {
+	if p == corev1.PodSucceeded {
+		return reasonPodCompleted
+	}
+	return reasonPodFailed
+}
+
+// endUnseen reports containers whose end nobody saw as ended.
+func endUnseen(statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		if statuses[i].State.Terminated == nil {
+			statuses[i].State = corev1.ContainerState{
+				Terminated: unseenExit(reasonContainerStatusUnknown, messageLocateTerminated),
+			}
+		}
+	}
+}
+
+// hasInitialized tells whether the main containers have been started, as far as
+// the status says. (kubelet status/status_manager.go:hasPodInitialized)
+func hasInitialized(pod *corev1.Pod, st *corev1.PodStatus) bool {
+	if len(pod.Spec.InitContainers) == 0 {
+		return true
+	}
+	for i := range st.ContainerStatuses {
+		if hasRun(&st.ContainerStatuses[i]) {
+			return true
+		}
+	}
+	if len(st.InitContainerStatuses) == 0 {
+		return false
+	}
+	last := &st.InitContainerStatuses[len(st.InitContainerStatuses)-1]
+	if plan.IsSidecar(containerByName(pod.Spec.InitContainers, last.Name)) {
+		return last.State.Running != nil && last.Started != nil && *last.Started
+	}
+	return succeeded(last.State) || succeeded(last.LastTerminationState)
+}
+
+// initializedCount returns how many init containers have got as far as being
+// started: all but those at the end that only wait; at least one.
+// (kubelet status/status_manager.go:initializedContainers)
+func initializedCount(statuses []corev1.ContainerStatus) int {
+	for i := len(statuses) - 1; i >= 0; i-- {
+		if hasRun(&statuses[i]) {
+			return i + 1
+		}
+	}
+	return min(len(statuses), 1)
+}
+
+func hasRun(status *corev1.ContainerStatus) bool {
+	return status.State.Waiting == nil || status.LastTerminationState.Terminated != nil
+}
+
+func succeeded(state corev1.ContainerState) bool {
+	return state.Terminated != nil && state.Terminated.ExitCode == 0
+}

@@ -1,0 +1,90 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// errWatchEnded is a watch that the API server closed: it is opened again.
+var errWatchEnded = errors.New("the watch ended")
+
+// await watches one object until done says so. It fails the test, with the
+// object as it is, when that does not come to pass.
+func await[T client.Object](t *testing.T, e *Env, list client.ObjectList, obj T, what string, done func(T, bool) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
+	defer cancel()
+	err := errWatchEnded
+	for errors.Is(err, errWatchEnded) {
+		err = watchUntil(ctx, e, list, obj, done)
+	}
+	if err != nil {
+		text, _ := yaml.Marshal(obj)
+		t.Fatalf("waiting until %s: %v\n%s\n%s", what, err, text, e.tails())
+	}
+}
+
+// watchUntil opens the watch before it looks, so that nothing falls between.
+func watchUntil[T client.Object](ctx context.Context, e *Env, list client.ObjectList, obj T, done func(T, bool) bool) error {
+	key := client.ObjectKeyFromObject(obj)
+	w, err := e.Kube.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	if err != nil {
+		return waitOr(ctx, err)
+	}
+	defer w.Stop()
+	err = e.Kube.Get(ctx, key, obj)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return waitOr(ctx, err)
+	}
+	if done(obj, err == nil) {
+		return nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case event, open := <-w.ResultChan():
+			if !open || event.Type == watch.Error {
+				return errWatchEnded
+			}
+			// The object is read anew: obj has to hold it, and may be newer.
+			err := e.Kube.Get(ctx, key, obj)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return waitOr(ctx, err)
+			}
+			if done(obj, err == nil) {
+				return nil
+			}
+		}
+	}
+}
+
+// waitOr turns an error of an API server that is away into another try.
+func waitOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return errors.Join(errWatchEnded, err)
+}
+
+// tails are the ends of the logs that tell why something did not happen.
+func (e *Env) tails() string {
+	text := ""
+	if e.Stack.Shim != nil {
+		text += "--- shim ---\n" + e.Stack.Shim.Tail()
+	}
+	if e.Stack.Manager != nil {
+		text += "--- manager ---\n" + e.Stack.Manager.Tail()
+	}
+	return text
+}

@@ -1,0 +1,199 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// checkpointVersion is the version of the file format. A file of another version
+// is moved aside like a corrupt one.
+const checkpointVersion = 1
+
+// corruptSuffix is added to the name of a file that cannot be read.
+const corruptSuffix = ".corrupt"
+
+// Checkpoint is what a worker must know after a restart of the shim and cannot
+// read from the container runtime. It holds no secrets.
+type Checkpoint struct {
+	Version  int      `json:"version"`
+	Identity Identity `json:"identity"`
+	// ClusterID is the cluster that the workload came from.
+	ClusterID string `json:"clusterID,omitempty"`
+	// BootID tells whether containers of then can still run.
+	BootID string `json:"bootID,omitempty"`
+	State  State  `json:"state"`
+	// Pod is the last accepted desired pod, with its deletion.
+	Pod *corev1.Pod `json:"pod,omitempty"`
+	// PodHash identifies the template of Pod, and TemplateHash the one that runs.
+	PodHash      string `json:"podHash,omitempty"`
+	TemplateHash string `json:"templateHash,omitempty"`
+	// Generation of the latest object seen.
+	Generation int64 `json:"generation,omitempty"`
+	// PodStatus and Status are the last ones computed. Status holds the kill
+	// records: those under way with their phase and absolute deadline.
+	PodStatus *corev1.PodStatus           `json:"podStatus,omitempty"`
+	Status    v1alpha1.NodeWorkloadStatus `json:"status"`
+	// Unannounced are the IDs of kills that ended and were not published yet.
+	Unannounced []string `json:"unannounced,omitempty"`
+	// Backoff by plan.BackoffKey.
+	Backoff map[string]*plan.Backoff `json:"backoff,omitempty"`
+	// Gone: the object was deleted without its finalizer.
+	Gone bool `json:"gone,omitempty"`
+	// Orphan: nobody knew the containers.
+	Orphan bool `json:"orphan,omitempty"`
+	// Grace is the grace period of the termination, in seconds.
+	Grace int64 `json:"grace,omitempty"`
+	// RequestedBy asked for the termination.
+	RequestedBy string `json:"requestedBy,omitempty"`
+}
+
+// Checkpoints is a folder with one file for each workload.
+type Checkpoints struct {
+	dir string
+	log logr.Logger
+}
+
+// NewCheckpoints returns the checkpoints in a folder, which is created if it is
+// missing.
+func NewCheckpoints(dir string, log logr.Logger) (*Checkpoints, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of the checkpoints: %w", err)
+	}
+	return &Checkpoints{dir: dir, log: log}, nil
+}
+
+// Save writes a checkpoint so that either the old or the new content survives a
+// crash.
+func (c *Checkpoints) Save(cp *Checkpoint) error {
+	cp.Version = checkpointVersion
+	data, err := json.Marshal(cp)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint of %s: %w", cp.Identity.UID, err)
+	}
+	path, err := c.path(cp.Identity.UID)
+	if err != nil {
+		return err
+	}
+	if err := writeAtomically(path, data); err != nil {
+		return fmt.Errorf("write checkpoint of %s: %w", cp.Identity.UID, err)
+	}
+	return nil
+}
+
+// Remove deletes the checkpoint of a workload; a missing one is no error.
+func (c *Checkpoints) Remove(uid types.UID) error {
+	path, err := c.path(uid)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove checkpoint of %s: %w", uid, err)
+	}
+	return nil
+}
+
+// Load returns all checkpoints that can be read. One that cannot is logged and
+// moved aside.
+func (c *Checkpoints) Load() ([]*Checkpoint, error) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	var found []*Checkpoint
+	for _, e := range entries {
+		path := filepath.Join(c.dir, e.Name())
+		switch {
+		case strings.HasSuffix(e.Name(), temporarySuffix):
+			if err := os.Remove(path); err != nil {
+				return nil, fmt.Errorf("remove half a checkpoint: %w", err)
+			}
+		case strings.HasSuffix(e.Name(), checkpointSuffix):
+			cp, err := readCheckpoint(path)
+			if err != nil {
+				c.log.Error(err, "Checkpoint cannot be read, moving it aside", "path", path)
+				if err := os.Rename(path, path+corruptSuffix); err != nil {
+					return nil, fmt.Errorf("move corrupt checkpoint aside: %w", err)
+				}
+				continue
+			}
+			found = append(found, cp)
+		}
+	}
+	return found, nil
+}
+
+const (
+	checkpointSuffix = ".json"
+	temporarySuffix  = ".tmp"
+)
+
+func readCheckpoint(path string) (*Checkpoint, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
+	if err != nil {
+		return nil, err
+	}
+	cp := &Checkpoint{}
+	if err := json.Unmarshal(data, cp); err != nil {
+		return nil, err
+	}
+	if cp.Version != checkpointVersion {
+		return nil, fmt.Errorf("version %d is not %d", cp.Version, checkpointVersion)
+	}
+	if want := string(cp.Identity.UID) + checkpointSuffix; cp.Identity.UID == "" || filepath.Base(path) != want {
+		return nil, fmt.Errorf("the file is about workload %q", cp.Identity.UID)
+	}
+	switch cp.State {
+	case Syncing, Terminating, Terminated:
+	default:
+		return nil, fmt.Errorf("state %q is unknown", cp.State)
+	}
+	return cp, nil
+}
+
+func (c *Checkpoints) path(uid types.UID) (string, error) {
+	name := string(uid)
+	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return "", fmt.Errorf("UID %q cannot be a file name", name)
+	}
+	return filepath.Join(c.dir, name+checkpointSuffix), nil
+}
+
+// writeAtomically replaces a file; the data are on the disk before the name is.
+func writeAtomically(path string, data []byte) error {
+	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the path is our own
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path+temporarySuffix, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the path is our own
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,42 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Delays of the worker. (kubelet kubelet.go:SyncPod, pod_workers.go:completeWork)
+const (
+	// resyncInterval is the time between two looks without a reason; up to half
+	// of it is added.
+	resyncInterval = 60 * time.Second
+	// errorDelay is the time until the next try after an error; up to half of it
+	// is added.
+	errorDelay = 10 * time.Second
+	// networkDelay is the time until the next try while the pod network is not
+	// ready.
+	networkDelay = time.Second
+	// calmDown is how long nothing but a changed workload wakes a worker after
+	// an error, so that events which the failed try caused itself do not make it
+	// spin.
+	calmDown = time.Second
+	// busyRefresh is how long an operation may last before the status is
+	// refreshed while it goes on.
+	busyRefresh = time.Second
+	// panicDelayBase and panicDelayMax bound the wait after a panic.
+	panicDelayBase = 5 * time.Second
+	panicDelayMax  = 5 * time.Minute
+)
+
+// jitter adds up to half of d.
+func jitter(d time.Duration) time.Duration {
+	return d + rand.N(d/2+1) //nolint:gosec // spreading load needs no secret
+}
+
+// sooner returns the smaller of two delays; at most resync.
+func sooner(a, b time.Duration) time.Duration {
+	return max(0, min(a, b))
+}

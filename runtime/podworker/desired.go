@@ -1,0 +1,225 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// defaultRequester is who asked for a kill when nobody says so.
+const defaultRequester = "shim"
+
+// desired is what a worker is to make true: the latest news win.
+type desired struct {
+	// pod is the last accepted one, with its deletion; nil if none was accepted.
+	pod *corev1.Pod
+	// shown is the pod to name in the status and events, accepted or not.
+	shown *corev1.Pod
+	// hash identifies the template of pod.
+	hash string
+	// generation is that of the latest object, accepted or not.
+	generation int64
+	// refused says why the latest template is not accepted.
+	refused string
+	// deleted: the object is being deleted or gone.
+	deleted bool
+	// gone: the API does not have it any more. orphan: nobody ever told this
+	// process about it.
+	gone, orphan bool
+	// seen: the API had the object while this process ran.
+	seen        bool
+	requestedBy string
+	// version counts the changes, and taken is the last one a step has seen.
+	version, taken int
+}
+
+// idle says that there is nothing to do yet.
+func (d desired) idle() bool { return d.shown == nil && !d.deleted }
+
+// take returns what is wanted and marks it as seen.
+func (w *worker) take() desired {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.want.taken = w.want.version
+	return w.want
+}
+
+// peek returns what is wanted.
+func (w *worker) peek() desired {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.want
+}
+
+// changed says that something new is wanted since the last step.
+func (w *worker) changed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.want.version != w.want.taken
+}
+
+// adopt takes the status of an object for which there is no checkpoint: what an
+// earlier process reported.
+func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	nw.Status.DeepCopyInto(&w.rec.Status)
+	if nw.Status.Phase != "" {
+		previous := status.PodStatus(&w.rec.Status)
+		w.rec.PodStatus = &previous
+	}
+	w.rec.TemplateHash = nw.Status.TemplateHash
+	w.resume = underWay(w.rec.Status.Kills)
+}
+
+// restore takes over what an earlier process knew.
+func (w *worker) restore(cp *Checkpoint) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rec = *cp
+	w.want = desired{
+		pod:         cp.Pod,
+		shown:       cp.Pod,
+		hash:        cp.PodHash,
+		generation:  cp.Generation,
+		gone:        cp.Gone,
+		orphan:      cp.Orphan,
+		deleted:     cp.Gone || cp.Orphan || (cp.Pod != nil && cp.Pod.DeletionTimestamp != nil),
+		requestedBy: cp.RequestedBy,
+		version:     1,
+	}
+	w.unpublished = true
+	w.rec.BootID = w.cfg.BootID
+	w.resume = underWay(w.rec.Status.Kills)
+	if cp.BootID != w.cfg.BootID {
+		// Nothing of then can still run: the hooks and the waits are over too.
+		for i := range w.resume {
+			w.resume[i].Phase = v1alpha1.KillPhaseStopping
+		}
+	}
+}
+
+// underWay returns the kills that have not ended.
+func underWay(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
+	return slices.DeleteFunc(slices.Clone(kills), func(r v1alpha1.KillRecord) bool {
+		return r.Phase == v1alpha1.KillPhaseDone
+	})
+}
+
+// update takes the latest version of the object. A template that is refused
+// leaves what runs as it is.
+func (w *worker) update(nw *v1alpha1.NodeWorkload) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := &w.want
+	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil) &&
+		d.requestedBy == nw.Annotations[v1alpha1.AnnotationRequestedBy]
+	d.seen = true
+	if known || d.gone || d.orphan {
+		return
+	}
+	d.generation = nw.Generation
+	d.requestedBy = nw.Annotations[v1alpha1.AnnotationRequestedBy]
+	latest := template.Pod(nw)
+	d.shown = latest
+	d.refused = refusal(&nw.Spec.Template)
+	if d.refused == "" {
+		t := nw.Spec.Template.DeepCopy()
+		template.SetDefaults(t)
+		d.pod, d.hash = latest, template.Hash(t)
+	}
+	if nw.DeletionTimestamp != nil {
+		d.deleted = true
+		d.pod = withDeletion(d.pod, latest.DeletionTimestamp, latest.DeletionGracePeriodSeconds)
+	}
+	d.version++
+	w.wakeUp()
+}
+
+// abandon ends a workload that the API does not have.
+func (w *worker) abandon(recorded *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := &w.want
+	w.objectGone = true
+	if d.gone || d.orphan {
+		return
+	}
+	if d.pod == nil {
+		d.pod = recorded
+	}
+	if d.shown == nil {
+		d.shown = recorded
+	}
+	d.gone, d.orphan = d.seen, !d.seen && !d.deleted
+	if !d.deleted {
+		now := metav1.NewTime(time.Now())
+		d.pod = withDeletion(d.pod, &now, nil)
+	}
+	d.deleted = true
+	d.version++
+	w.wakeUp()
+}
+
+// withDeletion returns a copy of the pod that is being deleted.
+func withDeletion(pod *corev1.Pod, at *metav1.Time, grace *int64) *corev1.Pod {
+	if pod == nil {
+		return nil
+	}
+	pod = pod.DeepCopy()
+	pod.DeletionTimestamp = at
+	pod.DeletionGracePeriodSeconds = grace
+	return pod
+}
+
+// refusal names every field of a template that cannot be honoured; "" if none.
+func refusal(t *corev1.PodTemplateSpec) string {
+	refused, _ := template.Check(t, field.NewPath("spec", "template"))
+	messages := make([]string, 0, len(refused))
+	for _, e := range refused {
+		messages = append(messages, e.Error())
+	}
+	return strings.Join(messages, "; ")
+}
+
+// requester is who asked for the end of the workload.
+func (d desired) requester() string {
+	if d.requestedBy != "" {
+		return d.requestedBy
+	}
+	return defaultRequester
+}
+
+// terminationGrace is the grace period of the end, in seconds, given the one
+// that is in force (0 if none), and where it comes from.
+func (d desired) terminationGrace(current int64) (int64, v1alpha1.GraceSource) {
+	grace, _ := plan.TerminationGrace(current, d.pod.DeletionGracePeriodSeconds, nil, d.pod.Spec.TerminationGracePeriodSeconds)
+	if d.pod.DeletionGracePeriodSeconds != nil {
+		return grace, v1alpha1.GraceSourceDeletion
+	}
+	return grace, v1alpha1.GraceSourcePod
+}
+
+func (w *worker) known() Known {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Known{
+		Identity:  w.id,
+		Seen:      w.want.seen,
+		Deleting:  w.want.deleted,
+		ClusterID: w.rec.ClusterID,
+		Pod:       w.want.pod,
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Metrics are what the workers count.
+type Metrics struct {
+	kills     *prometheus.CounterVec
+	restarts  prometheus.Counter
+	panics    prometheus.Counter
+	syncs     *prometheus.HistogramVec
+	workloads prometheus.Gauge
+}
+
+// NewMetrics makes the metrics and registers them; a nil registerer leaves them
+// unregistered.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "managedworkload_kills_total",
+			Help: "Kills that have ended, by trigger and outcome.",
+		}, []string{"trigger", "outcome"}),
+		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "managedworkload_container_restarts_total",
+			Help: "Restarts of containers.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "managedworkload_worker_panics_total",
+			Help: "Panics of workers that were recovered.",
+		}),
+		syncs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "managedworkload_sync_duration_seconds",
+			Help:    "Time a worker took for one step, by its state.",
+			Buckets: []float64{.005, .02, .1, .3, 1, 3, 10, 30, 100},
+		}, []string{"state"}),
+		workloads: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "managedworkload_workloads",
+			Help: "Workloads that have a worker on this node.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.kills, m.restarts, m.panics, m.syncs, m.workloads)
+	}
+	return m
+}
+
+func (m *Metrics) killEnded(rec v1alpha1.KillRecord) {
+	m.kills.WithLabelValues(string(rec.Trigger), string(rec.Outcome)).Inc()
+}
+
+func (m *Metrics) stepped(s State, start time.Time) {
+	m.syncs.WithLabelValues(string(s)).Observe(time.Since(start).Seconds())
+}

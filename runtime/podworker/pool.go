@@ -1,0 +1,312 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Config is what all workers share.
+type Config struct {
+	Runtime   Runtime
+	Executor  Executor
+	Prober    Prober
+	PodDir    PodDir
+	Publisher Publisher
+	Events    Events
+	Store     Store
+	Metrics   *Metrics
+	Log       logr.Logger
+	// NetworkReady returns an error while the runtime has no pod network.
+	NetworkReady func() error
+	// Removed is called when nothing is left of a workload. It must not block.
+	Removed func(Identity)
+	// ClusterID and BootID are written into checkpoints.
+	ClusterID, BootID string
+	// StartedAt is when the shim started.
+	StartedAt time.Time
+	// HostIPs are the addresses of the node, the primary one first.
+	HostIPs []string
+	// RuntimeName is the scheme of container IDs in a status.
+	RuntimeName string
+	// RecursiveReadOnlyMounts is true when the runtime can make them.
+	RecursiveReadOnlyMounts bool
+}
+
+// Usable says whether the container runtime may be used to start containers, and
+// why not. Kills are carried out in any case.
+type Usable struct {
+	OK              bool
+	Reason, Message string
+}
+
+// Pool owns the workers.
+type Pool struct {
+	cfg Config
+	wg  sync.WaitGroup
+
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // the lifetime of all workers, set by Run
+	workers map[types.UID]*worker
+	// present are the UIDs that the runtime was last seen to have, by name.
+	present map[types.NamespacedName][]types.UID
+	// usable is nil until the runtime was seen for the first time.
+	usable *Usable
+	order  int
+}
+
+// New returns a pool without workers.
+func New(cfg Config) *Pool {
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(nil)
+	}
+	if cfg.Removed == nil {
+		cfg.Removed = func(Identity) {}
+	}
+	if cfg.NetworkReady == nil {
+		cfg.NetworkReady = func() error { return nil }
+	}
+	return &Pool{
+		cfg:     cfg,
+		workers: map[types.UID]*worker{},
+		present: map[types.NamespacedName][]types.UID{},
+	}
+}
+
+// Restore makes a worker from each checkpoint. Call it before Run.
+func (p *Pool) Restore() error {
+	checkpoints, err := p.cfg.Store.Load()
+	if err != nil {
+		return fmt.Errorf("restore workers: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, cp := range checkpoints {
+		w := p.add(cp.Identity)
+		w.restore(cp)
+		p.cfg.Log.Info("Worker restored from its checkpoint", "workload", cp.Identity.key(), "uid", cp.Identity.UID, "state", cp.State)
+	}
+	return nil
+}
+
+// Run starts the workers and waits until the context is done and all of them
+// have ended.
+func (p *Pool) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.ctx = ctx
+	for _, w := range p.workers {
+		p.start(w)
+	}
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.wg.Wait()
+	return nil
+}
+
+// Update hands the latest version of a NodeWorkload to its worker. The object is
+// not changed and may be shared.
+func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
+	id := Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
+	p.mu.Lock()
+	w, found := p.workers[id.UID]
+	if !found {
+		w = p.add(id)
+		w.adopt(nw)
+	}
+	p.mu.Unlock()
+	w.update(nw)
+	if !found {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.start(w)
+	}
+}
+
+// Abandon ends a workload that the API does not have any more: with its full
+// spec and as a termination when its worker has seen the object, else as an
+// orphan. recorded is what the runtime recorded about it, nil if nothing.
+func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
+	p.mu.Lock()
+	w, found := p.workers[id.UID]
+	if !found {
+		w = p.add(id)
+	}
+	p.mu.Unlock()
+	w.abandon(recorded)
+	if !found {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.start(w)
+	}
+}
+
+// Wake makes a worker look at its containers. An unknown UID is ignored.
+func (p *Pool) Wake(uid types.UID) {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w != nil {
+		w.wakeUp()
+	}
+}
+
+// WakeAll wakes all workers.
+func (p *Pool) WakeAll() {
+	for _, w := range p.all() {
+		w.wakeUp()
+	}
+}
+
+// Kill records a step of a kill (executor.KillSink).
+func (p *Pool) Kill(uid types.UID, rec v1alpha1.KillRecord) {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w == nil {
+		p.cfg.Log.Info("Kill of a pod without a worker", "uid", uid, "container", rec.Container, "trigger", rec.Trigger, "phase", rec.Phase)
+		return
+	}
+	w.recordKill(rec)
+}
+
+// SetUsable tells the workers whether they may use the runtime. Until the first
+// call they wait.
+func (p *Pool) SetUsable(u Usable) {
+	p.mu.Lock()
+	changed := p.usable == nil || *p.usable != u
+	p.usable = &u
+	p.mu.Unlock()
+	if changed {
+		p.WakeAll()
+	}
+}
+
+// SetPresent tells which pods the runtime has: a workload waits for an older
+// instance of the same name.
+func (p *Pool) SetPresent(ids []Identity) {
+	present := make(map[types.NamespacedName][]types.UID, len(ids))
+	for _, id := range ids {
+		present[id.key()] = append(present[id.key()], id.UID)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.present = present
+}
+
+// Known is a workload that has a worker.
+type Known struct {
+	Identity
+	// Seen: the API had the object while this process ran.
+	Seen bool
+	// Deleting: its end was asked for.
+	Deleting bool
+	// ClusterID is the cluster the workload came from.
+	ClusterID string
+	// Pod is the last accepted desired pod, nil if none.
+	Pod *corev1.Pod
+}
+
+// Known returns the workloads that have a worker, ordered by UID.
+func (p *Pool) Known() []Known {
+	var known []Known
+	for _, w := range p.all() {
+		known = append(known, w.known())
+	}
+	slices.SortFunc(known, func(a, b Known) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return known
+}
+
+func (p *Pool) all() []*worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.workers))
+}
+
+// add makes a worker; p.mu is held.
+func (p *Pool) add(id Identity) *worker {
+	p.order++
+	w := newWorker(p, id, p.order)
+	p.workers[id.UID] = w
+	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
+	return w
+}
+
+// start runs a worker if the pool runs; p.mu is held.
+func (p *Pool) start(w *worker) {
+	if p.ctx == nil || p.ctx.Err() != nil || w.started {
+		return
+	}
+	w.started = true
+	ctx := logr.NewContext(p.ctx, w.log)
+	p.wg.Go(func() {
+		if w.run(ctx) {
+			p.forget(w)
+		}
+	})
+}
+
+// forget drops a worker of which nothing is left, and wakes those that waited
+// for it.
+func (p *Pool) forget(w *worker) {
+	p.mu.Lock()
+	delete(p.workers, w.id.UID)
+	key := w.id.key()
+	p.present[key] = slices.DeleteFunc(p.present[key], func(uid types.UID) bool { return uid == w.id.UID })
+	var waiting []*worker
+	for _, other := range p.workers {
+		if other.id.key() == key {
+			waiting = append(waiting, other)
+		}
+	}
+	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
+	p.mu.Unlock()
+	for _, other := range waiting {
+		other.wakeUp()
+	}
+	p.cfg.Removed(w.id)
+}
+
+// predecessor returns the UID of an older instance of the same name that is
+// still there, or "".
+func (p *Pool) predecessor(w *worker) types.UID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid, other := range p.workers {
+		if uid != w.id.UID && other.id.key() == w.id.key() && other.order < w.order {
+			return uid
+		}
+	}
+	for _, uid := range p.present[w.id.key()] {
+		if other, ok := p.workers[uid]; uid != w.id.UID && (!ok || other.order < w.order) {
+			return uid
+		}
+	}
+	return ""
+}
+
+func (p *Pool) currentUsable() *Usable {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.usable
+}
+
+// stopping says that the process ends: what fails from now on fails because of
+// that and is not recorded.
+func (p *Pool) stopping() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ctx != nil && p.ctx.Err() != nil
+}

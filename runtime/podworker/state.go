@@ -1,0 +1,78 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podworker runs one worker for each workload of the node: it observes
+// the containers, asks the plan what to do, has it carried out, and publishes
+// the status. A worker goes through its states in one direction only.
+package podworker
+
+//	             an accepted template
+//	                     |
+//	                     v
+//	                +---------+   nothing to do: waits for a wake
+//	                | Syncing |<--------------------------------+
+//	                +---------+---------------------------------+
+//	                     |
+//	                     |  deletion asked for, object gone, orphan,
+//	                     |  or the workload ended by itself
+//	                     v
+//	              +-------------+  a container still runs: tried again
+//	              | Terminating |<--------------------------------+
+//	              +-------------+---------------------------------+
+//	                     |
+//	                     |  the runtime says that nothing runs
+//	                     v
+//	              +------------+   ended by itself: containers and logs
+//	              | Terminated |   stay until the object is deleted
+//	              +------------+
+//	                     |
+//	                     |  deletion: everything removed, final status
+//	                     |  published, finalizer released
+//	                     v
+//	                 +---------+
+//	                 | Removed |   the worker ends
+//	                 +---------+
+//
+// (kubelet pod_workers.go:podWorkers)
+
+// State is how far the life of a workload on this node has come.
+type State string
+
+// The states of a worker, in their order.
+const (
+	// Syncing: the containers are kept as the template says.
+	Syncing State = "Syncing"
+	// Terminating: everything is being killed; nothing is started any more.
+	Terminating State = "Terminating"
+	// Terminated: nothing runs and nothing will.
+	Terminated State = "Terminated"
+	// Removed: nothing is left on the node, and the object is released.
+	Removed State = "Removed"
+)
+
+// facts are what the next state depends on.
+type facts struct {
+	// deleted: the object is being deleted or is gone, or nobody knows the
+	// containers any more.
+	deleted bool
+	// ended: the phase is Succeeded or Failed.
+	ended bool
+	// stopped: the runtime says that no container runs.
+	stopped bool
+	// removed: nothing is left on the node, and the object is released.
+	removed bool
+}
+
+// next is the one transition function: the state that follows the current one
+// under the given facts. It takes one step at a time and none back.
+func (s State) next(f facts) State {
+	switch {
+	case s == Syncing && (f.deleted || f.ended):
+		return Terminating
+	case s == Terminating && f.stopped:
+		return Terminated
+	case s == Terminated && f.deleted && f.removed:
+		return Removed
+	}
+	return s
+}

@@ -1,0 +1,277 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// Words of the kubelet. (kubelet kubelet.go:SyncPod, events/event.go)
+const (
+	networkNotReadyReason  = "NetworkNotReady"
+	networkNotReadyMessage = "network is not ready"
+)
+
+// Reasons of our own.
+const (
+	// reasonPreviousInstance: an older instance of the same name is still there.
+	reasonPreviousInstance = "PreviousInstanceTerminating"
+)
+
+// sync keeps the containers as the template says: observe, plan, carry out,
+// observe again. (kubelet kubelet.go:SyncPod)
+func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
+	if d.pod == nil {
+		w.report(d, w.lastPodStatus(), usable)
+		return jitter(resyncInterval), nil
+	}
+	observed, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	if err != nil {
+		w.report(d, w.lastPodStatus(), usable)
+		return jitter(errorDelay), fmt.Errorf("observe: %w", err)
+	}
+	if err := w.finishResumed(ctx, d, observed); err != nil {
+		return jitter(errorDelay), err
+	}
+	st := w.computeStatus(d, observed, false)
+	w.report(d, st, usable)
+	if ended(&st) {
+		return 0, w.advanceEnded()
+	}
+	if !usable.OK {
+		return jitter(resyncInterval), nil
+	}
+	if err := w.networkError(d.pod); err != nil {
+		w.warn(d, networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
+		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
+	}
+	return w.carryOut(ctx, d, observed, st, usable)
+}
+
+// advanceEnded moves on: the workload ended by itself.
+func (w *worker) advanceEnded() error {
+	w.advance(facts{ended: true})
+	w.wakeUp()
+	return nil
+}
+
+// carryOut plans and has the plan carried out.
+func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, st corev1.PodStatus, usable Usable) (time.Duration, error) {
+	w.cfg.Prober.Update(d.pod, observed, &st)
+	actions := w.compute(d, observed, &st)
+	if !needed(actions) {
+		w.runs(d, st, usable)
+		return delayOf(actions), nil
+	}
+	w.save()
+	outcome := w.execute(ctx, d, observed, actions)
+	w.remember(outcome)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if w.peek().deleted {
+		return 0, nil
+	}
+	after, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	if err != nil {
+		return jitter(errorDelay), fmt.Errorf("observe after a sync: %w", err)
+	}
+	st = w.computeStatus(d, after, false)
+	w.cfg.Prober.Update(d.pod, after, &st)
+	next := w.compute(d, after, &st)
+	w.noteTemplate(d, next)
+	w.report(d, st, usable)
+	if ended(&st) {
+		return 0, w.advanceEnded()
+	}
+	return afterSync(outcome, actions, next)
+}
+
+// afterSync is when to look again after a plan was carried out.
+// (kubelet pod_workers.go:completeWork)
+func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, error) {
+	if outcome.Err != nil {
+		delay := jitter(errorDelay)
+		if !outcome.BackoffUntil.IsZero() {
+			delay = min(delay, time.Until(outcome.BackoffUntil))
+		}
+		return max(0, delay), fmt.Errorf("carry out the plan: %w", outcome.Err)
+	}
+	if !outcome.BackoffUntil.IsZero() {
+		return max(0, time.Until(outcome.BackoffUntil)), nil
+	}
+	if len(actions.ContainersToReset) > 0 || needed(next) {
+		return 0, nil
+	}
+	return delayOf(next), nil
+}
+
+// execute carries a plan out and stays awake: a deletion that arrives meanwhile
+// cancels starts, and shortens kills.
+func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) SyncOutcome {
+	request := SyncRequest{
+		Pod: d.pod, Observed: observed, Actions: actions,
+		Backoff: w.backoff(), RequestedBy: defaultRequester,
+	}
+	var outcome SyncOutcome
+	begun := time.Now()
+	attend(ctx, w.wake,
+		func(ctx context.Context) { outcome = w.cfg.Executor.Sync(ctx, request) },
+		func(cancel func()) {
+			if now := w.peek(); now.deleted {
+				cancel()
+				grace, _ := now.terminationGrace(0)
+				w.cfg.Executor.Shorten(w.id.UID, grace)
+			}
+			w.refresh(ctx, d, begun)
+		})
+	w.keepBackoff(request.Backoff)
+	return outcome
+}
+
+// refresh reports what can be seen while an operation takes its time.
+func (w *worker) refresh(ctx context.Context, d desired, begun time.Time) {
+	if time.Since(begun) < busyRefresh {
+		return
+	}
+	usable := w.pool.currentUsable()
+	observed, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	if err != nil || usable == nil {
+		return
+	}
+	st := w.computeStatus(d, observed, false)
+	w.report(d, st, *usable)
+}
+
+// finishResumed finishes the kills that an earlier process left behind.
+func (w *worker) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus) error {
+	if len(w.resume) == 0 {
+		return nil
+	}
+	kills := w.resume
+	var err error
+	attend(ctx, w.wake,
+		func(ctx context.Context) { err = w.cfg.Executor.Resume(ctx, d.pod, kills) },
+		func(func()) {
+			if now := w.peek(); now.deleted && now.pod != nil {
+				grace, _ := now.terminationGrace(0)
+				w.cfg.Executor.Shorten(w.id.UID, grace)
+			}
+		})
+	if err != nil {
+		w.resume = w.stillUnderWay(kills)
+		return fmt.Errorf("finish kills that were under way: %w", err)
+	}
+	w.resume = nil
+	fresh, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	if err != nil {
+		return fmt.Errorf("observe after finishing kills: %w", err)
+	}
+	*observed = *fresh
+	return nil
+}
+
+// compute asks the plan.
+func (w *worker) compute(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Actions {
+	if w.current != d.pod {
+		w.current, w.definitions = d.pod, plan.Define(d.pod)
+	}
+	return plan.Compute(plan.Input{
+		Pod:                  d.pod,
+		Observed:             observed,
+		Probes:               w.cfg.Prober.Results(w.id.UID),
+		Definitions:          w.definitions,
+		RestartAllContainers: restartingAll(st),
+	})
+}
+
+// restartingAll says that the pod starts over. (kubelet kubelet.go:SyncPod)
+func restartingAll(st *corev1.PodStatus) bool {
+	return slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.AllContainersRestarting && c.Status == corev1.ConditionTrue
+	})
+}
+
+// needed says whether a plan has anything to carry out.
+func needed(a plan.Actions) bool {
+	return a.KillPod || a.CreateSandbox || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0 ||
+		len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
+}
+
+// delayOf is when a plan is to be looked at again.
+func delayOf(plan.Actions) time.Duration { return jitter(resyncInterval) }
+
+// runs notes that the template runs, for there was nothing left to do.
+func (w *worker) runs(d desired, st corev1.PodStatus, usable Usable) {
+	if w.noteTemplate(d, plan.Actions{}) {
+		w.report(d, st, usable)
+	}
+}
+
+// noteTemplate notes which template runs: once nothing of another is left to be
+// killed. It says whether that is news.
+func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
+	if left.KillPod || len(left.ContainersToKill) > 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rec.TemplateHash == d.hash {
+		return false
+	}
+	w.rec.TemplateHash = d.hash
+	return true
+}
+
+// remember keeps why containers wait. (kubelet reason_cache.go:Update)
+func (w *worker) remember(outcome SyncOutcome) {
+	for name, reason := range outcome.Tried {
+		if reason == (status.Reason{}) {
+			delete(w.waiting, name)
+		} else {
+			w.waiting[name] = reason
+		}
+	}
+}
+
+// networkError tells why a pod that needs the pod network cannot be started.
+func (w *worker) networkError(pod *corev1.Pod) error {
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	return w.cfg.NetworkReady()
+}
+
+// awaitPredecessor waits until the older instance of the same name is gone.
+func (w *worker) awaitPredecessor(d desired, uid types.UID) (time.Duration, error) {
+	w.report(d, corev1.PodStatus{
+		Phase:   corev1.PodPending,
+		Reason:  reasonPreviousInstance,
+		Message: fmt.Sprintf("the instance %s of the same name is still there", uid),
+	}, *w.pool.currentUsable())
+	return errorDelay, nil
+}
+
+// ended says that the workload came to its end by itself.
+func ended(st *corev1.PodStatus) bool {
+	return st.Phase == corev1.PodSucceeded || st.Phase == corev1.PodFailed
+}
+
+// isNotFound says that the runtime has nothing of that kind.
+func isNotFound(err error) bool {
+	var s interface{ GRPCStatus() *grpcstatus.Status }
+	return errors.As(err, &s) && s.GRPCStatus().Code() == codes.NotFound
+}

@@ -1,0 +1,140 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package executor carries starts and kills out. It decides nothing that the
+// plan can decide: what is to be done comes in as plan.Actions, what became of
+// it goes out as results, events and kill records.
+//
+// A kill goes one way through its phases; each of them ends early when the
+// grace period is shortened while it is under way (Shorten):
+//
+//	 begin ──> PreStop ──────> WaitingForTurn ──> Stopping ──────> Done
+//	record    the hook runs,   a sidecar waits    StopContainer    outcome,
+//	written,  cancelled when   for those that     with what is     record
+//	Killing   its time is      end before it      left, 2 s at     completed
+//	event     over                                least
+//
+// The kubelet's counterpart is pkg/kubelet/kuberuntime.
+package executor
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// Runtime is what the executor needs of a container runtime. Errors keep their
+// gRPC status; each call has a deadline of its own.
+type Runtime interface {
+	RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error)
+	SandboxStatus(ctx context.Context, id string) (plan.SandboxStatus, error)
+	StopSandbox(ctx context.Context, id string) error
+	RemoveSandbox(ctx context.Context, id string) error
+
+	CreateContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error)
+	StartContainer(ctx context.Context, id string) error
+	StopContainer(ctx context.Context, id string, timeoutSeconds int64) error
+	RemoveContainer(ctx context.Context, id string) error
+	ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error)
+	ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error)
+
+	// ImageRef is empty when the image is not present.
+	ImageRef(ctx context.Context, image string) (string, error)
+	PullImage(ctx context.Context, image string, pod *corev1.Pod) (string, error)
+}
+
+// ImageSizer is implemented by a Runtime that knows how many bytes an image
+// has; without it the Pulled event says 0 bytes.
+type ImageSizer interface {
+	ImageSize(ctx context.Context, ref string) (uint64, error)
+}
+
+// Events takes the events the kubelet would write about a Pod. fieldPath names
+// the container, as "spec.containers{c}", or is empty.
+type Events interface {
+	Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string)
+}
+
+// KillSink takes the records of kills: when one begins (before its first side
+// effect), at each change of its phase, and when it has ended. It must not
+// block for long.
+type KillSink interface {
+	Kill(podUID types.UID, rec v1alpha1.KillRecord)
+}
+
+// HTTPDoer sends the request of an httpGet hook.
+type HTTPDoer interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// Config is what an Executor works with.
+type Config struct {
+	Runtime Runtime
+	Events  Events
+	Kills   KillSink
+	// Backoff is the policy of CrashLoopBackOff.
+	Backoff plan.BackoffPolicy
+	// Prepare makes a pod's directories and volumes ready; nil means that there
+	// is nothing to prepare.
+	Prepare func(ctx context.Context, pod *corev1.Pod) error
+	// LogDirectory is a pod's log directory on the node; nil means that restart
+	// counts cannot be taken from log files.
+	LogDirectory func(pod *corev1.Pod) string
+	// HTTP sends httpGet hooks; nil means the default client.
+	HTTP HTTPDoer
+	// RuntimeName prefixes container IDs in messages, such as containerd.
+	RuntimeName string
+	// MaxParallelPulls bounds the image pulls at one time; 0 means 4.
+	MaxParallelPulls int
+}
+
+// Executor carries plans out. It is safe for use by many pod workers at once;
+// the calls about one pod are to be made one after another, but for Shorten.
+type Executor struct {
+	runtime     Runtime
+	events      Events
+	kills       KillSink
+	backoff     plan.BackoffPolicy
+	prepare     func(ctx context.Context, pod *corev1.Pod) error
+	logDir      func(pod *corev1.Pod) string
+	runtimeName string
+	hooks       hookRunner
+	images      *imageManager
+
+	mu          sync.Mutex
+	inflight    map[types.UID]map[*kill]struct{}
+	interrupted bool
+}
+
+// New returns an Executor.
+func New(cfg Config) *Executor {
+	e := &Executor{
+		runtime:     cfg.Runtime,
+		events:      cfg.Events,
+		kills:       cfg.Kills,
+		backoff:     cfg.Backoff,
+		prepare:     cfg.Prepare,
+		logDir:      cfg.LogDirectory,
+		runtimeName: cfg.RuntimeName,
+		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.MaxParallelPulls),
+		inflight:    map[types.UID]map[*kill]struct{}{},
+	}
+	e.hooks = &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP}
+	if cfg.HTTP == nil {
+		e.hooks = &handlers{runtime: cfg.Runtime, events: cfg.Events, http: newHTTPClient()}
+	}
+	return e
+}
+
+// Forget drops what is remembered about a pod that is gone: its image pull
+// back-off.
+func (e *Executor) Forget(uid types.UID) {
+	e.images.forget(uid)
+}

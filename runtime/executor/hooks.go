@@ -1,0 +1,100 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hookRunner runs lifecycle hooks. On failure the message is what a person
+// reads about the error; it may hold output of the container.
+type hookRunner interface {
+	Run(ctx context.Context, containerID string, pod *corev1.Pod, c *corev1.Container,
+		hook *corev1.LifecycleHandler) (message string, err error)
+}
+
+// handlers runs hooks as the kubelet does; they have no timeout of their own and
+// end with ctx. (kubelet lifecycle/handlers.go)
+type handlers struct {
+	runtime Runtime
+	events  Events
+	http    HTTPDoer
+}
+
+var errSleepCut = errors.New("container terminated before sleep hook finished")
+
+// Run runs one hook until it has ended or ctx has.
+func (h *handlers) Run(ctx context.Context, containerID string, pod *corev1.Pod, c *corev1.Container,
+	hook *corev1.LifecycleHandler) (string, error) {
+	switch {
+	case hook.Exec != nil:
+		output, err := h.exec(ctx, containerID, hook.Exec.Command)
+		if err != nil {
+			return fmt.Sprintf("Exec lifecycle hook (%v) for Container %q in Pod %q failed - error: %v, message: %q",
+				hook.Exec.Command, c.Name, formatPod(pod), err, output), err
+		}
+	case hook.HTTPGet != nil:
+		if err := h.httpGet(ctx, containerID, pod, c, hook.HTTPGet); err != nil {
+			return fmt.Sprintf("HTTP lifecycle hook (%s) for Container %q in Pod %q failed - error: %v",
+				hook.HTTPGet.Path, c.Name, formatPod(pod), err), err
+		}
+	case hook.Sleep != nil:
+		if err := sleep(ctx, hook.Sleep.Seconds); err != nil {
+			return fmt.Sprintf("Sleep lifecycle hook (%d) for Container %q in Pod %q failed - error: %v",
+				hook.Sleep.Seconds, c.Name, formatPod(pod), err), err
+		}
+	default:
+		err := fmt.Errorf("invalid handler: %v", hook)
+		return fmt.Sprintf("Cannot run handler: %v", err), err
+	}
+	return "", nil
+}
+
+// exec runs a command in the container and returns what it wrote.
+func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (string, error) {
+	stdout, stderr, exitCode, err := h.runtime.ExecSync(ctx, containerID, cmd, 0)
+	output := string(stdout) + string(stderr)
+	if err != nil {
+		return output, err
+	}
+	if exitCode != 0 {
+		return output, fmt.Errorf("command '%s' exited with %d: %s", strings.Join(cmd, " "), exitCode, stderr)
+	}
+	return output, nil
+}
+
+// sleep waits that many seconds.
+func sleep(ctx context.Context, n int64) error {
+	timer := time.NewTimer(seconds(n))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-timer.C: // both at once: it slept to its end
+		return nil
+	default:
+		return errSleepCut
+	}
+}
+
+// hookKind names a hook as the API does.
+func hookKind(hook *corev1.LifecycleHandler) string {
+	switch {
+	case hook.HTTPGet != nil:
+		return "httpGet"
+	case hook.Sleep != nil:
+		return "sleep"
+	default:
+		return "exec"
+	}
+}

@@ -1,0 +1,217 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// The back-off of image pulls, for each pod and image. (kubelet
+// kubelet.go:imageBackOffPeriod, MaxImageBackOff)
+const (
+	imageBackoffBase     = 10 * time.Second
+	imageBackoffMax      = 300 * time.Second
+	defaultParallelPulls = 4
+)
+
+// imageManager sees to it that images are there. (kubelet
+// images/image_manager.go)
+type imageManager struct {
+	runtime Runtime
+	events  Events
+	backoff *flowcontrol.Backoff
+	// slots bounds the pulls at one time.
+	slots chan struct{}
+
+	mu sync.Mutex
+	// lastError is what the last pull of a pod and image failed with.
+	lastError map[types.UID]map[string]string
+}
+
+func newImageManager(runtime Runtime, events Events, parallel int) *imageManager {
+	if parallel <= 0 {
+		parallel = defaultParallelPulls
+	}
+	return &imageManager{
+		runtime: runtime, events: events,
+		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
+		slots:     make(chan struct{}, parallel),
+		lastError: map[types.UID]map[string]string{},
+	}
+}
+
+// imagePull is one container's need of its image.
+type imagePull struct {
+	*imageManager
+	pod   *corev1.Pod
+	c     *corev1.Container
+	image string // with a tag
+}
+
+// ensure returns what the runtime calls the container's image, and pulls it
+// before if the pull policy says so. Its errors are startErrors.
+func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, error) {
+	image, err := withDefaultTag(c.Image)
+	p := &imagePull{imageManager: m, pod: pod, c: c, image: image}
+	if err != nil {
+		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
+		p.event(corev1.EventTypeWarning, "InspectFailed", message)
+		return "", &startError{ErrInvalidImageName, message}
+	}
+	if c.ImagePullPolicy != corev1.PullAlways {
+		ref, err := p.present(ctx)
+		if err != nil || ref != "" {
+			return ref, err
+		}
+	}
+	return p.pull(ctx)
+}
+
+// present returns the image that is there; empty means that it is to be pulled.
+func (p *imagePull) present(ctx context.Context) (string, error) {
+	ref, err := p.runtime.ImageRef(ctx, p.image)
+	switch {
+	case err != nil:
+		message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeWords(err))
+		p.event(corev1.EventTypeWarning, "InspectFailed", message)
+		return "", &startError{ErrImageInspect, message}
+	case ref != "":
+		p.event(corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", p.c.Image))
+	case p.c.ImagePullPolicy == corev1.PullNever:
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", p.c.Image)
+		p.event(corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		return "", &startError{ErrImageNeverPull, message}
+	}
+	return ref, nil
+}
+
+// pull pulls the image unless an earlier failure holds it back.
+func (p *imagePull) pull(ctx context.Context) (string, error) {
+	key := fmt.Sprintf("%s_%s", p.pod.UID, p.c.Image)
+	if p.backoff.IsInBackOffSinceUpdate(key, p.backoff.Clock.Now()) {
+		message := fmt.Sprintf("Back-off pulling image %q", p.c.Image)
+		p.event(corev1.EventTypeNormal, "BackOff", message)
+		if last := p.recall(); last != "" {
+			message += ": " + last
+		}
+		return "", &startError{ErrImagePullBackOff, message}
+	}
+	p.remember("")
+	p.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", p.c.Image))
+	asked := time.Now()
+	ref, took, err := p.pullNow(ctx)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		return "", p.pullFailed(key, err)
+	}
+	p.backoff.GC()
+	p.event(corev1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", p.c.Image,
+			took.Truncate(time.Millisecond), time.Since(asked).Truncate(time.Millisecond), p.size(ctx, ref)))
+	return ref, nil
+}
+
+// pullNow pulls as soon as there is room among the pulls at one time.
+func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration, err error) {
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", 0, ctx.Err()
+	}
+	defer func() { <-p.slots }()
+	begun := time.Now()
+	ref, err = p.runtime.PullImage(ctx, p.image, p.pod)
+	return ref, time.Since(begun), err
+}
+
+func (p *imagePull) pullFailed(key string, err error) error {
+	p.event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", p.c.Image, runtimeWords(err)))
+	p.backoff.Next(key, p.backoff.Clock.Now())
+	failure := pullError(p.c.Image, runtimeWords(err))
+	p.remember(failure.Error())
+	return failure
+}
+
+// pullError gives a pull's failure the reason it stands for. (kubelet
+// images/image_manager.go:evalCRIPullErr)
+func pullError(image, words string) *startError {
+	for reason, why := range map[error]string{
+		ErrRegistryUnavailable:  "the registry is unavailable",
+		ErrSignatureUnvalidated: "the signature validation failed",
+	} {
+		if detail, ok := strings.CutPrefix(words, reason.Error()); ok {
+			return &startError{reason, fmt.Sprintf("image pull failed for %s because %s%s", image, why, detail)}
+		}
+	}
+	return &startError{ErrImagePull, words}
+}
+
+func (p *imagePull) size(ctx context.Context, ref string) uint64 {
+	sizer, ok := p.runtime.(ImageSizer)
+	if !ok {
+		return 0
+	}
+	size, err := sizer.ImageSize(ctx, ref)
+	if err != nil {
+		return 0
+	}
+	return size
+}
+
+func (p *imagePull) event(eventtype, reason, message string) {
+	p.events.Event(p.pod, fieldPath(p.pod, p.c.Name), eventtype, reason, message)
+}
+
+func (p *imagePull) remember(message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if message == "" {
+		delete(p.lastError[p.pod.UID], p.c.Image)
+		return
+	}
+	if p.lastError[p.pod.UID] == nil {
+		p.lastError[p.pod.UID] = map[string]string{}
+	}
+	p.lastError[p.pod.UID][p.c.Image] = message
+}
+
+func (p *imagePull) recall() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lastError[p.pod.UID][p.c.Image]
+}
+
+// forget drops what is remembered about a pod.
+func (m *imageManager) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.lastError, uid)
+	m.backoff.GC()
+}
+
+// withDefaultTag adds ":latest" to an image without tag and digest, and leaves
+// the rest of the name alone. (kubelet
+// images/image_manager.go:applyDefaultImageTag)
+func withDefaultTag(image string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "", fmt.Errorf("couldn't parse image name %q: %w", image, err)
+	}
+	if !reference.IsNameOnly(named) {
+		return image, nil
+	}
+	return image + ":latest", nil
+}

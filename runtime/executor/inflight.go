@@ -1,0 +1,223 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// errTimeOver is the cause of a phase's end when its time is over.
+var errTimeOver = errors.New("the grace period is over")
+
+// kill is one kill under way.
+type kill struct {
+	e *Executor
+	target
+	opts  KillOptions
+	turns *turns
+	// left is what is left of the grace period, in whole seconds. Only the kill
+	// itself touches it.
+	left int64
+	// shortened wakes a StopContainer under way.
+	shortened chan struct{}
+
+	// publishing keeps the records in order on their way to the sink.
+	publishing sync.Mutex
+
+	mu  sync.Mutex
+	rec v1alpha1.KillRecord
+	// limit is the end that a shortening set; zero if there was none.
+	limit time.Time
+	// stopDeadline is when the runtime kills by force, by the last call of
+	// StopContainer.
+	stopDeadline time.Time
+	// timer ends the phase at its deadline, and cancel ends it now.
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+// Shorten gives every kill of a pod that is under way less time: it has to end
+// within graceSeconds from now (within 2 s at least, once the container was
+// told to stop), or earlier if it had to before. A preStop hook is cancelled at
+// its new deadline, a wait ends, and a StopContainer under way is followed by
+// another with the smaller timeout; the first is never cancelled, for that
+// would keep the container from ever being killed.
+func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
+	e.mu.Lock()
+	kills := make([]*kill, 0, len(e.inflight[podUID]))
+	for k := range e.inflight[podUID] {
+		kills = append(kills, k)
+	}
+	e.mu.Unlock()
+	for _, k := range kills {
+		k.shorten(time.Now(), graceSeconds)
+	}
+}
+
+// Interrupt cuts every kill under way, and those to come, short: the process is
+// about to end. They return ErrInterrupted and their records stay open, so that
+// Resume can finish them. A container that was told to stop goes on stopping.
+func (e *Executor) Interrupt() {
+	e.mu.Lock()
+	e.interrupted = true
+	var kills []*kill
+	for _, ofPod := range e.inflight {
+		for k := range ofPod {
+			kills = append(kills, k)
+		}
+	}
+	e.mu.Unlock()
+	for _, k := range kills {
+		k.interrupt()
+	}
+}
+
+// enter puts a kill among those under way.
+func (e *Executor) enter(k *kill) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.interrupted {
+		return ErrInterrupted
+	}
+	if e.inflight[k.pod.UID] == nil {
+		e.inflight[k.pod.UID] = map[*kill]struct{}{}
+	}
+	e.inflight[k.pod.UID][k] = struct{}{}
+	return nil
+}
+
+func (e *Executor) leave(k *kill) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.inflight[k.pod.UID], k)
+	if len(e.inflight[k.pod.UID]) == 0 {
+		delete(e.inflight, k.pod.UID)
+	}
+}
+
+func (e *Executor) isInterrupted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.interrupted
+}
+
+// begin starts a phase: its context ends when the grace period that is left is
+// over, earlier when it is shortened. end gives what the phase took back, in
+// whole seconds: the time it took is rounded down and taken off.
+func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx context.Context, end func()) {
+	started := time.Now()
+	phaseCtx, cancel := context.WithCancelCause(ctx)
+	k.mu.Lock()
+	k.rec.Phase = phase
+	k.cancel = cancel
+	k.timer = time.AfterFunc(seconds(k.left), func() { cancel(errTimeOver) })
+	k.mu.Unlock()
+	if k.e.isInterrupted() {
+		k.interrupt()
+	}
+	k.publish()
+	return phaseCtx, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.timer.Stop()
+		k.timer, k.cancel = nil, nil
+		cancel(nil)
+		k.left -= wholeSeconds(time.Since(started))
+		k.applyLimit()
+	}
+}
+
+// applyLimit takes a shortening into account. k.mu is held.
+func (k *kill) applyLimit() {
+	if !k.limit.IsZero() {
+		k.left = min(k.left, secondsUntil(k.limit))
+	}
+}
+
+// shorten moves the end of the grace period to an earlier time.
+func (k *kill) shorten(now time.Time, graceSeconds int64) {
+	if !k.setLimit(now, graceSeconds) {
+		return
+	}
+	k.publish()
+	select {
+	case k.shortened <- struct{}{}:
+	default: // already told
+	}
+}
+
+func (k *kill) setLimit(now time.Time, graceSeconds int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	limit := now.Add(seconds(graceSeconds))
+	deadline := k.rec.Grace.Deadline
+	if k.rec.Phase == v1alpha1.KillPhaseDone || (deadline != nil && !limit.Before(deadline.Time)) {
+		return false
+	}
+	k.limit = limit
+	if k.timer != nil {
+		k.timer.Reset(time.Until(limit))
+	}
+	grace := &k.rec.Grace
+	if grace.ShortenedFromSeconds == nil {
+		grace.ShortenedFromSeconds = new(grace.Seconds)
+	}
+	grace.Seconds = wholeSeconds(limit.Sub(k.rec.StartTime.Time))
+	grace.Source = v1alpha1.GraceSourceDeletion
+	grace.Deadline = &metav1.MicroTime{Time: limit}
+	return true
+}
+
+// interrupt ends the phase the kill is in.
+func (k *kill) interrupt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cancel != nil {
+		k.cancel(ErrInterrupted)
+	}
+}
+
+// phaseError is why a kill must not go on after a phase: its caller gave up, or
+// Interrupt did. Time that is over is no reason.
+func (k *kill) phaseError(ctx, phaseCtx context.Context) error {
+	if errors.Is(context.Cause(phaseCtx), ErrInterrupted) {
+		return ErrInterrupted
+	}
+	return ctx.Err()
+}
+
+// stopLimit is the timeout for a further StopContainer after a shortening, in
+// seconds.
+func (k *kill) stopLimit() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.limit.IsZero() {
+		return math.MaxInt32
+	}
+	return plan.StopTimeout(secondsUntil(k.limit))
+}
+
+// wholeSeconds rounds down, as the kubelet does with what a hook or a wait took.
+func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// secondsUntil rounds up: what a fraction of a second cost is not taken off.
+func secondsUntil(t time.Time) int64 {
+	return int64(math.Ceil(time.Until(t).Seconds()))
+}
+
+// seconds is a duration of that many seconds, bounded so that it does not
+// overflow.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second
+}

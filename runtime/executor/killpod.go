@@ -1,0 +1,122 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// KillPod kills all running containers of a pod at once, sidecars waiting for
+// their turn, and stops every sandbox of it, also after a container that could
+// not be killed. What the runtime does not know counts as killed and stopped.
+//
+// When ctx ends or Interrupt cuts the kill, the sandboxes are left alone: to
+// stop one kills by force what still runs in it.
+// (kubelet kuberuntime_manager.go:killPodWithSyncResult)
+func (e *Executor) KillPod(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus, opts KillPodOptions) ([]Result, error) {
+	results, cut := e.killRunning(ctx, pod, observed, opts)
+	if cut != nil {
+		return results, cut
+	}
+	results = append(results, e.stopSandboxes(ctx, pod, observed))
+	var errs []error
+	for _, result := range results {
+		if result.Err != nil {
+			errs = append(errs, result.error())
+		}
+	}
+	return results, errors.Join(errs...)
+}
+
+// killRunning kills the running containers and returns one result for each, in
+// the order they were observed. cut is set if a kill was cut off.
+// (kubelet kuberuntime_container.go:killContainersWithSyncResult)
+func (e *Executor) killRunning(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus, opts KillPodOptions) (results []Result, cut error) {
+	var running []*plan.ContainerStatus
+	var names []string
+	for i := range observed.Containers {
+		if c := &observed.Containers[i]; c.State == plan.ContainerRunning {
+			running, names = append(running, c), append(names, c.Name)
+		}
+	}
+	e.closeRecords(ctx, pod, running, opts)
+	turns := newTurns(pod, names)
+	results = make([]Result, len(running))
+	errs := make([]error, len(running))
+	var wg sync.WaitGroup
+	for i, c := range running {
+		wg.Go(func() {
+			errs[i] = e.kill(ctx, pod, c.ID, c.Name, opts.forContainer(pod, c), turns)
+			results[i] = killResult(c.Name, errs[i])
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if errors.Is(err, ErrInterrupted) || (err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())) {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// killResult is the result of a kill.
+func killResult(name string, err error) Result {
+	result := Result{Action: ActionKillContainer, Target: name}
+	if err != nil {
+		result.Err, result.Message = ErrKillContainer, runtimeWords(err)
+	}
+	return result
+}
+
+// forContainer are the options for one container of the pod.
+func (o KillPodOptions) forContainer(pod *corev1.Pod, c *plan.ContainerStatus) KillOptions {
+	opts := KillOptions{
+		Trigger: o.Trigger, Story: o.Message, RequestedBy: o.RequestedBy,
+		Override: o.Override, Source: o.Source,
+		FromRecord: goesByRecord(pod, c, o.Trigger),
+	}
+	for i := range o.Resume {
+		if o.Resume[i].ContainerID == c.ID && o.Resume[i].Phase != v1alpha1.KillPhaseDone {
+			opts.Resume = &o.Resume[i]
+		}
+	}
+	return opts
+}
+
+// goesByRecord tells whether a container is killed by what was recorded when it
+// was created: the pod does not name it any more, or defines it differently, so
+// that the hook may not exist in its image. An orphan's pod is made of records.
+func goesByRecord(pod *corev1.Pod, c *plan.ContainerStatus, trigger v1alpha1.KillTrigger) bool {
+	spec := findContainer(pod, c.Name)
+	if spec == nil {
+		return true
+	}
+	if trigger == v1alpha1.TriggerOrphan {
+		return false
+	}
+	now := plan.Definitions{Containers: map[string]string{c.Name: plan.HashContainer(spec)}}
+	return plan.DefinitionChanged(&now, c)
+}
+
+// stopSandboxes stops every sandbox of a pod.
+func (e *Executor) stopSandboxes(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) Result {
+	result := Result{Action: ActionKillPodSandbox, Target: string(pod.UID)}
+	for i := range observed.Sandboxes {
+		id := observed.Sandboxes[i].ID
+		err := e.runtime.StopSandbox(context.WithoutCancel(ctx), id)
+		if err != nil && !isNotFound(err) {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to stop sandbox", "sandboxID", id)
+			result.Err, result.Message = ErrKillPodSandbox, runtimeWords(err)
+		}
+	}
+	return result
+}

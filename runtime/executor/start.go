@@ -1,0 +1,243 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// startError is why a container did not start: a brief reason and what a person
+// reads about it.
+type startError struct {
+	reason  error
+	message string
+}
+
+func (e *startError) Error() string { return fmt.Sprintf("%v: %s", e.reason, e.message) }
+
+func (e *startError) Unwrap() error { return e.reason }
+
+// invalidConfig is implemented by errors of CreateContainer that say that the
+// container could not be described to the runtime, as CreateContainerConfigError
+// does.
+type invalidConfig interface{ InvalidConfig() bool }
+
+// start starts one container, unless it has to wait, and adds the result.
+// target names the container that an ephemeral one joins.
+func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	result := Result{Action: ActionStartContainer, Target: c.Name}
+	if wait := s.checkBackoff(c); wait != nil {
+		s.e.containerEvent(s.in.Pod, c.Name, "", corev1.EventTypeWarning, "BackOff", wait.EventMessage)
+		result.Err, result.Message, result.BackoffUntil = ErrCrashLoopBackOff, wait.Message, wait.Until
+		s.result.add(result)
+		return ErrCrashLoopBackOff
+	}
+	err := s.startContainer(ctx, c, target)
+	var failure *startError
+	switch {
+	case err == nil:
+	case errors.As(err, &failure):
+		result.Err, result.Message = failure.reason, failure.message
+	default:
+		return err
+	}
+	s.result.add(result)
+	return err
+}
+
+// checkBackoff tells whether a container has to wait before it is started
+// again, and keeps its entry.
+func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
+	key := plan.BackoffKey(s.in.Pod, c)
+	next, wait := s.e.backoff.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
+	if wait == nil && next != nil {
+		s.in.Backoff[key] = next
+	}
+	return wait
+}
+
+// startContainer pulls the image, creates and starts the container and runs its
+// postStart hook. It returns a startError, or ctx's error when ctx has ended.
+// (kubelet kuberuntime_container.go:startContainer)
+func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, target string) error {
+	pod := s.in.Pod
+	imageRef, err := s.e.images.ensure(ctx, pod, c)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.failed(c, "", reasonOf(err))
+		return err
+	}
+	if target != "" && s.in.Observed.Current(target) == nil {
+		message := fmt.Sprintf("unable to find target container %v", target)
+		s.failed(c, "", message)
+		return &startError{ErrCreateContainerConfig, message}
+	}
+	id, err := s.create(ctx, c, imageRef)
+	if err != nil {
+		return err
+	}
+	if err := s.e.runtime.StartContainer(ctx, id); err != nil {
+		return s.runtimeFailure(ctx, c, id, ErrRunContainer, err)
+	}
+	s.e.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
+	return s.postStart(ctx, c, id)
+}
+
+// create creates the container. One whose stop signal the runtime drops is not
+// started: it would be killed with another signal than its owner wrote.
+func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string) (string, error) {
+	id, err := s.e.runtime.CreateContainer(ctx, s.in.Pod, c, plan.CreateOptions{
+		SandboxID: s.sandboxID, SandboxAttempt: s.in.Actions.Attempt,
+		Attempt: s.restartCount(ctx, c), ImageRef: imageRef, PodIPs: s.ips,
+	})
+	if err != nil {
+		reason := ErrCreateContainer
+		var config invalidConfig
+		if errors.As(err, &config) && config.InvalidConfig() {
+			reason = ErrCreateContainerConfig
+		}
+		return "", s.runtimeFailure(ctx, c, id, reason, err)
+	}
+	if err := s.checkStopSignal(ctx, c, id); err != nil {
+		return "", err
+	}
+	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeNormal, "Created", "Container created")
+	return id, nil
+}
+
+func (s *syncRun) checkStopSignal(ctx context.Context, c *corev1.Container, id string) error {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return nil
+	}
+	want := string(*c.Lifecycle.StopSignal)
+	status, err := s.e.runtime.ContainerStatus(ctx, id)
+	if err != nil {
+		return s.runtimeFailure(ctx, c, id, ErrCreateContainer, err)
+	}
+	if status.StopSignal == want {
+		return nil
+	}
+	if err := s.e.removeContainer(context.WithoutCancel(ctx), id, true); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove a container whose stop signal is not honoured",
+			"container", c.Name)
+	}
+	message := fmt.Sprintf("the container runtime does not honour lifecycle.stopSignal %s", want)
+	s.failed(c, id, message)
+	return &startError{ErrCreateContainerConfig, message}
+}
+
+// postStart runs the postStart hook; the container counts as started after it.
+// If it fails the container is killed. A hook that is cut off by the pod's
+// deletion has not failed: the deletion kills the container.
+func (s *syncRun) postStart(ctx context.Context, c *corev1.Container, id string) error {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+		return nil
+	}
+	message, err := s.e.hooks.Run(ctx, id, s.in.Pod, c, c.Lifecycle.PostStart)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	log := logr.FromContextOrDiscard(ctx).WithValues("container", c.Name)
+	log.Error(err, "Failed to execute postStart hook")
+	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	kill := KillOptions{
+		Trigger: v1alpha1.TriggerPostStartHookFailed, Message: "FailedPostStartHook", RequestedBy: s.in.RequestedBy,
+	}
+	err = s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, id, c.Name, kill)
+	if errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	if err != nil {
+		log.Error(err, "Failed to kill container whose postStart hook failed")
+	}
+	return &startError{ErrPostStartHook, message}
+}
+
+// runtimeFailure is the failure of a runtime call, with its event; ctx's error
+// if that has ended.
+func (s *syncRun) runtimeFailure(ctx context.Context, c *corev1.Container, id string, reason, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	message := runtimeMessage(err)
+	s.failed(c, id, message)
+	return &startError{reason, message}
+}
+
+func (s *syncRun) failed(c *corev1.Container, id, message string) {
+	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeWarning, "Failed", "Error: "+message)
+}
+
+// reasonOf is the brief reason of a start error.
+func reasonOf(err error) string {
+	var failure *startError
+	if errors.As(err, &failure) {
+		return failure.reason.Error()
+	}
+	return err.Error()
+}
+
+// restartCount is the newest instance's + 1, also over a new sandbox; without
+// one the highest number among the log files + 1.
+func (s *syncRun) restartCount(ctx context.Context, c *corev1.Container) int {
+	if newest := s.in.Observed.Current(c.Name); newest != nil {
+		return newest.RestartCount + 1
+	}
+	if s.e.logDir == nil {
+		return 0
+	}
+	count, err := restartCountOfLogs(filepath.Join(s.e.logDir(s.in.Pod), c.Name))
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Cannot take the restart count from the log directory", "container", c.Name)
+		return 0
+	}
+	return count
+}
+
+var logFileName = regexp.MustCompile(`^(\d+)\.log(\..*)?`)
+
+// restartCountOfLogs returns the highest number among the log files of a
+// container + 1, 0 if there is none. (kubelet
+// kuberuntime_container.go:calcRestartCountByLogDir)
+func restartCountOfLogs(dir string) (int, error) {
+	files, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, file := range files {
+		matches := logFileName.FindStringSubmatch(file.Name())
+		if file.IsDir() || matches == nil {
+			continue
+		}
+		if n, err := strconv.Atoi(matches[1]); err == nil {
+			count = max(count, n+1)
+		}
+	}
+	return count, nil
+}

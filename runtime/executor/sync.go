@@ -1,0 +1,249 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// syncRun is one sync under way.
+type syncRun struct {
+	e  *Executor
+	in SyncInput
+	// sandboxID is the sandbox containers are created in, and ips its addresses.
+	sandboxID string
+	ips       []string
+	result    SyncResult
+}
+
+// errEnd ends a sync whose result already says why.
+var errEnd = errors.New("the sync has ended")
+
+// SyncPod carries the actions about a pod out: kills first, and only when all
+// succeeded removals, the sandbox, and starts.
+//
+// When ctx ends, because the pod's deletion arrived, starts, pulls and postStart
+// hooks are aborted and no further kill is begun; a kill under way goes on to
+// its end and may be shortened.
+// (kubelet kuberuntime_manager.go:SyncPod, from step 2)
+func (e *Executor) SyncPod(ctx context.Context, in SyncInput) SyncResult {
+	s := &syncRun{e: e, in: in, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
+	steps := []func(context.Context) error{
+		s.kill, s.reset, s.pruneInitContainers, s.prepare, s.createSandbox, s.startContainers,
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			if !errors.Is(err, errEnd) {
+				s.result.Err = err
+			}
+			break
+		}
+		if ctx.Err() != nil {
+			s.result.Err = ctx.Err()
+			break
+		}
+	}
+	return s.result
+}
+
+// kill kills the pod, or the containers that are not to be kept, one after
+// another: the first that fails ends the sync.
+func (s *syncRun) kill(ctx context.Context) error {
+	a := &s.in.Actions
+	if a.CreateSandbox && a.SandboxID != "" {
+		s.e.events.Event(s.in.Pod, "", corev1.EventTypeNormal, "SandboxChanged",
+			"Pod sandbox changed, it will be killed and re-created.")
+	}
+	if a.KillPod {
+		return s.killPod(ctx)
+	}
+	for _, kill := range a.ContainersToKill {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.killOne(ctx, kill); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *syncRun) killPod(ctx context.Context) error {
+	results, err := s.e.KillPod(context.WithoutCancel(ctx), s.in.Pod, s.in.Observed, KillPodOptions{
+		Trigger: s.in.Actions.Trigger, Message: s.in.Actions.Message, RequestedBy: s.in.RequestedBy,
+	})
+	for _, result := range results {
+		s.result.add(result)
+	}
+	if errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	if err != nil {
+		return errEnd
+	}
+	if s.in.Actions.CreateSandbox {
+		s.purgeInitContainers(ctx)
+	}
+	return nil
+}
+
+func (s *syncRun) killOne(ctx context.Context, kill plan.Kill) error {
+	err := s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, kill.ID, kill.Name, KillOptions{
+		Trigger: kill.Trigger, Message: kill.Message, RequestedBy: s.in.RequestedBy, FromRecord: kill.FromRecord,
+	})
+	if errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	s.result.add(killResult(kill.Name, err))
+	if err != nil {
+		return errEnd
+	}
+	if kill.Removed {
+		// The spec knows nothing of it any more: nobody would look at it again.
+		if err := s.e.removeContainer(ctx, kill.ID, true); err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove a container that the template does not name",
+				"container", kill.Name)
+		}
+	}
+	return nil
+}
+
+// reset removes the containers of a pod that starts over, killing them before
+// without grace where they may run. Their logs are kept.
+func (s *syncRun) reset(ctx context.Context) error {
+	if s.in.Actions.KillPod {
+		return nil
+	}
+	for _, reset := range s.in.Actions.ContainersToReset {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		result := Result{Action: ActionRemoveContainer, Target: reset.Name}
+		err := s.resetOne(ctx, reset, &result)
+		if errors.Is(err, ErrInterrupted) {
+			return err
+		}
+		s.result.add(result)
+		if err != nil {
+			return errEnd
+		}
+	}
+	return nil
+}
+
+func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *Result) error {
+	ctx = context.WithoutCancel(ctx)
+	if reset.Kill {
+		err := s.e.KillContainer(ctx, s.in.Pod, reset.ID, reset.Name, KillOptions{
+			Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing",
+			RequestedBy: s.in.RequestedBy, Override: new(int64(0)),
+		})
+		if err != nil {
+			result.Err, result.Message = ErrKillContainer, runtimeWords(err)
+			return err
+		}
+	}
+	if err := s.e.removeContainer(ctx, reset.ID, true); err != nil {
+		result.Err, result.Message = ErrRemoveContainer, runtimeWords(err)
+		return err
+	}
+	return nil
+}
+
+// startsAny tells whether the sync creates anything.
+func (s *syncRun) startsAny() bool {
+	a := &s.in.Actions
+	return a.CreateSandbox || len(a.EphemeralContainersToStart)+len(a.InitContainersToStart)+len(a.ContainersToStart) > 0
+}
+
+// prepare makes directories and volumes ready. Kills do not wait for volumes:
+// in the kubelet, which mounts first, a volume that cannot be mounted would keep
+// a container running that failed its probe.
+func (s *syncRun) prepare(ctx context.Context) error {
+	if s.e.prepare == nil || !s.startsAny() {
+		return nil
+	}
+	err := s.e.prepare(ctx, s.in.Pod)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, "FailedMount",
+		fmt.Sprintf("Unable to attach or mount volumes: %v", err))
+	return fmt.Errorf("prepare pod %s: %w", formatPod(s.in.Pod), err)
+}
+
+// createSandbox creates a sandbox if the plan wants one, and learns its
+// addresses. A failure while the deletion arrives is none.
+func (s *syncRun) createSandbox(ctx context.Context) error {
+	a := &s.in.Actions
+	if !a.CreateSandbox {
+		return nil
+	}
+	pod := s.in.Pod
+	result := Result{Action: ActionCreatePodSandbox, Target: formatPod(pod)}
+	id, err := s.e.runtime.RunSandbox(ctx, pod, a.Attempt)
+	if err != nil && ctx.Err() == nil {
+		result.Err = ErrCreatePodSandbox
+		result.Message = fmt.Sprintf("Failed to create sandbox for pod %q: %s", formatPod(pod), runtimeWords(err))
+		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedCreatePodSandBox",
+			"Failed to create pod sandbox: "+runtimeWords(err))
+	}
+	s.result.add(result)
+	if err != nil {
+		return errEnd
+	}
+	s.sandboxID = id
+	status, err := s.e.runtime.SandboxStatus(ctx, id)
+	if err != nil {
+		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedStatusPodSandBox",
+			"Unable to get pod sandbox status: "+runtimeWords(err))
+		return err
+	}
+	if !pod.Spec.HostNetwork {
+		s.ips = sandboxIPs(&status)
+	}
+	return nil
+}
+
+// startContainers starts ephemeral, init and main containers. An init container
+// that fails to start ends the sync; any other is skipped, and so is a sidecar.
+func (s *syncRun) startContainers(ctx context.Context) error {
+	spec := &s.in.Pod.Spec
+	for _, i := range s.in.Actions.EphemeralContainersToStart {
+		ephemeral := &spec.EphemeralContainers[i]
+		c := (*corev1.Container)(&ephemeral.EphemeralContainerCommon)
+		if err := s.start(ctx, c, ephemeral.TargetContainerName); isFinal(err) {
+			return err
+		}
+	}
+	for _, i := range s.in.Actions.InitContainersToStart {
+		c := &spec.InitContainers[i]
+		err := s.start(ctx, c, "")
+		if isFinal(err) {
+			return err
+		}
+		if err != nil && !plan.IsSidecar(c) {
+			return errEnd
+		}
+	}
+	for _, i := range s.in.Actions.ContainersToStart {
+		if err := s.start(ctx, &spec.Containers[i], ""); isFinal(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isFinal tells an end of the whole sync from a container that did not start.
+func isFinal(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrInterrupted)
+}

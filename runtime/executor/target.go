@@ -1,0 +1,129 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+
+// target is the container that is killed, with the spec that applies to it.
+type target struct {
+	// pod is whose container it is; events go to it.
+	pod *corev1.Pod
+	// spec holds the grace periods, and container the hook and the ports.
+	spec      *corev1.Pod
+	container *corev1.Container
+	id        string
+	// before is the container as it was when the kill began; nil if the runtime
+	// did not tell.
+	before *plan.ContainerStatus
+}
+
+// resolveTarget finds the spec a kill goes by: the pod's, or the one recorded
+// when the container was created. A pod that does not name the container is an
+// error. (kubelet kuberuntime_container.go:killContainer,
+// restoreSpecsFromContainerLabels)
+func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions) (target, error) {
+	t := target{pod: pod, spec: pod, id: id}
+	if !opts.FromRecord {
+		if t.container = findContainer(pod, name); t.container == nil {
+			return t, fmt.Errorf("failed to get containerSpec %q (id=%q) in pod %q when killing container for reason %q",
+				name, e.containerURI(id), formatPod(pod), opts.Message)
+		}
+	}
+	before, err := e.runtime.ContainerStatus(ctx, id)
+	switch {
+	case err == nil:
+		t.before = &before
+	case opts.FromRecord:
+		return t, fmt.Errorf("read the record of container %q: %w", name, err)
+	}
+	if opts.FromRecord {
+		t.spec, t.container = restoreSpec(pod, name, before.Recorded)
+	}
+	return t, nil
+}
+
+// restoreSpec makes of a container's record what a kill needs. A deletion of
+// the pod as it is now counts more than what was recorded.
+func restoreSpec(pod *corev1.Pod, name string, rec plan.Recorded) (*corev1.Pod, *corev1.Container) {
+	spec := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
+		DeletionGracePeriodSeconds: rec.DeletionGracePeriodSeconds,
+	}}
+	if pod.DeletionGracePeriodSeconds != nil {
+		spec.DeletionGracePeriodSeconds = pod.DeletionGracePeriodSeconds
+	}
+	spec.Spec.TerminationGracePeriodSeconds = rec.TerminationGracePeriodSeconds
+	c := &corev1.Container{Name: name, Ports: rec.Ports, TerminationMessagePath: rec.TerminationMessagePath}
+	if rec.PreStop != nil {
+		c.Lifecycle = &corev1.Lifecycle{PreStop: rec.PreStop}
+	}
+	return spec, c
+}
+
+// containerURI is a container's ID as the kubelet writes it in messages.
+func (e *Executor) containerURI(id string) string {
+	return e.runtimeName + "://" + id
+}
+
+// findContainer returns the container of that name in a pod's spec, nil if it
+// has none. (kubelet container/helpers.go:GetContainerSpec)
+func findContainer(pod *corev1.Pod, name string) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return &pod.Spec.InitContainers[i]
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		}
+	}
+	return nil
+}
+
+// fieldPath says where in the pod's spec a container stands, for events.
+// (kubelet container/ref.go:GenerateContainerRef)
+func fieldPath(pod *corev1.Pod, name string) string {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return "spec.containers{" + name + "}"
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return "spec.initContainers{" + name + "}"
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return "spec.ephemeralContainers{" + name + "}"
+		}
+	}
+	return "implicitly required container " + name
+}
+
+// containerEvent writes an event about a container. Its ID never stands in an
+// event, or no two would be alike. (kubelet
+// kuberuntime_container.go:recordContainerEvent)
+func (e *Executor) containerEvent(pod *corev1.Pod, name, id, eventtype, reason, message string) {
+	if id != "" {
+		message = strings.ReplaceAll(message, id, name)
+	}
+	e.events.Event(pod, fieldPath(pod, name), eventtype, reason, message)
+}

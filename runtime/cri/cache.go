@@ -1,0 +1,117 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+const (
+	// statusMaxAge is how long a status is believed while a list says that its
+	// state is the same. What changes without its state (a network namespace that
+	// went away) is seen after that.
+	statusMaxAge = 30 * time.Second
+	// statusSweep is how often statuses that nobody asked for are dropped.
+	statusSweep = 5 * time.Minute
+	// exitSettles is how long the status of an exited container may still change.
+	exitSettles = 5 * time.Second
+)
+
+// statusCache remembers statuses by ID, so that a steady pod costs two lists and
+// nothing else. A list's state must match for a status to be used; running,
+// exited and ready ones do not change otherwise, and no others are kept.
+type statusCache struct {
+	mu         sync.Mutex
+	sandboxes  map[string]kept[plan.SandboxStatus]
+	containers map[string]kept[plan.ContainerStatus]
+	swept      time.Time
+}
+
+type kept[T any] struct {
+	uid    types.UID
+	at     time.Time
+	status T
+}
+
+func newStatusCache() *statusCache {
+	return &statusCache{
+		sandboxes:  map[string]kept[plan.SandboxStatus]{},
+		containers: map[string]kept[plan.ContainerStatus]{},
+		swept:      time.Now(),
+	}
+}
+
+func (c *statusCache) sandbox(id string, state plan.SandboxState) (plan.SandboxStatus, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.sandboxes[id]
+	return k.status, ok && k.status.State == state && time.Since(k.at) < statusMaxAge
+}
+
+func (c *statusCache) container(id string, state plan.ContainerState) (plan.ContainerStatus, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.containers[id]
+	return k.status, ok && k.status.State == state && time.Since(k.at) < statusMaxAge
+}
+
+// keepSandbox remembers a ready sandbox.
+func (c *statusCache) keepSandbox(uid types.UID, s plan.SandboxStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep()
+	if s.State != plan.SandboxReady {
+		delete(c.sandboxes, s.ID)
+		return
+	}
+	c.sandboxes[s.ID] = kept[plan.SandboxStatus]{uid: uid, at: time.Now(), status: s}
+}
+
+// keepContainer remembers a running or exited container. One that has only just
+// exited is not: containerd may learn of the OOM killer after the exit.
+func (c *statusCache) keepContainer(uid types.UID, s plan.ContainerStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep()
+	settled := s.State == plan.ContainerRunning || s.State == plan.ContainerExited && time.Since(s.FinishedAt) > exitSettles
+	if !settled {
+		delete(c.containers, s.ID)
+		return
+	}
+	c.containers[s.ID] = kept[plan.ContainerStatus]{uid: uid, at: time.Now(), status: s}
+}
+
+// owner tells which pod a sandbox or container belongs to.
+func (c *statusCache) owner(id string) (types.UID, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k, ok := c.containers[id]; ok {
+		return k.uid, true
+	}
+	k, ok := c.sandboxes[id]
+	return k.uid, ok
+}
+
+// sweep drops what was not read again for long. The lock is held.
+func (c *statusCache) sweep() {
+	if time.Since(c.swept) < statusSweep {
+		return
+	}
+	c.swept = time.Now()
+	for id, k := range c.sandboxes {
+		if time.Since(k.at) > statusSweep {
+			delete(c.sandboxes, id)
+		}
+	}
+	for id, k := range c.containers {
+		if time.Since(k.at) > statusSweep {
+			delete(c.containers, id)
+		}
+	}
+}

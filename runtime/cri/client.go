@@ -1,0 +1,177 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cri is the only package that knows the container runtime interface
+// (CRI v1). It observes pods as facts for the plan, acts on sandboxes,
+// containers and images, and keeps what a kill needs in labels and annotations.
+//
+// Every error of the runtime is wrapped with what was asked of it and keeps its
+// gRPC status.
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+)
+
+const (
+	// maxMessageSize in bytes, as the kubelet's. (cri-client/pkg/utils.go)
+	maxMessageSize = 16 << 20
+	// defaultCallTimeout is the kubelet's runtimeRequestTimeout.
+	defaultCallTimeout = 2 * time.Minute
+	// The back-off of reconnecting to the runtime's socket.
+	minReconnect = 100 * time.Millisecond
+	maxReconnect = 3 * time.Second
+	// minConnectTimeout is how long one attempt to connect may take.
+	minConnectTimeout = 5 * time.Second
+)
+
+// PodDir is what the client needs to know of a pod's place on the node.
+type PodDir interface {
+	ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error)
+	DNS(pod *corev1.Pod) (poddir.DNSConfig, error)
+	Hostname(pod *corev1.Pod) string
+	LogDirectory(pod *corev1.Pod) string
+	CgroupParent(pod *corev1.Pod) string
+}
+
+var _ PodDir = (*poddir.Manager)(nil)
+
+// Config of a Client.
+type Config struct {
+	// Endpoint is the runtime's socket: unix:///path or an absolute path.
+	Endpoint string
+	// Instance identifies this shim (the node's name) on everything it creates.
+	Instance string
+	// ClusterID is the UID of the cluster's kube-system namespace; it may be set
+	// later by SetClusterID.
+	ClusterID string
+	// CallTimeout bounds a CRI call; 0 is two minutes. RunPodSandbox gets twice
+	// as much, StopContainer and ExecSync get it on top of their own timeout.
+	CallTimeout time.Duration
+	// PullTimeout bounds PullImage; 0 is no bound, for the runtime has its own for
+	// a pull that makes no progress.
+	PullTimeout time.Duration
+	// SeccompRoot is the directory of Localhost seccomp profiles.
+	SeccompRoot string
+	// PodDir is the pods' place on the node.
+	PodDir PodDir
+}
+
+// Client talks to one container runtime. It is safe for concurrent use.
+type Client struct {
+	config    Config
+	conn      *grpc.ClientConn
+	runtime   runtimeapi.RuntimeServiceClient
+	images    runtimeapi.ImageServiceClient
+	clusterID atomic.Pointer[string]
+	healthy   atomic.Bool
+	statuses  *statusCache
+	users     *userCache
+	node      nodeFacts
+	// settle is how long a new event stream must last to count as healthy.
+	settle time.Duration
+}
+
+// Dial makes a client. It waits for nothing: while the socket is not there,
+// calls fail with Unavailable and the connection is retried.
+func Dial(ctx context.Context, config Config) (*Client, error) {
+	target, err := dialTarget(config.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if config.Instance == "" {
+		return nil, errors.New("instance must be set")
+	}
+	if config.PodDir == nil {
+		return nil, errors.New("pod directory must be set")
+	}
+	if config.CallTimeout <= 0 {
+		config.CallTimeout = defaultCallTimeout
+	}
+	reconnect := backoff.DefaultConfig
+	reconnect.BaseDelay = minReconnect
+	reconnect.MaxDelay = maxReconnect
+	conn, err := grpc.NewClient(target,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: minConnectTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageSize), grpc.MaxCallSendMsgSize(maxMessageSize)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", config.Endpoint, err)
+	}
+	c := &Client{
+		config:   config,
+		conn:     conn,
+		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
+		images:   runtimeapi.NewImageServiceClient(conn),
+		statuses: newStatusCache(),
+		users:    newUserCache(),
+		node:     readNodeFacts(ctx),
+		settle:   settleTime,
+	}
+	c.SetClusterID(config.ClusterID)
+	return c, nil
+}
+
+// Close ends the connection; calls under way fail with Canceled.
+func (c *Client) Close() error {
+	return c.conn.Close()
+}
+
+// SetClusterID sets the identity of the cluster that new sandboxes and
+// containers are labelled with.
+func (c *Client) SetClusterID(id string) {
+	c.clusterID.Store(&id)
+}
+
+// dialTarget makes gRPC's name of a socket.
+func dialTarget(endpoint string) (string, error) {
+	path := strings.TrimPrefix(endpoint, "unix://")
+	if !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("runtime endpoint %q is not unix:// with an absolute path", endpoint)
+	}
+	return "unix://" + path, nil
+}
+
+// errorf is an error of our own about an answer of the runtime.
+func errorf(code codes.Code, operation, message string) error {
+	return fmt.Errorf("%s: %w", operation, status.Error(code, message))
+}
+
+// invoke calls the runtime with a deadline; a timeout of 0 is none.
+func invoke[Req, Resp any](
+	ctx context.Context, timeout time.Duration, operation string,
+	call func(context.Context, *Req, ...grpc.CallOption) (*Resp, error), request *Req,
+) (*Resp, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	response, err := call(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", operation, err)
+	}
+	return response, nil
+}
+
+// quote names an object in the description of an operation.
+func quote(verb, id string) string {
+	return fmt.Sprintf("%s %q", verb, id)
+}

@@ -1,0 +1,232 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+)
+
+// configError is why a container can't be created as the template describes it;
+// the runtime was not asked to. It carries no gRPC status.
+type configError struct {
+	message string
+}
+
+func (e *configError) Error() string {
+	return e.message
+}
+
+// ContainerConfigError lets callers tell CreateContainerConfigError from
+// CreateContainerError without knowing this package.
+func (e *configError) ContainerConfigError() bool {
+	return true
+}
+
+func asConfigError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &configError{message: err.Error()}
+}
+
+// CreateContainer creates a container in its sandbox and returns its ID. An
+// error that has the method ContainerConfigError() bool is the template's, not
+// the runtime's. (kubelet kuberuntime_container.go:startContainer)
+func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (string, error) {
+	config, err := c.containerConfig(ctx, pod, container, options)
+	if err != nil {
+		return "", asConfigError(err)
+	}
+	sandbox, err := c.sandboxConfig(pod, options.SandboxAttempt)
+	if err != nil {
+		return "", asConfigError(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(sandbox.LogDirectory, config.LogPath)), logDirMode); err != nil {
+		return "", asConfigError(fmt.Errorf("create container log directory for container %s failed: %w", container.Name, err))
+	}
+	operation := quote("create container", container.Name)
+	response, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.CreateContainer,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: options.SandboxID, Config: config, SandboxConfig: sandbox})
+	if err != nil {
+		return "", err
+	}
+	if response.GetContainerId() == "" {
+		return "", errorf(codes.Internal, operation, "the runtime gave no ID")
+	}
+	if err := c.verifyStopSignal(ctx, response.GetContainerId(), config.StopSignal); err != nil {
+		return "", err
+	}
+	return response.GetContainerId(), nil
+}
+
+// verifyStopSignal refuses a runtime that drops the stop signal without a word
+// (containerd before 2.3): the container is removed before it was ever started.
+func (c *Client) verifyStopSignal(ctx context.Context, id string, want runtimeapi.Signal) error {
+	if want == runtimeapi.Signal_RUNTIME_DEFAULT {
+		return nil
+	}
+	s, err := c.rawContainerStatus(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.GetStopSignal() == want {
+		return nil
+	}
+	if err := c.RemoveContainer(ctx, id); err != nil {
+		return err
+	}
+	return asConfigError(fmt.Errorf("lifecycle.stopSignal %s is not supported by the container runtime: it would stop the container with %s",
+		signalName(want), s.GetStopSignal()))
+}
+
+// containerConfig describes a container. (kubelet
+// kuberuntime_container.go:generateContainerConfig)
+func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (*runtimeapi.ContainerConfig, error) {
+	place, err := c.config.PodDir.ContainerOptions(pod, container, options.PodIPs, options.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	user, err := c.imageUser(ctx, options.ImageRef, container.Image)
+	if err != nil {
+		return nil, err
+	}
+	if err := verifyNonRoot(pod, container, user); err != nil {
+		return nil, err
+	}
+	security, err := c.containerSecurity(pod, container, user)
+	if err != nil {
+		return nil, err
+	}
+	signal, err := stopSignal(container)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := containerAnnotations(pod, container, options)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: container.Name, Attempt: uint32(max(options.Attempt, 0))}, //nolint:gosec // not negative
+		Image:       &runtimeapi.ImageSpec{Image: options.ImageRef, UserSpecifiedImage: container.Image},
+		Command:     place.Command,
+		Args:        place.Args,
+		WorkingDir:  container.WorkingDir,
+		Envs:        envs(place.Env),
+		Mounts:      mounts(place.Mounts),
+		Labels:      c.containerLabels(pod, container),
+		Annotations: annotations,
+		LogPath:     place.LogPath,
+		Stdin:       container.Stdin,
+		StdinOnce:   container.StdinOnce,
+		Tty:         container.TTY,
+		StopSignal:  signal,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       c.node.containerResources(pod, container),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+// stopSignal is the template's; RUNTIME_DEFAULT when it has none.
+func stopSignal(container *corev1.Container) (runtimeapi.Signal, error) {
+	if container.Lifecycle == nil || container.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_RUNTIME_DEFAULT, nil
+	}
+	signal, ok := signalNumber(*container.Lifecycle.StopSignal)
+	if !ok {
+		return 0, fmt.Errorf("unknown stop signal %q", *container.Lifecycle.StopSignal)
+	}
+	return signal, nil
+}
+
+func envs(variables []poddir.EnvVar) []*runtimeapi.KeyValue {
+	out := make([]*runtimeapi.KeyValue, 0, len(variables))
+	for _, v := range variables {
+		out = append(out, &runtimeapi.KeyValue{Key: v.Name, Value: []byte(v.Value)})
+	}
+	return out
+}
+
+func mounts(list []poddir.Mount) []*runtimeapi.Mount {
+	out := make([]*runtimeapi.Mount, 0, len(list))
+	for _, m := range list {
+		out = append(out, &runtimeapi.Mount{
+			ContainerPath:     m.ContainerPath,
+			HostPath:          m.HostPath,
+			Readonly:          m.ReadOnly,
+			RecursiveReadOnly: m.RecursiveReadOnly,
+			Propagation:       propagation(m.Propagation),
+		})
+	}
+	return out
+}
+
+// propagation: none is private. (kubelet kubelet_pods.go:translateMountPropagation)
+func propagation(mode corev1.MountPropagationMode) runtimeapi.MountPropagation {
+	switch mode {
+	case corev1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case corev1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	case corev1.MountPropagationNone:
+	}
+	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+}
+
+// StartContainer starts a container that was created.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	_, err := invoke(ctx, c.config.CallTimeout, quote("start container", id), c.runtime.StartContainer,
+		&runtimeapi.StartContainerRequest{ContainerId: id})
+	return err
+}
+
+// StopContainer sends the stop signal and, when the container has not left after
+// timeoutSeconds, SIGKILL. Its context must not be cancelled while it waits: the
+// runtime would then never send SIGKILL.
+func (c *Client) StopContainer(ctx context.Context, id string, timeoutSeconds int64) error {
+	// Many years would overflow a Duration.
+	patience := time.Duration(min(timeoutSeconds, maxStopSeconds)) * time.Second
+	_, err := invoke(ctx, c.config.CallTimeout+patience, quote("stop container", id), c.runtime.StopContainer,
+		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: timeoutSeconds})
+	return err
+}
+
+// maxStopSeconds is a hundred years.
+const maxStopSeconds = 100 * 365 * 24 * 3600
+
+// RemoveContainer removes a container, by force if it runs; one that is gone is
+// no error.
+func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	_, err := invoke(ctx, c.config.CallTimeout, quote("remove container", id), c.runtime.RemoveContainer,
+		&runtimeapi.RemoveContainerRequest{ContainerId: id})
+	return ignoreNotFound(err)
+}
+
+// ExecSync runs a command in a container and waits for it. A command that
+// exceeds timeout is an error with code DeadlineExceeded; a timeout of 0 is
+// none. CRI counts whole seconds: a fraction is rounded up. Cancelling the
+// context kills the command. (cri-client/pkg/remote_runtime.go:ExecSync)
+func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error) {
+	patience := time.Duration(0)
+	if timeout > 0 {
+		patience = c.config.CallTimeout + timeout
+	}
+	response, err := invoke(ctx, patience, quote("run a command in container", id), c.runtime.ExecSync,
+		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	return response.GetStdout(), response.GetStderr(), response.GetExitCode(), nil
+}

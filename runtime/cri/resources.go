@@ -1,0 +1,171 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresources "k8s.io/component-helpers/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The kubelet's constants. (kubelet cm/helpers_linux.go, qos/policy.go)
+const (
+	minShares    = 2
+	maxShares    = 262144
+	sharesPerCPU = 1024
+	milliPerCPU  = 1000
+	// quotaPeriod and minQuota are in microseconds.
+	quotaPeriod = 100000
+	minQuota    = 1000
+
+	oomGuaranteed   = -997
+	oomBestEffort   = 1000
+	oomBurstableMin = 1000 + oomGuaranteed
+)
+
+// containerResources are what a container's cgroup is to be. (kubelet
+// kuberuntime_container_linux.go:generateLinuxContainerResources)
+func (n *nodeFacts) containerResources(pod *corev1.Pod, container *corev1.Container) *runtimeapi.LinuxContainerResources {
+	r := container.Resources
+	out := n.linuxResources(r.Requests, r.Limits)
+	out.OomScoreAdj = n.oomScoreAdjust(pod, container)
+	for _, size := range n.hugePages {
+		// The template has no huge pages: none may be used.
+		out.HugepageLimits = append(out.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: size})
+	}
+	if n.swapLimits {
+		n.forbidSwap(out)
+	}
+	return out
+}
+
+// forbidSwap is the kubelet's swap behaviour NoSwap, its default. (kubelet
+// kuberuntime_container_linux.go:ConfigureNoSwap)
+func (n *nodeFacts) forbidSwap(r *runtimeapi.LinuxContainerResources) {
+	if n.unified {
+		r.Unified["memory.swap.max"] = "0"
+		return
+	}
+	// Memory and swap together.
+	r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+}
+
+// sandboxResources are the sums over a pod's containers. (kubelet
+// kuberuntime_sandbox_linux.go:calculateSandboxResources)
+func (n *nodeFacts) sandboxResources(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+	options := podresources.PodResourcesOptions{ExcludeOverhead: true}
+	return n.linuxResources(podresources.PodRequests(pod, options), podresources.PodLimits(pod, options))
+}
+
+// linuxResources converts requests and limits. A missing CPU request is the
+// limit. (kubelet kuberuntime_container_linux.go:calculateLinuxResources)
+func (n *nodeFacts) linuxResources(requests, limits corev1.ResourceList) *runtimeapi.LinuxContainerResources {
+	cpu := limits.Cpu()
+	if request, ok := requests[corev1.ResourceCPU]; ok {
+		cpu = &request
+	}
+	out := &runtimeapi.LinuxContainerResources{
+		CpuShares:          toShares(cpu.MilliValue()),
+		CpuPeriod:          quotaPeriod,
+		CpuQuota:           toQuota(limits.Cpu().MilliValue()),
+		MemoryLimitInBytes: limits.Memory().Value(),
+	}
+	if n.unified {
+		// An out of memory container is killed whole, as the kubelet does unless
+		// singleProcessOOMKill is set.
+		out.Unified = map[string]string{"memory.oom.group": "1"}
+	}
+	return out
+}
+
+func toShares(milliCPU int64) int64 {
+	return min(max(milliCPU*sharesPerCPU/milliPerCPU, minShares), maxShares)
+}
+
+// toQuota is in microseconds a period; 0 is no limit.
+func toQuota(milliCPU int64) int64 {
+	if milliCPU == 0 {
+		return 0
+	}
+	return max(milliCPU*quotaPeriod/milliPerCPU, minQuota)
+}
+
+// oomScoreAdjust tells the kernel whom to kill first: what requests little of
+// the node's memory. (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
+func (n *nodeFacts) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
+	switch qosClass(pod) {
+	case corev1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case corev1.PodQOSBestEffort:
+		return oomBestEffort
+	case corev1.PodQOSBurstable:
+	}
+	request := container.Resources.Requests.Memory().Value()
+	if _, init := place(pod, container.Name); init && container.RestartPolicy != nil {
+		// A sidecar is not to be killed before the containers it serves.
+		request = max(request, leastMemoryRequest(pod))
+	}
+	score := int64(oomBestEffort)
+	if n.memory > 0 {
+		score -= oomBestEffort * request / n.memory
+	}
+	return min(max(score, oomBurstableMin), oomBestEffort-1)
+}
+
+// leastMemoryRequest of the main containers, in bytes.
+func leastMemoryRequest(pod *corev1.Pod) int64 {
+	var least int64
+	for i := range pod.Spec.Containers {
+		if request := pod.Spec.Containers[i].Resources.Requests.Memory().Value(); i == 0 || request < least {
+			least = request
+		}
+	}
+	return least
+}
+
+// qosClass of a pod without pod-level resources, which templates may not have.
+// (pkg/apis/core/v1/helper/qos/qos.go:ComputePodQOS)
+func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
+	any, guaranteed := false, true
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				request, limit := list[i].Resources.Requests[name], list[i].Resources.Limits[name]
+				any = any || request.Sign() > 0 || limit.Sign() > 0
+				guaranteed = guaranteed && limit.Sign() > 0 && request.Cmp(limit) == 0
+			}
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+// reportedResources are what the runtime says of a container's cgroup; nil when
+// it says nothing. (kubelet kuberuntime_container_linux.go:toKubeContainerResources)
+func reportedResources(r *runtimeapi.LinuxContainerResources) *corev1.ResourceRequirements {
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	if r.GetCpuPeriod() > 0 && r.GetCpuQuota() > 0 {
+		if milli := r.GetCpuQuota() * milliPerCPU / r.GetCpuPeriod(); milli > 0 {
+			limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+		}
+	}
+	if r.GetCpuShares() >= minShares {
+		milli := (r.GetCpuShares()*milliPerCPU + sharesPerCPU - 1) / sharesPerCPU
+		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+	}
+	if r.GetMemoryLimitInBytes() > 0 {
+		limits[corev1.ResourceMemory] = *resource.NewQuantity(r.GetMemoryLimitInBytes(), resource.BinarySI)
+	}
+	if len(requests) == 0 && len(limits) == 0 {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: requests, Limits: limits}
+}

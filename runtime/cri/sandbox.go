@@ -1,0 +1,230 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// logDirMode is that of the kubelet's log directories.
+const logDirMode = 0o755
+
+var errUserNamespace = errors.New("hostUsers: user namespaces are not supported")
+
+// RunSandbox creates and starts a sandbox and returns its ID.
+// (kubelet kuberuntime_sandbox.go:createPodSandbox)
+func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+	config, err := c.sandboxConfig(pod, attempt)
+	if err != nil {
+		return "", fmt.Errorf("configure the sandbox: %w", err)
+	}
+	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
+		return "", fmt.Errorf("create the log directory of the pod: %w", err)
+	}
+	response, err := invoke(ctx, 2*c.config.CallTimeout, "run sandbox", c.runtime.RunPodSandbox,
+		&runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		return "", err
+	}
+	if response.GetPodSandboxId() == "" {
+		return "", errorf(codes.Internal, "run sandbox", "the runtime gave no ID")
+	}
+	return response.GetPodSandboxId(), nil
+}
+
+// StopSandbox stops a sandbox and kills whatever runs in it; one that is gone is
+// no error.
+func (c *Client) StopSandbox(ctx context.Context, id string) error {
+	_, err := invoke(ctx, c.config.CallTimeout, quote("stop sandbox", id), c.runtime.StopPodSandbox,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	return ignoreNotFound(err)
+}
+
+// RemoveSandbox removes a sandbox with all that is in it; one that is gone is no
+// error.
+func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
+	_, err := invoke(ctx, c.config.CallTimeout, quote("remove sandbox", id), c.runtime.RemovePodSandbox,
+		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return ignoreNotFound(err)
+}
+
+func ignoreNotFound(err error) error {
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+// sandboxConfig describes the sandbox of a pod. (kubelet
+// kuberuntime_sandbox.go:generatePodSandboxConfig)
+func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	annotations, err := sandboxAnnotations(pod)
+	if err != nil {
+		return nil, err
+	}
+	linux, err := c.sandboxLinux(pod)
+	if err != nil {
+		return nil, err
+	}
+	dns, err := c.config.PodDir.DNS(pod)
+	if err != nil {
+		return nil, fmt.Errorf("resolver configuration: %w", err)
+	}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
+		},
+		LogDirectory: c.config.PodDir.LogDirectory(pod),
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options},
+		PortMappings: portMappings(pod),
+		Labels:       c.sandboxLabels(pod),
+		Annotations:  annotations,
+		Linux:        linux,
+	}
+	if !pod.Spec.HostNetwork {
+		config.Hostname = c.config.PodDir.Hostname(pod)
+	}
+	return config, nil
+}
+
+// sandboxLinux is the Linux part of a sandbox. (kubelet
+// kuberuntime_sandbox.go:generatePodSandboxLinuxConfig)
+func (c *Client) sandboxLinux(pod *corev1.Pod) (*runtimeapi.LinuxPodSandboxConfig, error) {
+	if users := pod.Spec.HostUsers; users != nil && !*users {
+		return nil, errUserNamespace
+	}
+	security := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: namespaceOptions(pod),
+		Privileged:       hasPrivileged(pod),
+		// The least privileged profile does for the pause process of every pod.
+		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+	}
+	sysctls := map[string]string{}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		for _, s := range sc.Sysctls {
+			sysctls[s.Name] = s.Value
+		}
+		security.RunAsUser = int64Value(sc.RunAsUser)
+		security.RunAsGroup = int64Value(sc.RunAsGroup)
+		security.SelinuxOptions = selinuxOptions(sc.SELinuxOptions)
+		security.SupplementalGroups = supplementalGroups(sc)
+		policy, err := groupsPolicy(sc)
+		if err != nil {
+			return nil, err
+		}
+		security.SupplementalGroupsPolicy = policy
+	}
+	return &runtimeapi.LinuxPodSandboxConfig{
+		CgroupParent:    c.config.PodDir.CgroupParent(pod),
+		SecurityContext: security,
+		Sysctls:         sysctls,
+		Resources:       c.node.sandboxResources(pod),
+		Overhead:        &runtimeapi.LinuxContainerResources{},
+	}, nil
+}
+
+// namespaceOptions of a pod's sandbox and containers. (kubelet
+// kuberuntime/util/util.go:NamespacesForPod)
+func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
+	options := &runtimeapi.NamespaceOption{
+		Network:       runtimeapi.NamespaceMode_POD,
+		Ipc:           runtimeapi.NamespaceMode_POD,
+		Pid:           runtimeapi.NamespaceMode_CONTAINER,
+		UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE},
+	}
+	if pod.Spec.HostNetwork {
+		options.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if pod.Spec.HostIPC {
+		options.Ipc = runtimeapi.NamespaceMode_NODE
+	}
+	switch shared := pod.Spec.ShareProcessNamespace; {
+	case pod.Spec.HostPID:
+		options.Pid = runtimeapi.NamespaceMode_NODE
+	case shared != nil && *shared:
+		options.Pid = runtimeapi.NamespaceMode_POD
+	}
+	return options
+}
+
+// portMappings of the main containers and, unlike the kubelet's, of sidecars: a
+// sidecar's host port would be dropped without a word. (kubelet
+// container/helpers.go:MakePortMappings)
+func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
+	var mappings []*runtimeapi.PortMapping
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			mappings = append(mappings, containerPortMappings(c)...)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		mappings = append(mappings, containerPortMappings(&pod.Spec.Containers[i])...)
+	}
+	return mappings
+}
+
+// containerPortMappings leaves out what is there twice, under a name or, without
+// one, with the same address family, protocol, address and ports.
+func containerPortMappings(c *corev1.Container) []*runtimeapi.PortMapping {
+	var mappings []*runtimeapi.PortMapping
+	seen := map[string]bool{}
+	for _, p := range c.Ports {
+		name := p.Name
+		if name == "" {
+			name = fmt.Sprintf("%s-%s-%s:%d:%d", addressFamily(p.HostIP), p.Protocol, p.HostIP, p.ContainerPort, p.HostPort)
+		}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		mappings = append(mappings, &runtimeapi.PortMapping{
+			HostIp: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: protocol(p.Protocol),
+		})
+	}
+	return mappings
+}
+
+func addressFamily(ip string) string {
+	address, err := netip.ParseAddr(ip)
+	switch {
+	case ip == "":
+		return "any"
+	case err == nil && address.Is6():
+		return "v6"
+	default:
+		return "v4"
+	}
+}
+
+func protocol(p corev1.Protocol) runtimeapi.Protocol {
+	switch p {
+	case corev1.ProtocolUDP:
+		return runtimeapi.Protocol_UDP
+	case corev1.ProtocolSCTP:
+		return runtimeapi.Protocol_SCTP
+	case corev1.ProtocolTCP:
+	}
+	return runtimeapi.Protocol_TCP
+}
+
+// hasPrivileged tells whether a container of the pod is privileged.
+func hasPrivileged(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if sc := list[i].SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -67,7 +67,7 @@ func (c *Component) Launch() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(c.path, c.args...) //nolint:noctx // it ends by Stop and Kill, not with the context of its start
+	cmd := exec.Command(c.path, c.args...) // it ends by Stop and Kill, not with the context of its start
 	cmd.Env = append(os.Environ(), stateVariable+"="+c.stack.layout.dir)
 	cmd.Env = append(cmd.Env, c.env...)
 	cmd.Dir = c.stack.layout.dir

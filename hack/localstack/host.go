@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func observeHost() before {
 		return b
 	}
 	for _, chain := range sharedChains {
-		if exec.Command(lookUpProgram("iptables"), "-w", "-t", "nat", "-n", "-L", chain).Run() == nil { //nolint:gosec,noctx // names of our own; at once
+		if exec.Command(lookUpProgram("iptables"), "-w", "-t", "nat", "-n", "-L", chain).Run() == nil {
 			b.Existing = append(b.Existing, chain)
 		}
 	}
@@ -57,12 +58,7 @@ func observeHost() before {
 }
 
 func (b before) had(name string) bool {
-	for _, existing := range b.Existing {
-		if existing == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(b.Existing, name)
 }
 
 // cgroupDirs are the folders of a cgroup in every hierarchy, for cgroup v1 and v2.

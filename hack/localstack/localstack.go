@@ -253,7 +253,7 @@ func (s *Stack) NodeName() string { return s.opts.NodeName }
 // StateDir is the stack's folder.
 func (s *Stack) StateDir() string { return s.layout.dir }
 
-// ShimStateDir, PodLogDir and CgroupParent are what the shim is started with.
+// ShimStateDir is where the shim keeps its state and its pods' folders.
 func (s *Stack) ShimStateDir() string { return s.layout.shimState() }
 
 // PodLogDir holds the containers' logs.
@@ -267,5 +267,5 @@ func (s *Stack) CgroupParent() string { return s.layout.cgroupParent() }
 func (s *Stack) Scratch() string { return s.layout.scratch() }
 
 func (s *Stack) progress(format string, args ...any) {
-	fmt.Fprintf(s.opts.Progress, format+"\n", args...)
+	_, _ = fmt.Fprintf(s.opts.Progress, format+"\n", args...) // nothing depends on it
 }

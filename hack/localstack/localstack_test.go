@@ -193,7 +193,7 @@ func runPod(t *testing.T, stack *Stack) {
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "1", Namespace: "default"},
 		Hostname:     "pod",
 		LogDirectory: stack.PodLogDir(),
-		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: int32(ports[0])}}, //nolint:gosec // a port
+		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: int32(ports[0])}},
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: stack.CgroupParent()},
 	}
 	pod, err := client.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})

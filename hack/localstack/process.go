@@ -55,7 +55,7 @@ func (p process) terminate(ctx context.Context, grace time.Duration) error {
 	defer unix.Close(fd) //nolint:errcheck // nothing to lose
 	// The descriptor holds the process; only now is it certain which one it is.
 	if now, err := lookUp(p.PID); err != nil || now != p {
-		return nil //nolint:nilerr // not there any more
+		return nil // it ended
 	}
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -89,7 +89,7 @@ func signalFD(fd int, sig unix.Signal) error {
 func awaitExit(ctx context.Context, fd int) bool {
 	const slice = 50 // milliseconds after which the context is looked at again
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, slice) //nolint:gosec // a descriptor fits
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, slice)
 		switch {
 		case n > 0:
 			return true

@@ -2,9 +2,12 @@
 # Copyright The ManagedWorkload Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Sees to it that runc, the CNI plugins, iptables and ip are there: as root on
-# Debian or Ubuntu it installs what is missing, otherwise it names what is.
-# None of these packages starts a daemon, and no containerd comes with them.
+# Sees to it that what comes from the distribution is there: as root on Debian or
+# Ubuntu it installs what is missing, otherwise it names what is. None of these
+# packages starts a daemon, and no containerd comes with them.
+#
+#   hack/tools/debian.sh runtime    runc, CNI plugins, iptables, ip
+#   hack/tools/debian.sh race       a C compiler for Go's race detector
 set -euo pipefail
 
 cni_dirs="/usr/lib/cni /opt/cni/bin"
@@ -22,10 +25,21 @@ have_cni() {
 
 PATH=$PATH:/usr/sbin:/sbin
 missing=()
-command -v runc >/dev/null || missing+=(runc)
-command -v iptables >/dev/null || missing+=(iptables)
-command -v ip >/dev/null || missing+=(iproute2)
-have_cni || missing+=(containernetworking-plugins)
+case ${1:-} in
+runtime)
+	command -v runc >/dev/null || missing+=(runc)
+	command -v iptables >/dev/null || missing+=(iptables)
+	command -v ip >/dev/null || missing+=(iproute2)
+	have_cni || missing+=(containernetworking-plugins)
+	;;
+race)
+	command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev)
+	;;
+*)
+	echo "usage: hack/tools/debian.sh runtime|race" >&2
+	exit 2
+	;;
+esac
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then

@@ -1,0 +1,23 @@
+# Copyright The ManagedWorkload Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+ARG TARGETOS=linux
+ARG TARGETARCH
+ARG VERSION=devel
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY main.go ./
+COPY api ./api
+COPY controllers ./controllers
+COPY runtime ./runtime
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /managedworkload .
+
+# One static program and nothing else. The manager needs no rights; the shim's
+# manifest says for itself that it runs as root.
+FROM scratch
+COPY --from=build /managedworkload /managedworkload
+USER 65532:65532
+ENTRYPOINT ["/managedworkload"]

@@ -1,0 +1,141 @@
+# Copyright The ManagedWorkload Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# Pinned tools are built here once per version; several trees may share a folder.
+export MW_TOOLS_DIR ?= $(CURDIR)/bin
+# The state folder of the demo. It stays short: sockets lie in it.
+DEMO_STATE ?= /var/tmp/mw-demo
+# Passed on to every go test, such as TESTFLAGS='-run TestKill -v'.
+TESTFLAGS ?=
+# RACE= leaves the race detector out, which needs a C compiler.
+RACE ?= -race
+E2E_TIMEOUT ?= 45m
+
+ASSETS := etcd kube-apiserver kubectl
+RUNTIME := containerd containerd-shim-runc-v2 ctr
+TOOL := hack/tools/build.sh
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md
+ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
+
+##@ General
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make TARGET\n"} \
+		/^[a-z0-9-]+:.*##/ {printf "  %-12s %s\n", $$1, $$2} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## Build the static program bin/managedworkload.
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/managedworkload .
+
+.PHONY: generate
+generate: ## Generate the deep copies of the API types.
+	@$(TOOL) controller-gen
+	"$$MW_TOOLS_DIR/controller-gen" object:headerFile=hack/boilerplate/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: ## Generate the CRDs and the manager's role.
+	@$(TOOL) controller-gen
+	"$$MW_TOOLS_DIR/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
+	go run ./hack/crdtrim config/crd/bases/*.yaml
+	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
+
+.PHONY: docs
+docs: ## Generate docs/fields.md from the table of template fields.
+	go run ./hack/fieldsdoc > docs/fields.md.new
+	mv docs/fields.md.new docs/fields.md
+
+.PHONY: clean
+clean: ## Remove what was built, but not the pinned tools.
+	rm -rf bin/managedworkload bin/localstack dist
+
+##@ Check
+
+.PHONY: verify
+verify: generate manifests docs ## Regenerate and fail on a difference; vet, lint, tidy, kustomize.
+	@$(TOOL) kustomize
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
+	if [ -n "$$new" ] || ! git --no-pager diff --exit-code -- $(GENERATED); then \
+		echo "Generated files differ from what is committed: $$new" >&2; exit 1; fi
+	go mod tidy -diff
+	go vet ./...
+	"$$MW_TOOLS_DIR/kustomize" build config/default >/dev/null
+	"$$MW_TOOLS_DIR/kustomize" build config/samples >/dev/null
+	@$(MAKE) --no-print-directory lint
+
+.PHONY: lint
+lint: ## Run golangci-lint.
+	@$(TOOL) golangci-lint
+	"$$MW_TOOLS_DIR/golangci-lint" run ./...
+
+##@ Test
+
+.PHONY: test
+ifeq ($(ROOT_ON_LINUX),yes)
+test: test-unit test-e2e ## Run all tests. What needs real containers needs root on Linux.
+else
+test: test-e2e test-unit
+endif
+
+.PHONY: test-unit
+test-unit: assets race-needs ## Run everything but e2e, with the race detector, against a real API server.
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
+		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
+
+.PHONY: test-e2e
+ifeq ($(ROOT_ON_LINUX),yes)
+test-e2e: assets runtime ## Run the tests on real containers, one package after the other.
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
+		go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) ./hack/e2e/...
+else
+test-e2e:
+	@echo "Skipping e2e: real containers need root on Linux" >&2
+endif
+
+.PHONY: bench
+bench: build assets runtime ## Measure start, deletion, planning and idling; figures go to docs/performance.md.
+	go run ./hack/bench
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Show kills and their records on a real stack, and leave it up.
+	@echo "Building what is missing: up to ten minutes the first time, a few seconds later on" >&2
+	@$(MAKE) --no-print-directory build assets runtime
+	go run ./hack/demo --state "$(DEMO_STATE)" --binary bin/managedworkload
+
+.PHONY: demo-down
+demo-down: ## Take the demo's stack down.
+	go run ./hack/localstack/cmd/localstack down --state "$(DEMO_STATE)"
+
+##@ Tools
+
+.PHONY: tools
+tools: assets runtime ## Build every pinned tool, and install what comes from Debian.
+	@$(TOOL) controller-gen kustomize golangci-lint
+
+.PHONY: assets
+assets: ## Build etcd, kube-apiserver and kubectl, unless KUBEBUILDER_ASSETS has them.
+	@for name in $(ASSETS); do \
+		if [ ! -x "$${KUBEBUILDER_ASSETS:-}/$$name" ]; then $(TOOL) $$name; fi; done
+ifeq ($(ROOT_ON_LINUX),yes)
+	@$(MAKE) --no-print-directory runtime
+endif
+
+.PHONY: runtime
+runtime: ## Build containerd; install runc, CNI plugins and iptables if root, or name what is missing.
+	@hack/tools/debian.sh runtime
+	@$(TOOL) $(RUNTIME)
+
+.PHONY: race-needs
+race-needs:
+	@if [ -n "$(RACE)" ]; then hack/tools/debian.sh race; fi

@@ -126,7 +126,7 @@ containers:
 	if last := nw.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 0 {
 		t.Errorf("lastState %+v", nw.Status.ContainerStatuses[0].LastTerminationState)
 	}
-	w.AwaitEvent("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500")
+	w.AwaitEvent("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 503")
 }
 
 func TestTriggerStartupProbe(t *testing.T) {

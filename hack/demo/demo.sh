@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Copyright The ManagedWorkload Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# The main job from end to end on this machine: brings a stack up, applies the
+# samples, and shows how containers are killed and who asked for it. Leaves the
+# stack up; "make demo-down" ends it.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+state=${DEMO_STATE:-/var/tmp/mw-demo}
+bin=${MW_TOOLS_DIR:-$PWD/bin}
+localstack=$PWD/bin/localstack
+node=localstack
+
+title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+run() {
+  printf '$ %s\n' "$*"
+  "$@"
+}
+
+if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
+  echo "The demo runs real containers: it needs root on Linux." >&2
+  exit 1
+fi
+
+title "Bringing up etcd, kube-apiserver, containerd, the manager and the shim in $state"
+"$localstack" up --state "$state" >"${TMPDIR:-/tmp}/mw-demo-env.$$"
+# shellcheck source=/dev/null
+. "${TMPDIR:-/tmp}/mw-demo-env.$$"
+rm -f "${TMPDIR:-/tmp}/mw-demo-env.$$"
+export KUBECACHEDIR="$state/kubectl-cache"
+kubectl() { "$bin/kubectl" "$@"; }
+
+# kills NAME [SINCE]: the story of the kills of a workload, oldest first.
+kills() {
+  printf '$ kubectl get nw %s -o jsonpath=... # the kill records\n' "$1-$node"
+  kubectl get nw "$1-$node" -o jsonpath='{range .status.kills[*]}{.container}{"|"}{.trigger}{"|"}{.requestedBy}{"|"}{.grace.seconds}{" s ("}{.grace.source}{")|"}{.outcome}{"|"}{.summary}{"\n"}{end}' |
+    awk -F'|' 'BEGIN { row = "%-10s %-18s %-10s %-15s %-15s %s\n"
+        printf row, "CONTAINER", "TRIGGER", "ASKED BY", "GRACE", "OUTCOME", "STORY" }
+      { line[NR] = $0 }
+      END { for (i = NR; i > 0; i--) { split(line[i], f, "|"); printf row, f[1], f[2], f[3], f[4], f[5], f[6] } }'
+}
+
+# wait_kill NAME TRIGGER: until a kill of that trigger has ended.
+wait_kill() {
+  kubectl wait nw "$1-$node" --timeout=120s \
+    --for=jsonpath="{.status.kills[?(@.trigger==\"$2\")].phase}=Done" >/dev/null
+}
+
+title "1. Apply the samples and wait until they are ready"
+run kubectl apply -k config/samples
+run kubectl wait mw --all --for=condition=Ready --timeout=120s
+run kubectl get mw
+run kubectl get nw
+
+title "2. A liveness failure: preStop hook, SIGTERM, exit, restart"
+ip=$(kubectl get nw "web-$node" -o jsonpath='{.status.podIPs[0]}')
+echo "\$ http-get http://$ip:8080/fail   # the server turns unhealthy"
+bin/testprogram http-get "http://$ip:8080/fail" >/dev/null
+wait_kill web LivenessProbe
+kubectl wait nw "web-$node" --timeout=120s --for=jsonpath='{.status.restarts}=1' >/dev/null
+run kubectl wait mw web --for=condition=Ready --timeout=60s
+kills web
+
+title "3. A program that ignores SIGTERM, asked to restart: the runtime has to force it after 4 s"
+run kubectl patch mw stubborn --type=merge -p '{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2026-01-01T00:00:00Z"}}}}}'
+wait_kill stubborn RestartRequested
+kills stubborn
+
+title "4. A changed image: the container is killed and restarted in its sandbox"
+echo "pod IP before: $ip"
+run kubectl patch mw web --type=json -p '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"managedworkload.dev/testprogram:v2"}]'
+wait_kill web DefinitionChanged
+run kubectl wait mw web --for=condition=Ready --timeout=60s
+echo "pod IP after:  $(kubectl get nw "web-$node" -o jsonpath='{.status.podIPs[0]}')"
+kills web
+
+title "5. A graceful delete: it returns when the containers are gone, the sidecar after the main container"
+run kubectl delete mw with-sidecar --timeout=60s
+run kubectl get events --field-selector involvedObject.kind=ManagedWorkload,involvedObject.name=with-sidecar,reason=Killed -o custom-columns=TIME:.lastTimestamp,REASON:.reason,STORY:.message
+run kubectl get mw
+run kubectl get nw
+
+title "The stack stays up. To go on by hand:"
+echo "export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
+echo "To end it: make demo-down"

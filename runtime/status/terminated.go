@@ -4,16 +4,20 @@
 package status
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Terminated returns the last status of a pod whose containers are all gone:
 // every container that may have run is reported as ended, and the phase is
-// terminal. The given status is not changed.
+// terminal; conditions that change for it do so now. The given status is not
+// changed.
 // (kubelet status/status_manager.go:TerminatePod)
-func Terminated(pod *corev1.Pod, st corev1.PodStatus) corev1.PodStatus {
+func Terminated(pod *corev1.Pod, st corev1.PodStatus, now time.Time) corev1.PodStatus {
 	st = *st.DeepCopy()
 	if hasInitialized(pod, &st) {
 		endUnseen(st.ContainerStatuses)
@@ -31,6 +35,7 @@ func Terminated(pod *corev1.Pod, st corev1.PodStatus) corev1.PodStatus {
 			condition.Status = corev1.ConditionFalse
 			condition.Reason = terminalReason(st.Phase)
 			condition.Message = ""
+			condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
 		}
 	}
 	return st

@@ -1,0 +1,258 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+func microTime(t time.Time) *metav1.MicroTime { return &metav1.MicroTime{Time: t} }
+
+func record(id, container string, trigger v1alpha1.KillTrigger, phase v1alpha1.KillPhase, start time.Time) v1alpha1.KillRecord {
+	return v1alpha1.KillRecord{ID: id, Container: container, Trigger: trigger, Phase: phase, StartTime: *microTime(start)}
+}
+
+func ids(kills []v1alpha1.KillRecord) []string {
+	list := make([]string, 0, len(kills))
+	for i := range kills {
+		list = append(list, kills[i].ID)
+	}
+	return list
+}
+
+func TestAddKill(t *testing.T) {
+	const done, stopping = v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
+	liveness := func(n int, phase v1alpha1.KillPhase) v1alpha1.KillRecord {
+		return record(fmt.Sprint("l", n), "c", v1alpha1.TriggerLivenessProbe, phase, t0.Add(time.Duration(n)*time.Minute))
+	}
+	crashLoop := func(n int) []v1alpha1.KillRecord {
+		var kills []v1alpha1.KillRecord
+		for i := range n {
+			kills = AddKill(kills, liveness(i, done))
+		}
+		return kills
+	}
+	old := record("definition", "c", v1alpha1.TriggerDefinitionChanged, done, t0.Add(-time.Hour))
+	tests := map[string]struct {
+		kills []v1alpha1.KillRecord
+		add   v1alpha1.KillRecord
+		want  []string
+	}{
+		"the first":                 {add: liveness(0, stopping), want: []string{"l0"}},
+		"newest first":              {kills: crashLoop(2), add: liveness(2, stopping), want: []string{"l2", "l1", "l0"}},
+		"late ones in their place":  {kills: crashLoop(2), add: old, want: []string{"l1", "l0", "definition"}},
+		"same ID takes its place":   {kills: crashLoop(3), add: liveness(1, done), want: []string{"l2", "l1", "l0"}},
+		"a crash loop is bounded":   {kills: append(crashLoop(10), old), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "definition"}},
+		"another container's count": {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "d", "l0"}},
+		"one under way is kept":     {kills: append(crashLoop(10), liveness(-1, stopping)), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "l-1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := ids(tc.kills)
+			if diff := cmp.Diff(tc.want, ids(AddKill(tc.kills, tc.add))); diff != "" {
+				t.Errorf("Kills (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, ids(tc.kills)); diff != "" {
+				t.Errorf("The given list was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAddKillReplaces(t *testing.T) {
+	first := record("k", "c", v1alpha1.TriggerTermination, v1alpha1.KillPhaseStopping, t0)
+	ended := first
+	ended.Phase = v1alpha1.KillPhaseDone
+	ended.Outcome = v1alpha1.KillOutcomeAlreadyStopped
+	kills := AddKill(AddKill(nil, first), ended)
+	want := ended
+	want.Summary = "terminated; had already stopped"
+	if diff := cmp.Diff([]v1alpha1.KillRecord{want}, kills); diff != "" {
+		t.Errorf("Kills (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddKillBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var kills []v1alpha1.KillRecord
+		underWay := map[string]bool{}
+		for i := range rapid.IntRange(1, 250).Draw(t, "kills") {
+			phase := v1alpha1.KillPhaseDone
+			if rapid.IntRange(0, 9).Draw(t, "phase") == 0 {
+				phase = v1alpha1.KillPhasePreStop
+			}
+			id := fmt.Sprint(rapid.IntRange(0, 300).Draw(t, "id"))
+			container := fmt.Sprint("c", rapid.IntRange(0, 20).Draw(t, "container"))
+			underWay[id] = phase != v1alpha1.KillPhaseDone
+			kills = AddKill(kills, record(id, container, v1alpha1.TriggerLivenessProbe, phase, t0.Add(time.Duration(i)*time.Second)))
+		}
+		finished := map[string]int{}
+		seen := map[string]bool{}
+		for _, k := range kills {
+			if seen[k.ID] {
+				t.Fatalf("Kill %s is there twice", k.ID)
+			}
+			seen[k.ID] = true
+			if !underWay[k.ID] {
+				finished[k.Container]++
+			}
+		}
+		under := 0
+		for id, is := range underWay {
+			if is {
+				under++
+				if !seen[id] {
+					t.Fatalf("Kill %s is under way and was dropped", id)
+				}
+			}
+		}
+		if len(kills) > max(maxKills, under) {
+			t.Fatalf("There are %d kills, %d of them under way", len(kills), under)
+		}
+		for container, n := range finished {
+			if n > maxKillsPerTrigger {
+				t.Fatalf("Container %s has %d finished kills", container, n)
+			}
+		}
+	})
+}
+
+func TestAddKillCutsToTheAPI(t *testing.T) {
+	long := strings.Repeat("ä", 2000)
+	r := v1alpha1.KillRecord{
+		ID: long, Container: long, ContainerID: long, RequestedBy: long, Message: long, StopSignal: long, Error: long, Reason: long,
+		Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseDone, Outcome: v1alpha1.KillOutcomeFailed,
+		StartTime: *microTime(t0.Add(1234567)), StopTime: microTime(t0.Add(7)), FinishTime: microTime(t0.Add(2007)),
+		Grace: v1alpha1.KillGrace{Deadline: microTime(t0.Add(9))},
+	}
+	given := r.DeepCopy()
+	got := AddKill(nil, r)[0]
+	if diff := cmp.Diff(*given, r); diff != "" {
+		t.Errorf("The given record was changed (-before +after):\n%s", diff)
+	}
+	lengths := map[string]int{}
+	for name, text := range map[string]string{
+		"id": got.ID, "container": got.Container, "containerID": got.ContainerID, "requestedBy": got.RequestedBy,
+		"message": got.Message, "summary": got.Summary, "stopSignal": got.StopSignal, "error": got.Error, "reason": got.Reason,
+	} {
+		lengths[name] = utf8.RuneCountInString(text)
+	}
+	want := map[string]int{
+		"id": 128, "container": 63, "containerID": 256, "requestedBy": 256, "message": 1024, "summary": 512,
+		"stopSignal": 32, "error": 1024, "reason": 256,
+	}
+	if diff := cmp.Diff(want, lengths); diff != "" {
+		t.Errorf("Characters (-want +got):\n%s", diff)
+	}
+	times := []time.Time{got.StartTime.Time, got.StopTime.Time, got.FinishTime.Time, got.Grace.Deadline.Time}
+	wantTimes := []time.Time{t0.Add(1234 * time.Microsecond), t0, t0.Add(2 * time.Microsecond), t0}
+	if diff := cmp.Diff(wantTimes, times); diff != "" {
+		t.Errorf("Times (-want +got):\n%s", diff)
+	}
+}
+
+func TestKillSummary(t *testing.T) {
+	n := func(v int32) *int32 { return &v }
+	l := func(v int64) *int64 { return &v }
+	const done = v1alpha1.KillPhaseDone
+	hook := func(outcome v1alpha1.PreStopOutcome, seconds int64) *v1alpha1.KillPreStop {
+		return &v1alpha1.KillPreStop{Handler: "exec", Outcome: outcome, Seconds: seconds}
+	}
+	grace := v1alpha1.KillGrace{Seconds: 30, Source: v1alpha1.GraceSourcePod, UsedSeconds: 6}
+	stopped := microTime(t0)
+	tests := map[string]struct {
+		record v1alpha1.KillRecord
+		want   string
+	}{
+		"the whole story": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerLivenessProbe, RequestedBy: "shim", Phase: done, Grace: grace,
+				Message: "Container c failed liveness probe, will be restarted (3x, HTTP 503)",
+				PreStop: hook(v1alpha1.PreStopSucceeded, 4), StopSignal: "SIGTERM", StopTimeoutSeconds: l(26),
+				StopTime: stopped, FinishTime: microTime(t0.Add(2900 * time.Millisecond)), Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0), Reason: "Completed",
+			},
+			want: "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exit 0 after 2s of 26s",
+		},
+		"preStop runs": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop, Grace: grace,
+				Message: "Container c failed liveness probe, will be restarted", PreStop: hook("", 0),
+			},
+			want: "liveness probe failed; preStop running",
+		},
+		"just begun": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, RequestedBy: "manager", Phase: v1alpha1.KillPhasePreStop, Message: "Stopping container c"},
+			want:   "terminated by manager",
+		},
+		"a hook that a crash cut short": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, PreStop: hook("", 0)},
+			want:   "terminated; stop signal sent",
+		},
+		"waits for its turn": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseWaitingForTurn, PreStop: hook(v1alpha1.PreStopFailed, 1)},
+			want:   "terminated; preStop failed after 1s; waiting for its turn",
+		},
+		"stops": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerStartupProbe, Phase: v1alpha1.KillPhaseStopping, StopSignal: "SIGQUIT", StopTimeoutSeconds: l(9), StopTime: stopped, Message: "Container c failed startup probe: connection refused"},
+			want:   "startup probe failed (connection refused); SIGQUIT sent, 9s to leave",
+		},
+		"forced": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeForced, ExitCode: n(137), Reason: "Error",
+				Grace: v1alpha1.KillGrace{Seconds: 5, ShortenedFromSeconds: l(60)}, PreStop: hook(v1alpha1.PreStopTimedOut, 5),
+				StopSignal: "SIGTERM", StopTimeoutSeconds: l(2), StopTime: stopped, FinishTime: microTime(t0.Add(2 * time.Second)),
+			},
+			want: "terminated; grace shortened from 60s to 5s; preStop timed out after 5s; SIGTERM; killed by force after 2s of 2s; exit 137",
+		},
+		"forced, exit not known": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerUnknownState, Phase: done, Outcome: v1alpha1.KillOutcomeForced, Grace: grace, Message: `Container is in "unknown" state, try killing it before restart`},
+			want:   "container state unknown; killed by force after 6s of 30s",
+		},
+		"out of memory on the way out": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container c definition changed, will be restarted", Phase: done,
+				Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(137), Reason: "OOMKilled", Grace: grace, PreStop: hook(v1alpha1.PreStopSkipped, 0),
+			},
+			want: "definition changed; preStop skipped; exit 137 (OOMKilled) after 6s of 30s",
+		},
+		"left, exit not known": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerOrphan, Message: "the NodeWorkload is gone", Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace},
+			want:   "orphaned (the NodeWorkload is gone); left after 6s of 30s",
+		},
+		"already stopped": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerContainerRemoved, Message: "Container c was removed", Phase: done, Outcome: v1alpha1.KillOutcomeAlreadyStopped, ExitCode: n(3), StopTime: stopped},
+			want:   "removed from the template; had already stopped with exit 3",
+		},
+		"failed": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerSandboxChanged, Message: "Pod sandbox is not ready", Phase: done, Outcome: v1alpha1.KillOutcomeFailed, StopTime: stopped, StopSignal: "SIGTERM", Error: "deadline\n exceeded"},
+			want:   "sandbox changed (Pod sandbox is not ready); SIGTERM; the kill failed: deadline exceeded",
+		},
+		"failed without a word": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerWorkloadFinished, Message: "Stopping container c", Phase: done, Outcome: v1alpha1.KillOutcomeFailed},
+			want:   "workload finished; the kill failed",
+		},
+		"other words than the kubelet's": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerLivenessProbe, Message: "HTTP 500", Phase: v1alpha1.KillPhasePreStop},
+			want:   "liveness probe failed (HTTP 500)",
+		},
+		"a trigger to come": {record: v1alpha1.KillRecord{Trigger: "NodeShutdown"}, want: "NodeShutdown"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, KillSummary(tc.record)); diff != "" {
+				t.Errorf("Summary (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ const (
 func (c *conversion) convert(container *corev1.Container, cs *plan.ContainerStatus, old *corev1.ContainerStatus) corev1.ContainerStatus {
 	status := corev1.ContainerStatus{
 		Name:               cs.Name,
-		RestartCount:       int32(cs.RestartCount), //nolint:gosec // a restart count fits
+		RestartCount:       int32(cs.RestartCount),
 		Image:              cs.Image,
 		ImageID:            cs.ImageRef,
 		ContainerID:        c.containerID(cs.ID),

@@ -2,16 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package probe runs the probes of containers: one worker for each container and
-// kind of probe. (kubelet prober)
+// kind of probe, which sleeps while there is nothing to probe. (kubelet prober)
 package probe
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
+
+// restartGrace: a container that started this long before the agent gets no
+// initial verdict, so that a restart of the agent changes nothing about it.
+const restartGrace = 10 * time.Second
 
 // Execer runs a command in a container. A command that is out of time is a gRPC
 // status DeadlineExceeded.
@@ -23,7 +31,124 @@ type Execer interface {
 type Events interface {
 	Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string)
 }
-// NewManager(ctx, exec Execer, events Events, onChange func(podUID types.UID), startedAt time.Time) *Manager ; Close() waits
-// Update(pod *corev1.Pod, observed *plan.PodStatus, previous *corev1.PodStatus)
-// StopLivenessAndStartup(podUID) ; Remove(podUID) ; Results(podUID) map[string]plan.ProbeResults
-// LastFailure(podUID, containerID string) (kind, message string, failures int)
+
+// Manager owns the workers of all pods. It is safe for concurrent use.
+type Manager struct {
+	ctx      context.Context //nolint:containedctx // the workers' own, cancelled by Close
+	cancel   context.CancelFunc
+	logger   logr.Logger
+	prober   prober
+	events   Events
+	onChange func(podUID types.UID)
+	started  time.Time
+	workers  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	pods   map[types.UID]*podState
+}
+
+// NewManager makes a manager whose workers live until ctx ends or Close is called.
+// onChange is called without a lock when a verdict has changed; it must not block.
+// startedAt is when the agent started.
+func NewManager(ctx context.Context, exec Execer, events Events, onChange func(podUID types.UID), startedAt time.Time) *Manager {
+	return newManager(ctx, newNodeProber(exec), events, onChange, startedAt)
+}
+
+func newManager(ctx context.Context, p prober, events Events, onChange func(podUID types.UID), startedAt time.Time) *Manager {
+	logger := logr.FromContextOrDiscard(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	return &Manager{
+		ctx:      ctx,
+		cancel:   cancel,
+		logger:   logger.WithName("probe"),
+		prober:   p,
+		events:   events,
+		onChange: onChange,
+		started:  startedAt,
+		pods:     map[types.UID]*podState{},
+	}
+}
+
+// Close ends all workers and waits for them. Probes that run are cancelled.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.cancel()
+	m.workers.Wait()
+}
+
+// Update makes the workers of a pod fit its current template and containers. A
+// worker is made before its container starts, and ticks from then: call it in each
+// sync before the containers are started, and after each change of what was
+// observed. previous is the status published last; it tells which containers had
+// started already when the agent was restarted.
+func (m *Manager) Update(pod *corev1.Pod, observed *plan.PodStatus, previous *corev1.PodStatus) {
+	m.mu.Lock()
+	changed := false
+	if !m.closed {
+		state := m.pods[pod.UID]
+		if state == nil {
+			state = newPodState(m, pod.UID)
+			m.pods[pod.UID] = state
+		}
+		changed = state.update(pod, observed, previous)
+	}
+	m.mu.Unlock()
+	if changed {
+		m.onChange(pod.UID)
+	}
+}
+
+// StopLivenessAndStartup ends what could kill a main container of a pod that
+// terminates. Readiness goes on, and sidecars are probed on.
+// (prober_manager.go:StopLivenessAndStartup)
+func (m *Manager) StopLivenessAndStartup(podUID types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if state := m.pods[podUID]; state != nil {
+		state.terminate()
+	}
+}
+
+// Remove ends all workers of a pod and forgets their verdicts.
+func (m *Manager) Remove(podUID types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if state := m.pods[podUID]; state != nil {
+		for _, w := range state.workers {
+			w.stop()
+		}
+		delete(m.pods, podUID)
+	}
+}
+
+// Results are the verdicts about a pod's containers by container ID.
+func (m *Manager) Results(podUID types.UID) map[string]plan.ProbeResults {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state := m.pods[podUID]
+	if state == nil {
+		return nil
+	}
+	out := make(map[string]plan.ProbeResults, len(state.results))
+	for id, r := range state.results {
+		out[id] = *r
+	}
+	return out
+}
+
+// LastFailure tells the last failure of a container's liveness or startup probe:
+// the kind of probe ("liveness", "startup"), a few words ("HTTP 503"), and how
+// often in a row it had failed. All are empty when it never failed.
+func (m *Manager) LastFailure(podUID types.UID, containerID string) (kind, message string, failures int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if state := m.pods[podUID]; state != nil {
+		if f := state.failures[containerID]; f != nil {
+			return f.kind, f.message, f.count
+		}
+	}
+	return "", "", 0
+}

@@ -1,0 +1,42 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+)
+
+// probeExec runs a command in the container. A command that cannot be started is
+// the prober's own error and never a failure. (pkg/probe/exec/exec.go)
+func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
+	command := poddir.ExpandStatic(t.spec.Exec.Command, t.container.Env)
+	stdout, stderr, code, err := exec.ExecSync(ctx, t.id, command, t.timeout())
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded:
+		return outcome{state: failed, output: timedOut(command, t.timeout()), brief: "timeout"}, nil
+	case err != nil:
+		return outcome{state: unknown}, err
+	case code != 0:
+		output := append(append([]byte{}, stdout...), stderr...)
+		return outcome{
+			state:  failed,
+			output: string(output[:min(len(output), maxOutput)]),
+			brief:  fmt.Sprintf("exit code %d", code),
+		}, nil
+	default:
+		return outcome{state: succeeded}, nil
+	}
+}
+
+func timedOut(command []string, timeout time.Duration) string {
+	return fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(command, " "), timeout)
+}

@@ -1,0 +1,179 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+const (
+	// userAgent as the kubelet's of the version this project follows.
+	userAgent = "kube-probe/1.36"
+	tries     = 3
+	maxOutput = 10 << 10 // bytes of a command's output or a response's body
+	maxBrief  = 128      // bytes
+)
+
+// target is one probe to be run.
+type target struct {
+	kind      kind
+	pod       *corev1.Pod
+	container *corev1.Container
+	spec      *corev1.Probe
+	id, ip    string
+	startedAt time.Time
+	version   int
+}
+
+// early tells whether initialDelaySeconds, in whole seconds, are not over.
+func (t target) early() bool {
+	return int64(time.Since(t.startedAt)/time.Second) < int64(t.spec.InitialDelaySeconds)
+}
+
+func (t target) timeout() time.Duration {
+	return time.Duration(max(t.spec.TimeoutSeconds, 1)) * time.Second
+}
+
+// state is how a probe ended, in the kubelet's words. (pkg/probe/probe.go)
+type state string
+
+const (
+	succeeded state = "success"
+	warned    state = "warning"
+	failed    state = "failure"
+	unknown   state = "unknown"
+)
+
+// outcome is the result of one probe.
+type outcome struct {
+	state state
+	// output is for the event.
+	output string
+	// brief is a failure in a few words, without what a container wrote.
+	brief string
+}
+
+// verdict: a warning is a success, and what is not known a failure.
+// (prober/prober.go:probe)
+func (o outcome) verdict() plan.ProbeResult {
+	if o.state == succeeded || o.state == warned {
+		return plan.ProbeSuccess
+	}
+	return plan.ProbeFailure
+}
+
+// prober runs one probe. An error is its own and says nothing about the container.
+type prober interface {
+	probe(ctx context.Context, t target) (outcome, error)
+}
+
+func probeWithRetries(ctx context.Context, p prober, t target) (out outcome, err error) {
+	for range tries {
+		out, err = p.probe(ctx, t)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return out, err
+}
+
+// report makes the kubelet's events. (prober/prober.go:probe)
+func (m *Manager) report(t target, out outcome, err error) {
+	var reason, message string
+	switch {
+	case err != nil:
+		reason, message = "Unhealthy", fmt.Sprintf("%s probe errored and resulted in %s state: %s", t.kind, out.state, err)
+	case out.state == warned:
+		reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", t.kind, out.output)
+	case out.state == failed:
+		reason, message = "Unhealthy", fmt.Sprintf("%s probe failed: %s", t.kind, out.output)
+	default:
+		return
+	}
+	m.events.Event(t.pod, fieldPath(t.pod, t.container.Name), corev1.EventTypeWarning, reason, message)
+}
+
+// fieldPath names a container in an event. (container/ref.go:fieldPath)
+func fieldPath(pod *corev1.Pod, name string) string {
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return "spec.initContainers{" + name + "}"
+		}
+	}
+	return "spec.containers{" + name + "}"
+}
+
+// nodeProber runs probes from the node.
+type nodeProber struct {
+	exec Execer
+	http httpProber
+}
+
+func newNodeProber(exec Execer) *nodeProber {
+	return &nodeProber{exec: exec, http: newHTTPProber()}
+}
+
+func (p *nodeProber) probe(ctx context.Context, t target) (outcome, error) {
+	switch handler := t.spec.ProbeHandler; {
+	case handler.Exec != nil:
+		return probeExec(ctx, p.exec, t)
+	case handler.HTTPGet != nil:
+		return p.http.probe(ctx, t)
+	case handler.TCPSocket != nil:
+		return probeTCP(ctx, t)
+	case handler.GRPC != nil:
+		return probeGRPC(ctx, t), nil
+	default:
+		return outcome{state: unknown}, fmt.Errorf("missing probe handler for %s_%s(%s):%s",
+			t.pod.Name, t.pod.Namespace, t.pod.UID, t.container.Name)
+	}
+}
+
+// port resolves a port's name or number; a name that is a number counts as one.
+// (pkg/probe/util.go:ResolveContainerPort)
+func port(value intstr.IntOrString, c *corev1.Container) (int, error) {
+	number := value.IntValue()
+	if value.Type == intstr.String {
+		named := false
+		for _, p := range c.Ports {
+			if p.Name == value.StrVal {
+				number, named = int(p.ContainerPort), true
+				break
+			}
+		}
+		if !named {
+			var err error
+			if number, err = strconv.Atoi(value.StrVal); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if number <= 0 || number > 65535 {
+		return 0, fmt.Errorf("invalid port number: %v", number)
+	}
+	return number, nil
+}
+
+// brief is the innermost cause of a connection error, bounded.
+func brief(err error) string {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return "timeout"
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	text := strings.ToValidUTF8(err.Error(), "?")
+	return text[:min(len(text), maxBrief)]
+}

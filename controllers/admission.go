@@ -1,0 +1,154 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// A refused template is tried again, for what refuses it may change without a
+// word: a namespace's PodSecurity level, a ServiceAccount, a quota.
+const (
+	firstRecheck = 2 * time.Second
+	lastRecheck  = time.Minute
+)
+
+// verdict says whether a template is accepted, and why not.
+type verdict struct {
+	accepted bool
+	// undecided: the API server could not be asked.
+	undecided bool
+	reason    string
+	message   string
+	// withoutMeaning are the paths that are accepted and have no effect.
+	withoutMeaning []string
+	// recheck is when a refusal is looked at again; zero: never.
+	recheck time.Time
+}
+
+// admission decides whether a template is accepted: by the table of fields, and
+// by the API server, which is asked to admit it as a Pod. It remembers the last
+// verdict on each ManagedWorkload.
+type admission struct {
+	client client.Client
+
+	mu    sync.Mutex
+	known map[types.UID]knownVerdict
+}
+
+type knownVerdict struct {
+	verdict
+	generation int64
+	asked      int
+}
+
+func newAdmission(c client.Client) *admission {
+	return &admission{client: c, known: map[types.UID]knownVerdict{}}
+}
+
+// judge returns the verdict on the template of mw. podName is the name that one
+// of its Pods would have. The error is one of asking, to be tried again.
+func (a *admission) judge(ctx context.Context, mw *v1alpha1.ManagedWorkload, podName string, now time.Time) (verdict, error) {
+	a.mu.Lock()
+	known, ok := a.known[mw.UID]
+	a.mu.Unlock()
+	if !ok || known.generation != mw.Generation {
+		known = knownVerdict{generation: mw.Generation}
+	} else if known.accepted || known.recheck.IsZero() || now.Before(known.recheck) {
+		return known.verdict, nil
+	}
+	v := checkFields(mw)
+	if v.accepted {
+		refusal, err := a.ask(ctx, podOf(mw, podName))
+		if err != nil {
+			return verdict{}, err
+		}
+		if refusal != "" {
+			v.accepted, v.reason, v.message = false, v1alpha1.ReasonInvalidTemplate, refusal
+			v.recheck = now.Add(min(firstRecheck<<min(known.asked, 10), lastRecheck))
+		}
+	}
+	known.verdict = v
+	known.asked++
+	a.mu.Lock()
+	a.known[mw.UID] = known
+	a.mu.Unlock()
+	return v, nil
+}
+
+func (a *admission) forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, uid)
+}
+
+// checkFields is the verdict of the table of template fields.
+func checkFields(mw *v1alpha1.ManagedWorkload) verdict {
+	refused, withoutMeaning := template.Check(&mw.Spec.Template, field.NewPath("spec", "template"))
+	if len(refused) > 0 {
+		words := make([]string, 0, len(refused))
+		for _, err := range refused {
+			words = append(words, err.Error())
+		}
+		return verdict{reason: v1alpha1.ReasonRefusedFields, message: strings.Join(words, "; ")}
+	}
+	message := "the template is accepted"
+	if len(withoutMeaning) > 0 {
+		message += "; without meaning here: " + strings.Join(withoutMeaning, ", ")
+	}
+	return verdict{accepted: true, reason: v1alpha1.ReasonAccepted, message: message, withoutMeaning: withoutMeaning}
+}
+
+// podOf is the template of mw as a Pod that the API server may judge.
+func podOf(mw *v1alpha1.ManagedWorkload, name string) *corev1.Pod {
+	t := mw.Spec.Template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   mw.Namespace,
+			Name:        name,
+			Labels:      t.Labels,
+			Annotations: t.Annotations,
+		},
+		Spec: t.Spec,
+	}
+	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+	return pod
+}
+
+// ask lets the API server admit a Pod without creating it. Only the verdict is
+// used: refusal holds the API server's words, or is empty.
+func (a *admission) ask(ctx context.Context, pod *corev1.Pod) (refusal string, err error) {
+	err = a.client.Create(ctx, pod, client.DryRunAll)
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		// A Pod of that name exists: everything that judges came before.
+		return "", nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		var status apierrors.APIStatus
+		if errors.As(err, &status) {
+			return status.Status().Message, nil
+		}
+		return err.Error(), nil
+	default:
+		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
+	}
+}

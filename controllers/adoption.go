@@ -1,0 +1,110 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+const kindManagedWorkload = "ManagedWorkload"
+
+// isWorkloadReference tells whether a reference is to a ManagedWorkload.
+func isWorkloadReference(ref *metav1.OwnerReference) bool {
+	return ref.Kind == kindManagedWorkload && ref.APIVersion == v1alpha1.GroupVersion.String()
+}
+
+// reconcileAdoption takes over NodeWorkloads that an earlier ManagedWorkload of
+// the same name left behind, and notes what stands in the way on nodes that
+// should have one.
+func (r *managedWorkloadReconciler) reconcileAdoption(ctx context.Context, s *scope) error {
+	labelled := &v1alpha1.NodeWorkloadList{}
+	if err := r.client.List(ctx, labelled, client.InNamespace(s.mw.Namespace),
+		client.MatchingLabels{v1alpha1.LabelWorkload: labelValue(s.mw.Name)}); err != nil {
+		return fmt.Errorf("list NodeWorkloads: %w", err)
+	}
+	var errs []error
+	for i := range labelled.Items {
+		nw := &labelled.Items[i]
+		if metav1.GetControllerOfNoCopy(nw) != nil || nw.Name != nodeWorkloadName(s.mw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
+			continue
+		}
+		errs = append(errs, r.adopt(ctx, s, nw))
+	}
+	return errors.Join(errors.Join(errs...), r.findConflicts(ctx, s))
+}
+
+// adopt makes a NodeWorkload without a controller one of ours.
+func (r *managedWorkloadReconciler) adopt(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
+	current := &v1alpha1.ManagedWorkload{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), current); err != nil {
+		return fmt.Errorf("get ManagedWorkload before adoption: %w", err)
+	}
+	if current.UID != s.mw.UID || !current.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	base := nw.DeepCopy()
+	nw.OwnerReferences = append(nw.OwnerReferences, ownerReference(s.mw))
+	controllerutil.AddFinalizer(nw, v1alpha1.Finalizer)
+	metav1.SetMetaDataLabel(&nw.ObjectMeta, v1alpha1.LabelNode, labelValue(nw.Spec.NodeName))
+	if err := r.client.Patch(ctx, nw, locked(base)); err != nil {
+		return fmt.Errorf("adopt NodeWorkload %q: %w", nw.Name, err)
+	}
+	s.take(nw)
+	r.recorder.Eventf(s.mw, corev1.EventTypeNormal, eventAdopted, "Adopted NodeWorkload: %s", nw.Name)
+	logr.FromContextOrDiscard(ctx).Info("Adopted NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName)
+	return nil
+}
+
+// findConflicts notes the nodes on which the name of our NodeWorkload is taken by
+// another's. One that is being deleted is only waited for.
+func (r *managedWorkloadReconciler) findConflicts(ctx context.Context, s *scope) error {
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		if s.shares[node.Name] != nil || !s.placer.place(node).shouldRun {
+			continue
+		}
+		nw := &v1alpha1.NodeWorkload{}
+		name := nodeWorkloadName(s.mw.Name, node.Name)
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: s.mw.Namespace, Name: name}, nw)
+		if apierrors.IsNotFound(err) || err == nil && !nw.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("get NodeWorkload %q: %w", name, err)
+		}
+		s.conflicts[node.Name] = conflict(nw)
+	}
+	return nil
+}
+
+// conflict says why a NodeWorkload is not ours.
+func conflict(nw *v1alpha1.NodeWorkload) string {
+	if ref := metav1.GetControllerOfNoCopy(nw); ref != nil {
+		return fmt.Sprintf("NodeWorkload %s is controlled by %s %s (UID %s)", nw.Name, ref.Kind, ref.Name, ref.UID)
+	}
+	return fmt.Sprintf("NodeWorkload %s is not labelled %s=... as one of this workload", nw.Name, v1alpha1.LabelWorkload)
+}
+
+// orphan takes a NodeWorkload out of our hands and leaves its containers alone.
+func (r *managedWorkloadReconciler) orphan(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
+	base := nw.DeepCopy()
+	nw.OwnerReferences = slices.DeleteFunc(nw.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == s.mw.UID })
+	if err := r.client.Patch(ctx, nw, locked(base)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("orphan NodeWorkload %q: %w", nw.Name, err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("Orphaned NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName)
+	return nil
+}

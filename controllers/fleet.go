@@ -1,0 +1,151 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// fleet holds the facts that the status of a ManagedWorkload is computed from.
+type fleet struct {
+	generation int64
+	deleting   bool
+	verdict    verdict
+	// graceProblem is what is wrong with the annotation of the deletion.
+	graceProblem string
+	// hash identifies the current template with its defaults.
+	hash string
+	// desired are the nodes that the template admits, by name.
+	desired []nodeFacts
+	// leaving are nodes that have a NodeWorkload and should have none, or whose
+	// Node is gone. While deleting, all of them.
+	leaving []nodeFacts
+	now     time.Time
+}
+
+// time is now as a condition carries it.
+func (f *fleet) time() metav1.Time { return metav1.NewTime(f.now.Truncate(time.Second)) }
+
+// nodeFacts are what is known about a node and its share of the workload.
+type nodeFacts struct {
+	name string
+	// share is the NodeWorkload, nil when there is none.
+	share *v1alpha1.NodeWorkload
+	shim  shimState
+	// conflict names an object in the place of the NodeWorkload.
+	conflict string
+	// nodeGone: there is no Node of that name.
+	nodeGone bool
+}
+
+// standing is how far a node is.
+type standing int
+
+const (
+	standingUnreachable standing = iota
+	standingConflict
+	standingUpdating
+	standingNotReady
+	standingReady
+	standingCompleted
+	standingFailed
+)
+
+// standing derives how far a node is with the template of that hash. Only what
+// the shim reports about the current spec counts.
+func (n *nodeFacts) standing(hash string) standing {
+	switch {
+	case n.conflict != "":
+		return standingConflict
+	case !n.shim.responding():
+		return standingUnreachable
+	case !n.updated(hash):
+		return standingUpdating
+	case n.share.Status.Phase == corev1.PodSucceeded:
+		return standingCompleted
+	case n.share.Status.Phase == corev1.PodFailed:
+		return standingFailed
+	case n.ready():
+		return standingReady
+	}
+	return standingNotReady
+}
+
+func (n *nodeFacts) updated(hash string) bool {
+	return n.share != nil && n.share.DeletionTimestamp.IsZero() &&
+		n.share.Status.ObservedGeneration == n.share.Generation &&
+		n.share.Status.TemplateHash == hash &&
+		template.Hash(&n.share.Spec.Template) == hash
+}
+
+func (n *nodeFacts) ready() bool {
+	return n.share != nil && meta.IsStatusConditionTrue(n.share.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+// tally counts nodes by how far they are.
+type tally struct {
+	desired, updated, ready, available int
+	by                                 map[standing][]*nodeFacts
+	// without and silent are the unreachable nodes: that never had a shim, and
+	// whose shim does not respond any more.
+	without, silent []string
+	// ending are NodeWorkloads that go and whose shims respond; stuck those that
+	// wait for a shim or a Node.
+	ending, stuck []string
+}
+
+func (f *fleet) count() tally {
+	t := tally{desired: len(f.desired), by: map[standing][]*nodeFacts{}}
+	for i := range f.desired {
+		n := &f.desired[i]
+		s := n.standing(f.hash)
+		t.by[s] = append(t.by[s], n)
+		switch {
+		case s == standingConflict:
+		case n.shim.reason == v1alpha1.ReasonShimNotFound:
+			t.without = append(t.without, n.name)
+		case s == standingUnreachable:
+			t.silent = append(t.silent, n.name)
+		default:
+			t.countReachable(n, s)
+		}
+	}
+	for i := range f.leaving {
+		if n := &f.leaving[i]; n.shim.responding() && !n.nodeGone {
+			t.ending = append(t.ending, n.name)
+		} else {
+			t.stuck = append(t.stuck, n.name)
+		}
+	}
+	return t
+}
+
+func (t *tally) countReachable(n *nodeFacts, s standing) {
+	if s != standingUpdating {
+		t.updated++
+	}
+	if n.ready() {
+		t.ready++
+	}
+	if s == standingReady {
+		t.available++
+	}
+}
+
+func (t *tally) unreachable() int { return len(t.without) + len(t.silent) }
+
+func (t *tally) reachable() int { return t.desired - t.unreachable() }
+
+func sortNodes(list []nodeFacts) {
+	slices.SortFunc(list, func(a, b nodeFacts) int { return cmp.Compare(a.name, b.name) })
+}

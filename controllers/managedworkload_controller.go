@@ -1,0 +1,263 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// retryAfter is when a write that met another one is tried again.
+const retryAfter = 500 * time.Millisecond
+
+// managedWorkloadReconciler keeps one NodeWorkload on every node that a
+// ManagedWorkload's template admits, and its status true.
+//
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/finalizers,verbs=update
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=create
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=managedworkload-system,resources=leases,verbs=get;list;watch;create;update;patch
+type managedWorkloadReconciler struct {
+	client client.Client
+	// live reads past the cache, where a decision cannot be taken back.
+	live          client.Reader
+	recorder      record.EventRecorder
+	shims         *shims
+	admission     *admission
+	kills         *killLedger
+	names         *nameIndex
+	killsInterval time.Duration
+	startedAt     time.Time
+}
+
+// scope is one reconciliation: what was read, and what came of it.
+type scope struct {
+	mw *v1alpha1.ManagedWorkload
+	// before is the status as it was read.
+	before v1alpha1.ManagedWorkloadStatus
+	now    time.Time
+	// template is that of mw with its defaults, and hash identifies it.
+	template corev1.PodTemplateSpec
+	hash     string
+	placer   placer
+	nodes    []corev1.Node
+	// shares are the NodeWorkloads that mw controls, by node.
+	shares map[string]*v1alpha1.NodeWorkload
+	// surplus are further ones on a node that has one.
+	surplus   []*v1alpha1.NodeWorkload
+	conflicts map[string]string
+	verdict   verdict
+	// graceProblem is what is wrong with the annotation of a deletion.
+	graceProblem string
+	// finished: nothing keeps the object any more but these finalizers.
+	finished   bool
+	finalizers []string
+	requeue    time.Duration
+}
+
+// wakeAfter asks for another look after d; the soonest wins, 0 asks for none.
+func (s *scope) wakeAfter(d time.Duration) {
+	if d > 0 && (s.requeue == 0 || d < s.requeue) {
+		s.requeue = d
+	}
+}
+
+// Reconcile gathers, acts, and writes the status once, whatever came of it.
+func (r *managedWorkloadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	mw := &v1alpha1.ManagedWorkload{}
+	if err := r.client.Get(ctx, req.NamespacedName, mw); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("get ManagedWorkload: %w", err)
+	}
+	if !mw.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(mw, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil // somebody else's finalizer keeps it
+	}
+	r.names.put(req.NamespacedName, mw.UID)
+	s, err := r.gather(ctx, mw)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = r.act(ctx, s)
+	err = errors.Join(err, r.finish(ctx, s, err == nil))
+	return result(ctx, s.requeue, err)
+}
+
+// act changes NodeWorkloads.
+func (r *managedWorkloadReconciler) act(ctx context.Context, s *scope) error {
+	if !s.mw.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, s)
+	}
+	if err := r.reconcileFinalizer(ctx, s.mw); err != nil {
+		return err
+	}
+	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.accepted {
+		return err
+	}
+	return errors.Join(r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
+}
+
+// finish writes the status and lets a deleted object go, in this order: the last
+// kills are told while it still exists.
+func (r *managedWorkloadReconciler) finish(ctx context.Context, s *scope, acted bool) error {
+	if err := r.reconcileStatus(ctx, s); err != nil {
+		return err
+	}
+	if !acted || !s.finished {
+		return nil
+	}
+	return r.removeFinalizers(ctx, s)
+}
+
+// gather reads all facts but the verdict on the template.
+func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (*scope, error) {
+	s := &scope{
+		mw:        mw,
+		before:    *mw.Status.DeepCopy(),
+		now:       time.Now(),
+		template:  *mw.Spec.Template.DeepCopy(),
+		placer:    newPlacer(&mw.Spec.Template),
+		shares:    map[string]*v1alpha1.NodeWorkload{},
+		conflicts: map[string]string{},
+	}
+	template.SetDefaults(&s.template)
+	s.hash = template.Hash(&s.template)
+	nodes := &corev1.NodeList{}
+	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	s.nodes = nodes.Items
+	shares := &v1alpha1.NodeWorkloadList{}
+	if err := r.client.List(ctx, shares, client.InNamespace(mw.Namespace), client.MatchingFields{indexController: string(mw.UID)}); err != nil {
+		return nil, fmt.Errorf("list NodeWorkloads: %w", err)
+	}
+	for i := range shares.Items {
+		s.take(&shares.Items[i])
+	}
+	return s, nil
+}
+
+// take adds a NodeWorkload that mw controls. Of two on a node that of the right
+// name stays.
+func (s *scope) take(nw *v1alpha1.NodeWorkload) {
+	node := nw.Spec.NodeName
+	other, taken := s.shares[node]
+	switch {
+	case !taken:
+		s.shares[node] = nw
+	case other.UID == nw.UID:
+	case nw.Name == nodeWorkloadName(s.mw.Name, node):
+		s.shares[node] = nw
+		s.surplus = append(s.surplus, other)
+	default:
+		s.surplus = append(s.surplus, nw)
+	}
+}
+
+func (r *managedWorkloadReconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.ManagedWorkload) error {
+	if controllerutil.ContainsFinalizer(mw, v1alpha1.Finalizer) {
+		return nil
+	}
+	base := mw.DeepCopy()
+	controllerutil.AddFinalizer(mw, v1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, mw, locked(base)); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// reconcileVerdict decides whether the template is accepted. While the API server
+// cannot be asked, what it said before about this very generation holds.
+func (r *managedWorkloadReconciler) reconcileVerdict(ctx context.Context, s *scope) error {
+	v, err := r.admission.judge(ctx, s.mw, s.podName(), s.now)
+	if err == nil {
+		s.verdict = v
+		if !v.recheck.IsZero() {
+			s.wakeAfter(max(v.recheck.Sub(s.now), time.Second))
+		}
+		return nil
+	}
+	for _, c := range s.before.Conditions {
+		if c.Type == v1alpha1.ConditionAccepted && c.Status == metav1.ConditionTrue && c.ObservedGeneration == s.mw.Generation {
+			s.verdict = verdict{accepted: true, reason: c.Reason, message: c.Message}
+			s.wakeAfter(lastRecheck)
+			logr.FromContextOrDiscard(ctx).V(1).Info("The API server could not be asked about the template", "reason", err.Error())
+			return nil
+		}
+	}
+	s.verdict = verdict{undecided: true, reason: reasonAdmissionPending, message: err.Error()}
+	return err
+}
+
+// podName is the name that a Pod of the workload would have.
+func (s *scope) podName() string {
+	for i := range s.nodes {
+		if s.placer.place(&s.nodes[i]).shouldRun {
+			return nodeWorkloadName(s.mw.Name, s.nodes[i].Name)
+		}
+	}
+	return nodeWorkloadName(s.mw.Name, "node")
+}
+
+// forget drops what is remembered of an object that is gone.
+func (r *managedWorkloadReconciler) forget(name types.NamespacedName) {
+	dropWorkloadMetrics(name)
+	if uid, ok := r.names.drop(name); ok {
+		r.kills.forget(uid)
+		r.admission.forget(uid)
+	}
+}
+
+// result turns the outcome of a reconciliation into what the queue does: a write
+// that met another one is tried again without a word.
+func result(ctx context.Context, requeue time.Duration, err error) (ctrl.Result, error) {
+	if err == nil {
+		return ctrl.Result{RequeueAfter: requeue}, nil
+	}
+	if onlyConflicts(err) {
+		logr.FromContextOrDiscard(ctx).V(1).Info("Met another write, trying again", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// onlyConflicts tells whether every error in err is one of a stale cache.
+func onlyConflicts(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			if !onlyConflicts(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+// locked is a minimal patch that fails when the object has changed since base.
+func locked(base client.Object) client.Patch {
+	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+}

@@ -1,0 +1,92 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// reconcileDelete ends the NodeWorkloads of an object that is being deleted, or
+// lets them go when they are to be kept. No garbage collector is relied on, so
+// the finalizers that ask for one are honoured here.
+func (r *managedWorkloadReconciler) reconcileDelete(ctx context.Context, s *scope) error {
+	s.verdict = verdict{accepted: true, reason: v1alpha1.ReasonAccepted, message: "the object is being deleted"}
+	grace, problem := deletionGrace(s.mw.Annotations)
+	s.graceProblem = problem
+	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, grace, byWorkloadDeleted) }
+	s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents}
+	orphaning := controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents)
+	if orphaning {
+		act = func(nw *v1alpha1.NodeWorkload) error { return r.orphan(ctx, s, nw) }
+		s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerOrphanDependents}
+	}
+	left, err := r.eachShare(ctx, s, act)
+	if err != nil {
+		return err
+	}
+	switch {
+	case orphaning:
+		clear(s.shares)
+		s.finished = true
+	case left == 0 && r.kills.allGone(s.mw.UID):
+		s.finished = true
+	}
+	return nil
+}
+
+// eachShare calls act for every NodeWorkload that the object controls and returns
+// how many there are. When the cache knows none, the API server is asked: one
+// that was just created must not be left behind.
+func (r *managedWorkloadReconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
+	if len(s.shares)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
+		live := &v1alpha1.NodeWorkloadList{}
+		if err := r.live.List(ctx, live, client.InNamespace(s.mw.Namespace)); err != nil {
+			return 0, fmt.Errorf("list NodeWorkloads: %w", err)
+		}
+		clear(s.shares)
+		s.surplus = nil
+		for i := range live.Items {
+			if metav1.IsControlledBy(&live.Items[i], s.mw) {
+				s.take(&live.Items[i])
+			}
+		}
+	}
+	var errs []error
+	for _, nw := range s.all() {
+		errs = append(errs, act(nw))
+	}
+	return len(s.shares) + len(s.surplus), errors.Join(errs...)
+}
+
+// all are the NodeWorkloads of the object, by name.
+func (s *scope) all() []*v1alpha1.NodeWorkload {
+	list := slices.Clone(s.surplus)
+	for _, nw := range s.shares {
+		list = append(list, nw)
+	}
+	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func (r *managedWorkloadReconciler) removeFinalizers(ctx context.Context, s *scope) error {
+	base := s.mw.DeepCopy()
+	for _, f := range s.finalizers {
+		controllerutil.RemoveFinalizer(s.mw, f)
+	}
+	if err := r.client.Patch(ctx, s.mw, locked(base)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the finalizers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Who asked for the end of a NodeWorkload, as its kill records tell.
+const (
+	byWorkloadDeleted = "manager (ManagedWorkload deleted)"
+	byWorkloadGone    = "manager (ManagedWorkload gone)"
+	byNoMatch         = "manager (node no longer matches)"
+	byReplacement     = "manager (replaced: it had ended and its template changed)"
+	bySurplus         = "manager (second NodeWorkload of its node)"
+	byNodeLost        = "manager (node lost)"
+	byNeverStarted    = "manager (no shim ever took it)"
+)
+
+// step is what one node needs.
+type step int
+
+const (
+	stepNone step = iota
+	stepCreate
+	stepUpdate
+	stepEnd
+	stepReplace
+)
+
+// decide says what a node needs. share is nil when it has no NodeWorkload.
+func decide(p placement, share *v1alpha1.NodeWorkload, hash string) step {
+	switch {
+	case share == nil && p.shouldRun:
+		return stepCreate
+	case share == nil:
+		return stepNone
+	case !p.shouldContinue:
+		return stepEnd
+	case !share.DeletionTimestamp.IsZero():
+		return stepNone
+	case terminal(share) && (share.Status.TemplateHash != hash || template.Hash(&share.Spec.Template) != hash):
+		return stepReplace // it could never run again
+	case template.Hash(&share.Spec.Template) != hash || !controllerutil.ContainsFinalizer(share, v1alpha1.Finalizer):
+		return stepUpdate
+	}
+	return stepNone
+}
+
+// terminal tells whether a NodeWorkload has ended for good.
+func terminal(nw *v1alpha1.NodeWorkload) bool {
+	return nw.Status.Phase == corev1.PodSucceeded || nw.Status.Phase == corev1.PodFailed
+}
+
+// reconcileNodes gives every node what it needs. What fails on one node does not
+// keep the others waiting. A NodeWorkload whose Node is gone is left alone: the
+// Node may come back and find its containers.
+func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope) error {
+	var errs []error
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		if s.conflicts[node.Name] != "" {
+			continue
+		}
+		share := s.shares[node.Name]
+		var err error
+		switch decide(s.placer.place(node), share, s.hash) {
+		case stepNone:
+		case stepCreate:
+			err = r.create(ctx, s, node.Name)
+		case stepUpdate:
+			err = r.update(ctx, s, share)
+		case stepEnd:
+			err = r.end(ctx, s.mw, share, nil, byNoMatch)
+		case stepReplace:
+			err = r.end(ctx, s.mw, share, nil, byReplacement)
+		}
+		errs = append(errs, err)
+	}
+	for _, nw := range s.surplus {
+		errs = append(errs, r.end(ctx, s.mw, nw, nil, bySurplus))
+	}
+	return errors.Join(errs...)
+}
+
+// newNodeWorkload is the share of a workload on a node.
+func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
+	return &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.mw.Namespace,
+			Name:      nodeWorkloadName(s.mw.Name, node),
+			Labels: map[string]string{
+				v1alpha1.LabelWorkload: labelValue(s.mw.Name),
+				v1alpha1.LabelNode:     labelValue(node),
+			},
+			Finalizers:      []string{v1alpha1.Finalizer},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(s.mw)},
+		},
+		Spec: v1alpha1.NodeWorkloadSpec{NodeName: node, Template: *s.template.DeepCopy()},
+		// The API server's default, so that nobody takes 0 for an observed one.
+		Status: v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1},
+	}
+}
+
+func (r *managedWorkloadReconciler) create(ctx context.Context, s *scope, node string) error {
+	nw := s.newNodeWorkload(node)
+	if err := r.client.Create(ctx, nw); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return err // the cache is behind
+		}
+		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedCreate, "Error creating: %v", err)
+		return fmt.Errorf("create NodeWorkload %q: %w", nw.Name, err)
+	}
+	s.shares[node] = nw
+	r.recorder.Eventf(s.mw, corev1.EventTypeNormal, eventSuccessfulCreate, "Created NodeWorkload: %s", nw.Name)
+	logr.FromContextOrDiscard(ctx).Info("Created NodeWorkload", "nodeWorkload", nw.Name, "node", node)
+	return nil
+}
+
+func (r *managedWorkloadReconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
+	base := nw.DeepCopy()
+	nw.Spec.Template = *s.template.DeepCopy()
+	controllerutil.AddFinalizer(nw, v1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, nw, locked(base)); err != nil {
+		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("Updated the template of NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "templateHash", s.hash)
+	return nil
+}
+
+// end deletes a NodeWorkload with a grace period, in seconds; nil means its
+// template's own. The grace period may still shrink while it ends.
+func (r *managedWorkloadReconciler) end(ctx context.Context, mw *v1alpha1.ManagedWorkload, nw *v1alpha1.NodeWorkload, grace *int64, by string) error {
+	if err := requestEnd(ctx, r.client, nw, grace, by); err != nil {
+		return err
+	}
+	if !nw.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := r.client.Delete(ctx, nw, client.Preconditions{UID: &nw.UID})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		r.recorder.Eventf(mw, corev1.EventTypeWarning, eventFailedDelete, "Error deleting: %v", err)
+		return fmt.Errorf("delete NodeWorkload %q: %w", nw.Name, err)
+	}
+	r.recorder.Eventf(mw, corev1.EventTypeNormal, eventSuccessfulDelete, "Deleted NodeWorkload: %s", nw.Name)
+	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "requestedBy", by)
+	nw.DeletionTimestamp = ptr.To(metav1.Now())
+	return nil
+}
+
+// requestEnd writes the grace period of the end that is to come, or is under way,
+// and who asked for it.
+func requestEnd(ctx context.Context, c client.Client, nw *v1alpha1.NodeWorkload, grace *int64, by string) error {
+	base := nw.DeepCopy()
+	nw.Spec.DeletionGracePeriodSeconds = shrunkGrace(&nw.Spec, grace)
+	if nw.DeletionTimestamp.IsZero() && nw.Annotations[v1alpha1.AnnotationRequestedBy] == "" {
+		metav1.SetMetaDataAnnotation(&nw.ObjectMeta, v1alpha1.AnnotationRequestedBy, by)
+	}
+	if ptr.Equal(base.Spec.DeletionGracePeriodSeconds, nw.Spec.DeletionGracePeriodSeconds) &&
+		base.Annotations[v1alpha1.AnnotationRequestedBy] == nw.Annotations[v1alpha1.AnnotationRequestedBy] {
+		return nil
+	}
+	if err := c.Patch(ctx, nw, locked(base)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("request the end of NodeWorkload %q: %w", nw.Name, err)
+	}
+	return nil
+}
+
+// ownerReference makes mw the controller of a NodeWorkload.
+func ownerReference(mw *v1alpha1.ManagedWorkload) metav1.OwnerReference {
+	return *metav1.NewControllerRef(mw, v1alpha1.GroupVersion.WithKind(kindManagedWorkload))
+}

@@ -1,0 +1,106 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// overlap is how far before its own start the manager tells of kills that its
+// predecessor may not have told of.
+const overlap = time.Minute
+
+// reconcileStatus computes the whole status from what is known by now, writes it
+// when it changed, and tells of it only after it was written. When nothing but
+// the kills changed it is written at most once in killsInterval.
+func (r *managedWorkloadReconciler) reconcileStatus(ctx context.Context, s *scope) error {
+	if s.verdict.reason == "" {
+		return nil // nothing was decided
+	}
+	f, err := r.survey(ctx, s)
+	if err != nil {
+		return err
+	}
+	status, wait := computeStatus(f, &s.before)
+	s.wakeAfter(wait)
+	restChanged := !equality.Semantic.DeepEqual(status, s.before)
+	pending := r.kills.pending(s.mw.UID)
+	status.RecentKills = mergeKills(s.before.RecentKills, pending)
+	status.ForcedKills = forcedKills(status.RecentKills)
+	killsChanged := !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
+	if killsChanged && !restChanged && !s.finished {
+		if due, later := killsDue(s.now, r.kills.lastWrite(s.mw.UID), r.killsInterval); !due {
+			s.wakeAfter(later)
+			return nil
+		}
+	}
+	if killsChanged || restChanged {
+		if err := r.writeStatus(ctx, s, status); err != nil {
+			return err
+		}
+	}
+	done := newlyDone(s.before.RecentKills, pending, r.startedAt.Add(-overlap))
+	r.kills.settled(s.mw.UID, pending, s.now)
+	r.announce(s.mw, &s.before, &status, s, done)
+	return nil
+}
+
+func (r *managedWorkloadReconciler) writeStatus(ctx context.Context, s *scope, status v1alpha1.ManagedWorkloadStatus) error {
+	base := s.mw.DeepCopy()
+	base.Status = *s.before.DeepCopy()
+	s.mw.Status = status
+	if err := r.client.Status().Patch(ctx, s.mw, locked(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// survey puts the facts about every node together.
+func (r *managedWorkloadReconciler) survey(ctx context.Context, s *scope) (*fleet, error) {
+	f := &fleet{
+		generation:   s.mw.Generation,
+		deleting:     !s.mw.DeletionTimestamp.IsZero(),
+		verdict:      s.verdict,
+		graceProblem: s.graceProblem,
+		hash:         s.hash,
+		now:          s.now,
+	}
+	var errs []error
+	facts := func(node string, share *v1alpha1.NodeWorkload, gone bool) nodeFacts {
+		shim, err := r.shims.state(ctx, r.client, node, s.now)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return nodeFacts{name: node, share: share, shim: shim, conflict: s.conflicts[node], nodeGone: gone}
+	}
+	known := make(map[string]bool, len(s.nodes))
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		known[node.Name] = true
+		share := s.shares[node.Name]
+		p := s.placer.place(node)
+		if p.shouldRun {
+			f.desired = append(f.desired, facts(node.Name, share, false))
+		}
+		if share != nil && (f.deleting || !p.shouldContinue) {
+			f.leaving = append(f.leaving, facts(node.Name, share, false))
+		}
+	}
+	for _, nw := range s.all() {
+		if node := nw.Spec.NodeName; !known[node] || s.shares[node] != nw {
+			f.leaving = append(f.leaving, facts(node, nw, !known[node]))
+		}
+	}
+	sortNodes(f.desired)
+	sortNodes(f.leaving)
+	return f, errors.Join(errs...)
+}

@@ -1,0 +1,232 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+const (
+	component        = "managedworkload-manager"
+	leaderElectionID = "managedworkload-manager"
+	// releaseAfter is how long a Node may be gone until its NodeWorkloads are
+	// given up (podgc's quarantine).
+	releaseAfter = 40 * time.Second
+	// killsInterval is how often recentKills are written at most.
+	killsInterval = 10 * time.Second
+	// workers reconcile at the same time, of each kind.
+	workers = 4
+)
+
+// timing are the times that tests shorten.
+type timing struct {
+	releaseAfter  time.Duration
+	killsInterval time.Duration
+}
+
+// Run runs the manager until ctx is done.
+func Run(ctx context.Context, o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	cfg, err := restConfig(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
+	mgr, err := newManager(ctx, cfg, o, config.Controller{})
+	if err != nil {
+		return err
+	}
+	recorder, stop, err := newRecorder(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := setUp(ctx, mgr, o.Namespace, recorder, timing{releaseAfter: releaseAfter, killsInterval: killsInterval}); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	load := ctrl.GetConfig
+	if kubeconfig != "" {
+		load = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+	}
+	cfg, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	cfg.UserAgent = component
+	cfg.QPS, cfg.Burst = 100, 200
+	return cfg, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("build the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+// newManager makes a manager whose cache holds only what is read.
+func newManager(ctx context.Context, cfg *rest.Config, o Options, c config.Controller) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        logr.FromContextOrDiscard(ctx),
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress:        o.HealthProbeBindAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    c,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}:          {Transform: stripNode},
+				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	synced := func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", synced)); err != nil {
+		return nil, fmt.Errorf("add health checks: %w", err)
+	}
+	return mgr, nil
+}
+
+// stripNode keeps of a Node what placement reads.
+func stripNode(o any) (any, error) {
+	if node, ok := o.(*corev1.Node); ok {
+		node.ManagedFields = nil
+		node.Annotations = nil
+		node.Status = corev1.NodeStatus{}
+	}
+	return o, nil
+}
+
+// newRecorder makes a recorder that keeps the words of each event: those of one
+// reason differ, as kills do. stop ends its goroutines.
+func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRecorder, stop func(), err error) {
+	clientset, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client for events: %w", err)
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
+		BurstSize: 100, QPS: 1. / 60, MaxEvents: 50,
+	}))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clientset.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown, nil
+}
+
+// setUp adds both reconcilers with their watches to mgr.
+func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder record.EventRecorder, t timing) error {
+	indexer := mgr.GetFieldIndexer()
+	if err := errors.Join(
+		indexer.IndexField(ctx, &v1alpha1.NodeWorkload{}, indexController, indexByController),
+		indexer.IndexField(ctx, &v1alpha1.NodeWorkload{}, indexNode, indexByNode),
+	); err != nil {
+		return fmt.Errorf("index the cache: %w", err)
+	}
+	sh := newShims(namespace)
+	workloads := &managedWorkloadReconciler{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
+		admission: newAdmission(mgr.GetClient()), kills: newKillLedger(), names: newNameIndex(),
+		killsInterval: t.killsInterval, startedAt: time.Now(),
+	}
+	shares := &nodeWorkloadReconciler{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
+		releaseAfter: t.releaseAfter, lost: map[types.NamespacedName]loss{},
+	}
+	return errors.Join(workloads.setUp(mgr), shares.setUp(mgr))
+}
+
+func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
+		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(workloadChanged())).
+		Watches(&v1alpha1.NodeWorkload{}, r.watchShares()).
+		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(nodeChanged())).
+		WithOptions(controllerOptions()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("add the controller of ManagedWorkloads: %w", err)
+	}
+	return nil
+}
+
+func (r *nodeWorkloadReconciler) setUp(mgr manager.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
+		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(shareChanged())).
+		Watches(&coordinationv1.Lease{}, r.shims.watch(r.sharesOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
+		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(comesOrGoes())).
+		WithOptions(controllerOptions()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("add the controller of NodeWorkloads: %w", err)
+	}
+	return nil
+}
+
+func controllerOptions() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RecoverPanic:            ptr.To(true),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+	}
+}

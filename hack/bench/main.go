@@ -46,7 +46,11 @@ func run(ctx context.Context, opts options) (err error) {
 	if err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
-	stack, err := localstack.Start(ctx, localstack.Options{StateDir: dir, Progress: os.Stderr})
+	stack, err := localstack.Start(ctx, localstack.Options{
+		StateDir: dir, Progress: os.Stderr,
+		// The pods of the bare calls are not the shim's.
+		ShimArgs: []string{"--allow-foreign-pods"},
+	})
 	if err != nil {
 		return err
 	}

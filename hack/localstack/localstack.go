@@ -66,7 +66,8 @@ type Options struct {
 	Binary string
 	// TestProgram is the static program of the images; empty builds it.
 	TestProgram string
-	// Containerd is another containerd than the pinned one, such as Debian's.
+	// Containerd is another containerd than the pinned one, such as Debian's;
+	// empty means MW_CONTAINERD of the environment, if set.
 	Containerd string
 	// ManagerArgs and ShimArgs come after the flags that Start gives itself.
 	ManagerArgs, ShimArgs []string

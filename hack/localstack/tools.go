@@ -5,6 +5,7 @@ package localstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func findTools(opts Options) (tools, error) {
 		t.kubectl = find("kubectl", assets, pinned)
 	}
 	if !opts.WithoutRuntime {
-		t.containerd = opts.Containerd
+		t.containerd = cmp.Or(opts.Containerd, os.Getenv("MW_CONTAINERD"))
 		if t.containerd == "" {
 			t.containerd = find("containerd", pinned)
 		}

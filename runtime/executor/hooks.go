@@ -72,19 +72,17 @@ func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (
 
 // sleep waits that many seconds.
 func sleep(ctx context.Context, n int64) error {
+	until := time.Now().Add(seconds(n))
 	timer := time.NewTimer(seconds(n))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
+		if time.Now().Before(until) {
+			return errSleepCut
+		}
 	}
-	select {
-	case <-timer.C: // both at once: it slept to its end
-		return nil
-	default:
-		return errSleepCut
-	}
+	return nil
 }
 
 // hookKind names a hook as the API does.

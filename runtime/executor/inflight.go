@@ -42,9 +42,10 @@ type kill struct {
 	// stopDeadline is when the runtime kills by force, by the last call of
 	// StopContainer.
 	stopDeadline time.Time
-	// timer ends the phase at its deadline, and cancel ends it now.
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
+	// timer ends the phase at phaseEnd, and cancel ends it now.
+	timer    *time.Timer
+	phaseEnd time.Time
+	cancel   context.CancelCauseFunc
 }
 
 // Shorten gives every kill of a pod that is under way less time: it has to end
@@ -121,6 +122,7 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 	k.mu.Lock()
 	k.rec.Phase = phase
 	k.cancel = cancel
+	k.phaseEnd = started.Add(seconds(k.left))
 	k.timer = time.AfterFunc(seconds(k.left), func() { cancel(errTimeOver) })
 	k.mu.Unlock()
 	if k.e.isInterrupted() {
@@ -168,6 +170,7 @@ func (k *kill) setLimit(now time.Time, graceSeconds int64) bool {
 	k.limit = limit
 	if k.timer != nil {
 		k.timer.Reset(time.Until(limit))
+		k.phaseEnd = limit
 	}
 	grace := &k.rec.Grace
 	if grace.ShortenedFromSeconds == nil {
@@ -186,6 +189,13 @@ func (k *kill) interrupt() {
 	if k.cancel != nil {
 		k.cancel(ErrInterrupted)
 	}
+}
+
+// timeIsOver tells whether the phase has used its time up.
+func (k *kill) timeIsOver() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !time.Now().Before(k.phaseEnd)
 }
 
 // phaseError is why a kill must not go on after a phase: its caller gave up, or

@@ -94,7 +94,7 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	hookCtx, end := k.begin(ctx, v1alpha1.KillPhasePreStop)
 	_, hookErr := k.e.hooks.Run(hookCtx, k.id, k.pod, k.container, hook)
 	gaveUp := k.phaseError(ctx, hookCtx)
-	outcome := k.preStopOutcome(hookCtx, hookErr)
+	outcome := k.preStopOutcome(hookErr)
 	end()
 	if gaveUp != nil && hookErr != nil {
 		return gaveUp
@@ -116,11 +116,11 @@ func (k *kill) preStopIsOver() bool {
 	return k.rec.PreStop != nil && k.rec.PreStop.Outcome != ""
 }
 
-func (k *kill) preStopOutcome(hookCtx context.Context, err error) v1alpha1.PreStopOutcome {
+func (k *kill) preStopOutcome(err error) v1alpha1.PreStopOutcome {
 	switch {
 	case err == nil:
 		return v1alpha1.PreStopSucceeded
-	case errors.Is(context.Cause(hookCtx), errTimeOver):
+	case k.timeIsOver():
 		return v1alpha1.PreStopTimedOut
 	default:
 		return v1alpha1.PreStopFailed

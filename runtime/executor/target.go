@@ -14,7 +14,6 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-
 // target is the container that is killed, with the spec that applies to it.
 type target struct {
 	// pod is whose container it is; events go to it.
@@ -45,7 +44,7 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 	case err == nil:
 		t.before = &before
 	case opts.FromRecord:
-		return t, fmt.Errorf("read the record of container %q: %w", name, err)
+		return t, err // it is the runtime's, and says which container
 	}
 	if opts.FromRecord {
 		t.spec, t.container = restoreSpec(pod, name, before.Recorded)

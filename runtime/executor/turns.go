@@ -18,10 +18,10 @@ import (
 type turns struct {
 	waitsFor map[string][]string
 
-	mu sync.Mutex
-	// running counts the instances of a name that have not ended.
-	running map[string]int
-	done    map[string]chan struct{}
+	// done is closed when a container has ended, the first one if two run under
+	// one name; once sees to that.
+	done map[string]chan struct{}
+	once map[string]*sync.Once
 }
 
 // newTurns returns the order in which the running containers of a pod end, nil
@@ -31,11 +31,9 @@ func newTurns(pod *corev1.Pod, running []string) *turns {
 	if len(order) == 0 {
 		return nil
 	}
-	t := &turns{waitsFor: order, running: map[string]int{}, done: map[string]chan struct{}{}}
+	t := &turns{waitsFor: order, done: map[string]chan struct{}{}, once: map[string]*sync.Once{}}
 	for _, name := range running {
-		if t.running[name]++; t.running[name] == 1 {
-			t.done[name] = make(chan struct{})
-		}
+		t.done[name], t.once[name] = make(chan struct{}), new(sync.Once)
 	}
 	return t
 }
@@ -66,15 +64,11 @@ func (t *turns) wait(ctx context.Context, name string) {
 	}
 }
 
-// ended says that an instance of a container has been stopped. One that could
+// ended says that a container has been stopped. One that could
 // not be stopped never ends, and those behind it wait out their time.
 func (t *turns) ended(name string) {
-	if t == nil {
+	if t == nil || t.done[name] == nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.running[name]--; t.running[name] == 0 {
-		close(t.done[name])
-	}
+	t.once[name].Do(func() { close(t.done[name]) })
 }

@@ -59,6 +59,7 @@ func newCommand() *cobra.Command {
 	flags.BoolVar(&opts.WithoutConfig, "without-config", false, "apply nothing; no manager and no shim")
 	flags.BoolVar(&opts.WithoutManager, "without-manager", false, "no manager")
 	flags.BoolVar(&opts.WithoutShim, "without-shim", false, "no shim")
+	flags.StringVar(&opts.Config, "config", "", "kustomize folder to apply; config/default when empty")
 	flags.StringVar(&opts.Binary, "binary", "", "managedworkload program; built from this tree when empty")
 	flags.StringVar(&opts.Containerd, "containerd", "", "another containerd than the pinned one")
 	flags.StringArrayVar(&opts.ManagerArgs, "manager-arg", nil, "further flag of the manager")

@@ -61,3 +61,36 @@ func TestMissingAndEmptyStatuses(t *testing.T) {
 		t.Errorf("phase without containers = %s, want Pending", got)
 	}
 }
+
+// All containers are restarted: the pod starts over, and stays initialized.
+func TestInitializedStays(t *testing.T) {
+	p := withInit(pod(corev1.Container{Name: "c"}), corev1.Container{Name: "i"})
+	tests := map[string]struct {
+		previous corev1.ConditionStatus
+		want     corev1.PodCondition
+	}{
+		"initialized before": {
+			previous: corev1.ConditionTrue,
+			want:     corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+		},
+		"not yet": {
+			previous: corev1.ConditionFalse,
+			want: corev1.PodCondition{
+				Type: corev1.PodInitialized, Status: corev1.ConditionFalse,
+				Reason: "ContainersNotInitialized", Message: "containers with incomplete status: [i]",
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			st := Compute(Input{Pod: p, Now: t0, Previous: &corev1.PodStatus{
+				Conditions: []corev1.PodCondition{{Type: corev1.PodInitialized, Status: tc.previous}},
+			}})
+			got := conditionByType(st.Conditions, corev1.PodInitialized)
+			got.ObservedGeneration, got.LastTransitionTime = 0, tc.want.LastTransitionTime
+			if diff := cmp.Diff(&tc.want, got); diff != "" {
+				t.Errorf("Initialized (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -29,13 +29,31 @@ const (
 var sharedChains = []string{"CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK"}
 
 // before is what the host was like before the stack, where the stack shares
-// something with others and may remove only what it made.
+// something with others and may remove only what it made. Stacks that run at
+// the same time share it: the last one removes what the first one made.
 type before struct {
 	IPForward string   `json:"ipForward"`
 	Existing  []string `json:"existing"` // folders, cgroups and chains
 }
 
-func observeHost() before {
+func observeHost(l layout) (before, error) {
+	others, err := otherStacks(l)
+	if err != nil {
+		return before{}, err
+	}
+	for _, dir := range others {
+		other, err := newLayout(dir)
+		if err != nil {
+			continue
+		}
+		if st, err := loadState(other); err == nil && st != nil {
+			return st.Before, nil
+		}
+	}
+	return lookAround(), nil
+}
+
+func lookAround() before {
 	b := before{}
 	if data, err := os.ReadFile(ipForward); err == nil {
 		b.IPForward = string(bytes.TrimSpace(data))
@@ -122,14 +140,18 @@ func removeNetwork(ctx context.Context, l layout, b before) []error {
 	if _, err := os.Stat(filepath.Join("/sys/class/net", l.bridge())); err == nil {
 		errs = append(errs, run(ctx, command{path: "ip", args: []string{"link", "delete", l.bridge()}}))
 	}
-	errs = append(errs, removeChains(ctx, l, b))
-	errs = append(errs, removeCNIResults(l.bridge()+"-*"))
+	errs = append(errs, removeChains(ctx, l), removeCNIResults(l.bridge()+"-*"))
+	others, err := otherStacks(l)
+	if err != nil || len(others) > 0 {
+		return append(errs, err) // the last one removes what they share
+	}
+	errs = append(errs, removeSharedChains(ctx, b))
 	for _, dir := range []string{filepath.Join(cniCache, "results"), cniCache, "/run/containerd"} {
 		if !b.had(dir) {
 			_ = unix.Rmdir(dir) // not empty, or not there
 		}
 	}
-	if b.IPForward == "0" && !hasCNIBridges() {
+	if b.IPForward == "0" {
 		errs = append(errs, os.WriteFile(ipForward, []byte("0"), 0o644))
 	}
 	return errs
@@ -145,15 +167,8 @@ func removeCNIResults(pattern string) error {
 	return errors.Join(errs...)
 }
 
-// hasCNIBridges tells whether another stack needs forwarding still.
-func hasCNIBridges() bool {
-	bridges, err := filepath.Glob("/sys/class/net/mw-*")
-	return err != nil || len(bridges) > 0
-}
-
-// removeChains removes this network's chains from the nat table, and portmap's
-// shared ones when nobody uses them and they were not there before.
-func removeChains(ctx context.Context, l layout, b before) error {
+// removeChains removes this network's chains from the nat table.
+func removeChains(ctx context.Context, l layout) error {
 	var table bytes.Buffer
 	if err := run(ctx, command{path: "iptables", args: []string{"-w", "-t", "nat", "-S"}, out: &table}); err != nil {
 		return err
@@ -182,9 +197,11 @@ func removeChains(ctx context.Context, l layout, b before) error {
 	for chain := range own {
 		errs = append(errs, iptables(ctx, "-F", chain), iptables(ctx, "-X", chain))
 	}
-	return errors.Join(append(errs, removeSharedChains(ctx, b))...)
+	return errors.Join(errs...)
 }
 
+// removeSharedChains removes portmap's chains if no network has host ports any
+// more and they were not there before.
 func removeSharedChains(ctx context.Context, b before) error {
 	var table bytes.Buffer
 	if err := run(ctx, command{path: "iptables", args: []string{"-w", "-t", "nat", "-S"}, out: &table}); err != nil {

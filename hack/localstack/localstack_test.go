@@ -161,23 +161,22 @@ func TestRuntime(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := Down(t.Context(), "/var/tmp/mw-test-runtime"); err != nil {
-				t.Fatal(err)
-			}
-			before := hostTraces(t)
 			stack := startForTest(t, "test-runtime", Options{WithoutControlPlane: true})
-			runPod(t, stack)
+			pod := runPod(t, stack)
+			if len(hostTraces(t, stack.layout, pod)) < 5 {
+				t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, stack.layout, pod))
+			}
 			tc.end(t, stack)
-			if diff := cmp.Diff(before, hostTraces(t)); diff != "" {
-				t.Errorf("left over (-before +after):\n%s", diff)
+			if diff := cmp.Diff([]string(nil), hostTraces(t, stack.layout, pod)); diff != "" {
+				t.Errorf("left over (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // runPod starts the test program in a pod and asks it over the pod network and
-// the host port.
-func runPod(t *testing.T, stack *Stack) {
+// the host port. It returns the sandbox's id.
+func runPod(t *testing.T, stack *Stack) string {
 	t.Helper()
 	client, err := stack.CRI()
 	if err != nil {
@@ -237,6 +236,7 @@ func runPod(t *testing.T, stack *Stack) {
 	if diff := cmp.Diff("v1\nok\nexit 7", fmt.Sprintf("%sexit %d", exec.GetStdout(), exec.GetExitCode())); diff != "" {
 		t.Errorf("exec (-want +got):\n%s%s", diff, exec.GetStderr())
 	}
+	return pod.GetPodSandboxId()
 }
 
 func eventually(t *testing.T, what string, check func(context.Context) error) {
@@ -256,40 +256,41 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 	}
 }
 
-// hostTraces are the places outside the state folder where a stack leaves
-// something while it runs.
-func hostTraces(t *testing.T) map[string]string {
+// hostTraces lists what a stack has made outside its own files: mounts,
+// processes, rules, cgroups, interfaces and results of CNI plugins.
+func hostTraces(t *testing.T, l layout, pod string) []string {
 	t.Helper()
-	l, err := newLayout("/var/tmp/mw-test-runtime")
+	traces, err := mountsBelow(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces := map[string]string{}
-	mounts, err := mountsBelow(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	traces["mounts"] = strings.Join(mounts, "\n")
 	processes, err := strays(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces["processes"] = fmt.Sprint(processes)
+	for _, p := range processes {
+		traces = append(traces, fmt.Sprintf("process %d", p.PID))
+	}
 	rules, err := exec.Command(lookUpProgram("iptables"), "-w", "-t", "nat", "-S").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces["nat"] = string(rules)
-	for _, path := range append(cgroupDirs(l.cgroupParent()), l.dir, l.sockets, cniCache, "/sys/class/net/"+l.bridge()) {
-		if _, err := os.Lstat(path); err == nil {
-			traces[path] = "exists"
+	for rule := range strings.Lines(string(rules)) {
+		if strings.Contains(rule, l.bridge()) || strings.Contains(rule, pod) {
+			traces = append(traces, rule)
 		}
 	}
-	results, err := filepath.Glob(filepath.Join(cniCache, "results", "*"))
-	if err != nil {
-		t.Fatal(err)
+	paths := append(cgroupDirs(l.cgroupParent()), l.dir, l.sockets, "/sys/class/net/"+l.bridge(), filepath.Join(cniCache, "results", "*"+pod+"*"))
+	for _, pattern := range paths {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		traces = append(traces, found...)
 	}
-	traces["cni results"] = strings.Join(results, "\n")
+	if len(traces) == 0 {
+		return nil // so that it equals an empty list
+	}
 	return traces
 }
 

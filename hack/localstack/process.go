@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -99,14 +101,27 @@ func awaitExit(ctx context.Context, fd int) bool {
 	}
 }
 
-// strays finds every process whose environment names the state folder.
+// strays finds every process of the stack, recorded or not.
 func strays(l layout) ([]process, error) {
+	byStack, err := processesByStack()
+	return byStack[l.dir], err
+}
+
+// otherStacks finds the state folders of the other stacks that run.
+func otherStacks(l layout) ([]string, error) {
+	byStack, err := processesByStack()
+	delete(byStack, l.dir)
+	return slices.Sorted(maps.Keys(byStack)), err
+}
+
+// processesByStack finds every process whose environment names a state folder,
+// but for this process itself.
+func processesByStack() (map[string][]process, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
 	}
-	mark := []byte(stateVariable + "=" + l.dir)
-	var found []process
+	found := map[string][]process{}
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil || pid == os.Getpid() {
@@ -117,11 +132,12 @@ func strays(l layout) ([]process, error) {
 			continue // it ended, or is another user's
 		}
 		for variable := range bytes.SplitSeq(environ, []byte{0}) {
-			if !bytes.Equal(variable, mark) {
+			stack, ok := bytes.CutPrefix(variable, []byte(stateVariable+"="))
+			if !ok {
 				continue
 			}
 			if p, err := lookUp(pid); err == nil {
-				found = append(found, p)
+				found[string(stack)] = append(found[string(stack)], p)
 			}
 		}
 	}

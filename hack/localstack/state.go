@@ -47,7 +47,11 @@ func newState(l layout) (*state, error) {
 	if err := l.create(); err != nil {
 		return nil, err
 	}
-	s := &state{file: l.stateFile(), BootID: bootID, Processes: map[string]process{}, Before: observeHost()}
+	host, err := observeHost(l)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{file: l.stateFile(), BootID: bootID, Processes: map[string]process{}, Before: host}
 	return s, s.save()
 }
 

@@ -1,0 +1,123 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+func TestBackoffCheck(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(10_000, 0)
+	exited := func(ago time.Duration) plan.ContainerStatus {
+		return plan.ContainerStatus{Name: "a", State: plan.ContainerExited, FinishedAt: now.Add(-ago)}
+	}
+	entry := func(current, ago time.Duration) *plan.Backoff {
+		return &plan.Backoff{Current: current, LastUpdate: now.Add(-ago)}
+	}
+	tests := map[string]struct {
+		entry    *plan.Backoff
+		observed []plan.ContainerStatus
+		wantNext *plan.Backoff
+		wantWait *plan.Wait
+	}{
+		"never ran": {},
+		"killed in this sync: not exited yet when it was observed": {
+			entry:    entry(40*time.Second, time.Minute),
+			observed: []plan.ContainerStatus{{Name: "a", State: plan.ContainerRunning}},
+			wantNext: entry(40*time.Second, time.Minute),
+		},
+		"the first restart is at once": {
+			observed: []plan.ContainerStatus{exited(0)},
+			wantNext: entry(10*time.Second, 0),
+		},
+		"in back-off, counted from the exit": {
+			entry:    entry(20*time.Second, time.Minute),
+			observed: []plan.ContainerStatus{exited(5 * time.Second)},
+			wantNext: entry(20*time.Second, time.Minute),
+			wantWait: &plan.Wait{
+				Until:        now.Add(15 * time.Second),
+				Current:      20 * time.Second,
+				Message:      "back-off 20s restarting failed container=a pod=web_default(uid-1)",
+				EventMessage: "Back-off restarting failed container a in pod web_default(uid-1)",
+			},
+		},
+		"an older exit holds back a newer instance": {
+			entry: entry(20*time.Second, time.Minute),
+			observed: []plan.ContainerStatus{
+				{Name: "a", State: plan.ContainerUnknown}, {Name: "b", State: plan.ContainerExited}, exited(20 * time.Second),
+			},
+			wantNext: entry(40*time.Second, 0),
+		},
+		"not beyond the maximum": {
+			entry:    entry(200*time.Second, 5*time.Minute),
+			observed: []plan.ContainerStatus{exited(4 * time.Minute)},
+			wantNext: entry(300*time.Second, 0),
+		},
+		"begins anew after a long run": {
+			entry:    entry(300*time.Second, time.Hour),
+			observed: []plan.ContainerStatus{exited(time.Second)},
+			wantNext: entry(10*time.Second, 0),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := newPod(corev1.RestartPolicyAlways, "a")
+			var before plan.Backoff
+			if tt.entry != nil {
+				before = *tt.entry
+			}
+			next, wait := plan.DefaultBackoffPolicy().Check(pod, &pod.Spec.Containers[0], tt.entry,
+				&plan.PodStatus{Containers: tt.observed}, now)
+			if diff := cmp.Diff(tt.wantNext, next); diff != "" {
+				t.Errorf("Entry differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.wantWait, wait); diff != "" {
+				t.Errorf("Wait differs (-want +got):\n%s", diff)
+			}
+			if tt.entry != nil && *tt.entry != before {
+				t.Errorf("Check changed the entry it was given to %+v", *tt.entry)
+			}
+		})
+	}
+}
+
+func TestBackoffKey(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*corev1.Pod, *corev1.Container)
+		other  bool
+	}{
+		"the same":   {change: func(*corev1.Pod, *corev1.Container) {}},
+		"a command":  {change: func(_ *corev1.Pod, c *corev1.Container) { c.Command = []string{"x"} }},
+		"an image":   {change: func(_ *corev1.Pod, c *corev1.Container) { c.Image = "other" }, other: true},
+		"a UID":      {change: func(p *corev1.Pod, _ *corev1.Container) { p.UID = "other" }, other: true},
+		"a neighbor": {change: func(_ *corev1.Pod, c *corev1.Container) { c.Name = "b" }, other: true},
+		"resources": {
+			change: func(_ *corev1.Pod, c *corev1.Container) {
+				c.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+			},
+			other: true,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := newPod(corev1.RestartPolicyAlways, "a")
+			before := plan.BackoffKey(pod, &pod.Spec.Containers[0])
+			tt.change(pod, &pod.Spec.Containers[0])
+			if got := plan.BackoffKey(pod, &pod.Spec.Containers[0]) != before; got != tt.other {
+				t.Errorf("Another key: %v, want %v", got, tt.other)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// drawInput draws a pod and what a runtime might report about it, sense or
+// nonsense.
+func drawInput(t *rapid.T) plan.Input {
+	pod := drawPod(t)
+	in := plan.Input{
+		Pod:                  pod,
+		Observed:             &plan.PodStatus{},
+		Probes:               map[string]plan.ProbeResults{},
+		Definitions:          plan.Define(pod),
+		RestartAllContainers: rapid.IntRange(0, 9).Draw(t, "restartAll") == 0,
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "sandboxes") {
+		in.Observed.Sandboxes = append(in.Observed.Sandboxes, drawSandbox(t, i, in))
+	}
+	names := append(namesOf(pod), "removed")
+	for _, name := range names {
+		for i := range rapid.IntRange(0, 2).Draw(t, "instances of "+name) {
+			in.Observed.Containers = append(in.Observed.Containers, drawStatus(t, name, i, in))
+		}
+	}
+	return in
+}
+
+func drawPod(t *rapid.T) *corev1.Pod {
+	policies := []corev1.RestartPolicy{
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever,
+	}
+	var names []string
+	for i := range rapid.IntRange(0, 3).Draw(t, "init containers") {
+		names = append(names, fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"i", "s"}).Draw(t, "kind"), i))
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "main containers") {
+		names = append(names, fmt.Sprintf("c%d", i))
+	}
+	pod := newPod(rapid.SampledFrom(policies).Draw(t, "policy"), names...)
+	for _, name := range names {
+		drawProbesAndPolicy(t, spec(plan.Input{Pod: pod}, name))
+	}
+	return pod
+}
+
+func drawProbesAndPolicy(t *rapid.T, c *corev1.Container) {
+	if rapid.Bool().Draw(t, "liveness probe") {
+		c.LivenessProbe = &corev1.Probe{}
+	}
+	if rapid.Bool().Draw(t, "startup probe") {
+		c.StartupProbe = &corev1.Probe{}
+	}
+	if c.RestartPolicy != nil || rapid.Bool().Draw(t, "the pod's policy") {
+		return
+	}
+	policies := []corev1.ContainerRestartPolicy{
+		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever,
+	}
+	if c.Name[0] == 'i' {
+		policies = policies[1:]
+	}
+	c.RestartPolicy = ptrTo(rapid.SampledFrom(policies).Draw(t, "own policy"))
+	if rapid.Bool().Draw(t, "rule") {
+		c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+			Action: corev1.ContainerRestartRuleActionRestart,
+			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+				Operator: corev1.ContainerRestartRuleOnExitCodesOpIn,
+				Values:   []int32{42},
+			},
+		}}
+	}
+}
+
+func drawSandbox(t *rapid.T, i int, in plan.Input) plan.SandboxStatus {
+	states := []plan.SandboxState{plan.SandboxReady, plan.SandboxReady, plan.SandboxNotReady}
+	hashes := []string{in.Definitions.Pod, in.Definitions.Pod, "", "v1:other"}
+	return plan.SandboxStatus{
+		ID:      fmt.Sprintf("sandbox-%d", i),
+		State:   rapid.SampledFrom(states).Draw(t, "sandbox state"),
+		Attempt: uint32(5 - i),
+		Hash:    rapid.SampledFrom(hashes).Draw(t, "sandbox definition"),
+	}
+}
+
+func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerStatus {
+	states := []plan.ContainerState{
+		plan.ContainerRunning, plan.ContainerExited, plan.ContainerCreated, plan.ContainerUnknown,
+	}
+	verdicts := []plan.ProbeResult{"", plan.ProbeSuccess, plan.ProbeFailure, plan.ProbeUnknown}
+	hashes := []string{in.Definitions.Containers[name], in.Definitions.Containers[name], "", "v1:other"}
+	s := plan.ContainerStatus{
+		ID:       fmt.Sprintf("%s-%d", name, 9-i),
+		Name:     name,
+		State:    rapid.SampledFrom(states).Draw(t, "state"),
+		ExitCode: rapid.SampledFrom([]int32{0, 1, 42}).Draw(t, "exit code"),
+		Hash:     rapid.SampledFrom(hashes).Draw(t, "definition"),
+	}
+	in.Probes[s.ID] = plan.ProbeResults{
+		Liveness: rapid.SampledFrom(verdicts).Draw(t, "liveness"),
+		Startup:  rapid.SampledFrom(verdicts).Draw(t, "startup"),
+	}
+	return s
+}
+
+func namesOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		names = append(names, c.Name)
+	}
+	return names
+}

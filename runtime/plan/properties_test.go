@@ -1,0 +1,137 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// manySyncs is more than any pod of the generator needs to come to rest.
+const manySyncs = 30
+
+// Whatever a runtime reports, a plan never starts a second instance, and after
+// some syncs there is nothing left to do.
+func TestPropertyConverges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := simulation{in: drawInput(t)}
+		for range manySyncs {
+			actions := plan.Compute(s.in)
+			if actions.KillPod && !actions.CreateSandbox && len(actions.ContainersToReset) == 0 {
+				// The end of the pod; the worker terminates it.
+				return
+			}
+			if isIdle(actions) && !initializing(s.in) {
+				if diff := cmp.Diff(actions, plan.Compute(s.in)); diff != "" {
+					t.Fatalf("A second look differs:\n%s", diff)
+				}
+				checkOneInstanceEach(t, s.in)
+				return
+			}
+			s.carryOut(t, actions)
+			s.goOn()
+		}
+		t.Fatalf("No rest after %d syncs: %+v", manySyncs, plan.Compute(s.in))
+	})
+}
+
+// A plan does not depend on the order in which a runtime lists containers of
+// different names.
+func TestPropertyOrderOfObservation(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		want := plan.Compute(in)
+		order := rapid.Permutation(append(namesOf(in.Pod), "removed")).Draw(t, "order")
+		in.Observed.Containers = slices.Clone(in.Observed.Containers)
+		slices.SortStableFunc(in.Observed.Containers, func(a, b plan.ContainerStatus) int {
+			return slices.Index(order, a.Name) - slices.Index(order, b.Name)
+		})
+		if diff := cmp.Diff(want, plan.Compute(in)); diff != "" {
+			t.Errorf("Actions differ with the order of the list (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Kills come in the order of the spec, each container once, and with a reason;
+// what is started exists.
+func TestPropertyWellFormed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		actions := plan.Compute(in)
+		seen := map[string]bool{}
+		last, names := 0, namesOf(in.Pod)
+		for _, k := range actions.ContainersToKill {
+			if seen[k.ID] || k.Trigger == "" || k.Message == "" {
+				t.Errorf("Kill %+v is a second one or has no reason", k)
+			}
+			seen[k.ID] = true
+			at := slices.Index(names, k.Name)
+			if k.Removed != (at < 0) {
+				t.Errorf("Kill %+v of a container at %d of the spec", k, at)
+			}
+			if in.Observed.Current(k.Name).ID == k.ID && !k.Removed {
+				if at < last {
+					t.Errorf("%s is killed after %s", k.Name, names[last])
+				}
+				last = at
+			}
+		}
+		checkStarts(t, actions.InitContainersToStart, len(in.Pod.Spec.InitContainers))
+		checkStarts(t, actions.ContainersToStart, len(in.Pod.Spec.Containers))
+		if actions.KillPod != (actions.Trigger != "") || actions.CreateSandbox && !actions.KillPod {
+			t.Errorf("Pod kill without a reason: %+v", actions)
+		}
+	})
+}
+
+func checkStarts(t *rapid.T, starts []int, n int) {
+	t.Helper()
+	if !slices.IsSorted(starts) || len(slices.Compact(slices.Clone(starts))) != len(starts) {
+		t.Errorf("Starts %v are not in the order of the spec, each once", starts)
+	}
+	for _, i := range starts {
+		if i < 0 || i >= n {
+			t.Errorf("Start of container %d of %d", i, n)
+		}
+	}
+}
+
+func checkOneInstanceEach(t *rapid.T, in plan.Input) {
+	t.Helper()
+	running := map[string]string{}
+	for _, c := range in.Observed.Containers {
+		if c.State != plan.ContainerRunning {
+			continue
+		}
+		if other, found := running[c.Name]; found && c.Name != "removed" {
+			t.Errorf("At rest %s and %s run", other, c.ID)
+		}
+		running[c.Name] = c.ID
+	}
+}
+
+func isIdle(a plan.Actions) bool {
+	return !a.KillPod && !a.CreateSandbox && len(a.ContainersToKill) == 0 && len(a.ContainersToReset) == 0 &&
+		len(a.InitContainersToStart) == 0 && len(a.ContainersToStart) == 0
+}
+
+// initializing is whether the plan waits for an init container.
+func initializing(in plan.Input) bool {
+	for _, c := range in.Pod.Spec.InitContainers {
+		status := in.Observed.Current(c.Name)
+		if status != nil && status.State == plan.ContainerRunning &&
+			(!plan.IsSidecar(&c) || in.Probes[status.ID].Startup != plan.ProbeSuccess) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// simulation is a runtime that does what a plan says, at once and without
+// failure.
+type simulation struct {
+	in      plan.Input
+	started int
+}
+
+// carryOut does what the actions say, in their order, and fails when a container
+// is started while another instance of it runs.
+func (s *simulation) carryOut(t *rapid.T, a plan.Actions) {
+	t.Helper()
+	if a.KillPod {
+		s.killPod()
+	} else {
+		for _, k := range a.ContainersToKill {
+			s.exit(k.ID, 137)
+		}
+	}
+	if a.CreateSandbox {
+		s.in.Observed.Sandboxes = slices.Insert(s.in.Observed.Sandboxes, 0, plan.SandboxStatus{
+			ID:      fmt.Sprintf("new-sandbox-%d", a.Attempt),
+			State:   plan.SandboxReady,
+			Attempt: a.Attempt,
+			Hash:    s.in.Definitions.Pod,
+		})
+	}
+	if len(a.ContainersToReset) > 0 {
+		s.reset(a.ContainersToReset)
+		return
+	}
+	for _, i := range a.InitContainersToStart {
+		s.start(t, s.in.Pod.Spec.InitContainers[i].Name)
+	}
+	for _, i := range a.ContainersToStart {
+		s.start(t, s.in.Pod.Spec.Containers[i].Name)
+	}
+}
+
+func (s *simulation) killPod() {
+	for i := range s.in.Observed.Containers {
+		if c := &s.in.Observed.Containers[i]; c.State != plan.ContainerExited {
+			c.State, c.ExitCode = plan.ContainerExited, 137
+		}
+	}
+	for i := range s.in.Observed.Sandboxes {
+		s.in.Observed.Sandboxes[i].State = plan.SandboxNotReady
+	}
+}
+
+func (s *simulation) exit(id string, code int32) {
+	for i := range s.in.Observed.Containers {
+		if c := &s.in.Observed.Containers[i]; c.ID == id {
+			c.State, c.ExitCode = plan.ContainerExited, code
+		}
+	}
+}
+
+func (s *simulation) reset(resets []plan.Reset) {
+	for _, r := range resets {
+		s.in.Observed.Containers = slices.DeleteFunc(s.in.Observed.Containers,
+			func(c plan.ContainerStatus) bool { return c.ID == r.ID })
+	}
+	s.in.RestartAllContainers = false
+}
+
+func (s *simulation) start(t *rapid.T, name string) {
+	t.Helper()
+	for i := range s.in.Observed.Containers {
+		c := &s.in.Observed.Containers[i]
+		if c.Name != name {
+			continue
+		}
+		if c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown && s.in.Observed.Current(name) == c {
+			t.Errorf("%s is started while %s may run", name, c.ID)
+		}
+	}
+	s.started++
+	id := fmt.Sprintf("%s-new-%d", name, s.started)
+	s.in.Observed.Containers = slices.Insert(s.in.Observed.Containers, 0, plan.ContainerStatus{
+		ID:    id,
+		Name:  name,
+		State: plan.ContainerRunning,
+		Hash:  s.in.Definitions.Containers[name],
+	})
+	s.in.Probes[id] = plan.ProbeResults{Liveness: plan.ProbeSuccess, Startup: plan.ProbeSuccess}
+}
+
+// goOn lets plain init containers complete, and probes succeed.
+func (s *simulation) goOn() {
+	for _, c := range s.in.Pod.Spec.InitContainers {
+		status := s.in.Observed.Current(c.Name)
+		if status != nil && status.State == plan.ContainerRunning && !plan.IsSidecar(&c) {
+			s.exit(status.ID, 0)
+		}
+	}
+	for i := range s.in.Observed.Containers {
+		id := s.in.Observed.Containers[i].ID
+		s.in.Probes[id] = plan.ProbeResults{Liveness: plan.ProbeSuccess, Startup: plan.ProbeSuccess}
+	}
+}

@@ -26,9 +26,6 @@ import (
 // retryAfter is when a write that met another one is tried again.
 const retryAfter = 500 * time.Millisecond
 
-// managedWorkloadReconciler keeps one NodeWorkload on every node that a
-// ManagedWorkload's template admits, and its status true.
-//
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/finalizers,verbs=update
@@ -37,6 +34,9 @@ const retryAfter = 500 * time.Millisecond
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=managedworkload-system,resources=leases,verbs=get;list;watch;create;update;patch
+
+// managedWorkloadReconciler keeps one NodeWorkload on every node that a
+// ManagedWorkload's template admits, and its status true.
 type managedWorkloadReconciler struct {
 	client client.Client
 	// live reads past the cache, where a decision cannot be taken back.

@@ -27,12 +27,12 @@ import (
 // expirySlack is added to timers, so that what they wait for is over by then.
 const expirySlack = 50 * time.Millisecond
 
-// nodeWorkloadReconciler says of every NodeWorkload whether its shim responds,
-// and gives up those that no shim can end any more.
-//
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// nodeWorkloadReconciler says of every NodeWorkload whether its shim responds,
+// and gives up those that no shim can end any more.
 type nodeWorkloadReconciler struct {
 	client       client.Client
 	live         client.Reader

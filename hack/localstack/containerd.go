@@ -96,6 +96,9 @@ func (s *Stack) startRuntime(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("containerd needs root")
 	}
+	if err := os.MkdirAll(s.layout.shimSockets(), 0o711); err != nil {
+		return err
+	}
 	if err := s.writeContainerdConfig(ctx); err != nil {
 		return fmt.Errorf("containerd's configuration: %w", err)
 	}

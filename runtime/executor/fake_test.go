@@ -1,0 +1,515 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// entry is one line of a trace, in the words of the conformance vectors.
+type entry map[string]any
+
+func (e entry) str(key string) string {
+	s, _ := e[key].(string)
+	return s
+}
+
+// fakeRuntime records every call that changes something, with the virtual time
+// at which it was made, and answers by script.
+type fakeRuntime struct {
+	mu    sync.Mutex
+	start time.Time
+	trace []entry
+
+	containers []*fakeContainer // newest first
+	sandboxes  []*fakeSandbox   // newest first
+	hooks      map[string]hookScript
+	images     map[string]bool
+	kills      []v1alpha1.KillRecord // in the order they were told
+	// failures by what they are about
+	pullError, createError, startError map[string]string
+	runSandboxError, sandboxStatusErr  string
+	onRunSandbox                       func()
+	// script of containers that are created later
+	scriptFor func(name string, attempt int) fakeContainer
+}
+
+type fakeContainer struct {
+	plan.ContainerStatus
+	stopSeconds            float64
+	stopError, removeError string
+	stopExitCode           int32
+	// ignoresTerm makes it leave by force only.
+	ignoresTerm bool
+	oomKilled   bool
+	stopped     chan struct{}
+}
+
+type fakeSandbox struct {
+	plan.SandboxStatus
+	stopError string
+}
+
+type hookScript struct {
+	Seconds    float64 `json:"seconds"`
+	Error      string  `json:"error"`
+	HTTPStatus int     `json:"httpStatus"`
+}
+
+func newFakeRuntime() *fakeRuntime {
+	return &fakeRuntime{start: time.Now()}
+}
+
+// errorOf makes the error that a kind of the vectors stands for.
+func errorOf(kind string) error {
+	switch kind {
+	case "":
+		return nil
+	case "NotFound":
+		return status.Error(codes.NotFound, "container not found")
+	case "Unknown":
+		return status.Error(codes.Unknown, "runtime exploded")
+	case "DeadlineExceeded":
+		return status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+	case "Unavailable":
+		return status.Error(codes.Unavailable, "connection refused")
+	case "PlainNotFound":
+		return errors.New("container not found")
+	case "Plain":
+		return errors.New("plain failure")
+	default:
+		return fmt.Errorf("no error kind %q", kind)
+	}
+}
+
+func (f *fakeRuntime) record(op string, e entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e["op"] = op
+	e["t"] = time.Since(f.start).Seconds()
+	f.trace = append(f.trace, e)
+}
+
+func (f *fakeRuntime) ops(op string) []entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []entry
+	for _, e := range f.trace {
+		if e["op"] == op {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func (f *fakeRuntime) find(id string) *fakeContainer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.containers {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (f *fakeRuntime) nameOf(id string) string {
+	if c := f.find(id); c != nil {
+		return c.Name
+	}
+	return ""
+}
+
+// observed is what a fresh look at the runtime would report.
+func (f *fakeRuntime) observed() *plan.PodStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	observed := &plan.PodStatus{}
+	for _, s := range f.sandboxes {
+		observed.Sandboxes = append(observed.Sandboxes, s.SandboxStatus)
+	}
+	for i, s := range f.sandboxes {
+		if i == 0 && s.State == plan.SandboxReady {
+			observed.IPs = sandboxIPs(&s.SandboxStatus)
+		}
+	}
+	for _, c := range f.containers {
+		observed.Containers = append(observed.Containers, c.ContainerStatus)
+	}
+	return observed
+}
+
+func (f *fakeRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
+	c := f.find(id)
+	if c == nil {
+		f.record("StopContainer", entry{"container": "", "id": id, "timeout": float64(timeout)})
+		return errorOf("NotFound")
+	}
+	f.record("StopContainer", entry{"container": c.Name, "id": id, "timeout": float64(timeout)})
+	err := f.stop(ctx, c, timeout)
+	f.record("StopContainerEnd", entry{"container": c.Name, "id": id, "error": kindOf(c, err)})
+	return err
+}
+
+func kindOf(c *fakeContainer, err error) string {
+	if err == nil {
+		return ""
+	}
+	if c.stopError == "" {
+		return err.Error()
+	}
+	return c.stopError
+}
+
+// stop waits until the container has left by itself or the timeout is over, and
+// then returns the scripted error.
+func (f *fakeRuntime) stop(ctx context.Context, c *fakeContainer, timeout int64) error {
+	if c.stopError == "NotFound" || c.stopError == "PlainNotFound" {
+		return errorOf(c.stopError)
+	}
+	f.mu.Lock()
+	if c.State == plan.ContainerExited {
+		f.mu.Unlock()
+		return nil
+	}
+	if c.stopped == nil {
+		c.stopped = make(chan struct{})
+	}
+	stopped := c.stopped
+	f.mu.Unlock()
+	leaves := time.Duration(c.stopSeconds * float64(time.Second))
+	by := min(leaves, time.Duration(timeout)*time.Second)
+	if c.ignoresTerm {
+		by = time.Duration(timeout) * time.Second
+	}
+	if by > 0 {
+		select {
+		case <-time.After(by):
+		case <-stopped:
+			return errorOf(c.stopError)
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	if c.stopError == "" {
+		f.exit(c, stopped, c.ignoresTerm || by < leaves)
+	}
+	return errorOf(c.stopError)
+}
+
+func (f *fakeRuntime) exit(c *fakeContainer, stopped chan struct{}, forced bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.State == plan.ContainerExited {
+		return
+	}
+	close(stopped)
+	c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, c.stopExitCode, time.Now()
+	if forced {
+		c.ExitCode = exitCodeSIGKILL
+	}
+	if c.oomKilled {
+		c.ExitCode, c.Reason = exitCodeSIGKILL, reasonOOMKilled
+	}
+}
+
+func (f *fakeRuntime) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
+	c := f.find(id)
+	if c == nil {
+		return plan.ContainerStatus{}, fmt.Errorf("container %q not found", id)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st := c.ContainerStatus
+	if st.SandboxID == "" && len(f.sandboxes) > 0 {
+		st.SandboxID = f.sandboxes[0].ID
+	}
+	return st, nil
+}
+
+func (f *fakeRuntime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, []byte, int32, error) {
+	words := make([]any, len(cmd))
+	for i := range cmd {
+		words[i] = cmd[i]
+	}
+	f.record("ExecSync", entry{"container": f.nameOf(id), "id": id, "cmd": words, "timeoutSeconds": timeout.Seconds()})
+	script := f.hooks[strings.Join(cmd, "/")]
+	if err := waitFor(ctx, script.Seconds); err != nil {
+		return nil, nil, 0, err
+	}
+	if script.Error != "" {
+		return []byte("hook output"), nil, 0, errors.New(script.Error)
+	}
+	return nil, nil, 0, nil
+}
+
+// waitFor waits unless ctx ends earlier.
+func waitFor(ctx context.Context, n float64) error {
+	if n <= 0 {
+		return nil
+	}
+	until := time.Now().Add(time.Duration(n * float64(time.Second)))
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		if time.Now().Before(until) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Do answers the requests of httpGet hooks.
+func (f *fakeRuntime) Do(req *http.Request) (*http.Response, error) {
+	path := strings.TrimPrefix(req.URL.Path, "/")
+	_, name, _ := strings.Cut(path, "/")
+	f.record("HTTPRequest", entry{"container": name, "method": req.Method, "url": req.URL.String()})
+	script := f.hooks[path]
+	if err := waitFor(req.Context(), script.Seconds); err != nil {
+		return nil, err
+	}
+	if script.Error == "http-on-https" {
+		if req.URL.Scheme == "https" {
+			return nil, &url.Error{Op: "Get", URL: req.URL.String(),
+				Err: errors.New("http: server gave HTTP response to HTTPS client")}
+		}
+	} else if script.Error != "" {
+		return nil, errors.New(script.Error)
+	}
+	code := script.HTTPStatus
+	if code == 0 {
+		code = http.StatusOK
+	}
+	return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
+}
+
+func (f *fakeRuntime) RunSandbox(_ context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+	f.record("RunPodSandbox", entry{"attempt": float64(attempt), "error": f.runSandboxError})
+	if f.onRunSandbox != nil {
+		f.onRunSandbox()
+	}
+	if f.runSandboxError != "" {
+		return "", errorOf(f.runSandboxError)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := fmt.Sprintf("%s_%s_%s_%d", pod.Name, pod.Namespace, pod.UID, attempt)
+	mode := "POD"
+	sandboxNet := &plan.SandboxNetwork{IP: "192.168.192.168"}
+	if pod.Spec.HostNetwork {
+		mode = "NODE"
+	}
+	f.sandboxes = slices.Insert(f.sandboxes, 0, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
+		ID: id, State: plan.SandboxReady, Attempt: attempt, CreatedAt: time.Now(), NetworkNamespace: mode, Network: sandboxNet,
+	}})
+	return id, nil
+}
+
+func (f *fakeRuntime) SandboxStatus(_ context.Context, id string) (plan.SandboxStatus, error) {
+	if f.sandboxStatusErr != "" {
+		return plan.SandboxStatus{}, errorOf(f.sandboxStatusErr)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sandboxes {
+		if s.ID == id {
+			return s.SandboxStatus, nil
+		}
+	}
+	return plan.SandboxStatus{}, errorOf("NotFound")
+}
+
+func (f *fakeRuntime) StopSandbox(_ context.Context, id string) error {
+	kind := ""
+	f.mu.Lock()
+	for _, s := range f.sandboxes {
+		if s.ID == id {
+			kind = s.stopError
+			if kind == "" {
+				s.State = plan.SandboxNotReady
+			}
+		}
+	}
+	f.mu.Unlock()
+	f.record("StopPodSandbox", entry{"sandboxID": id, "error": kind})
+	return errorOf(kind)
+}
+
+func (f *fakeRuntime) RemoveSandbox(_ context.Context, id string) error {
+	f.record("RemovePodSandbox", entry{"sandboxID": id, "error": ""})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sandboxes = slices.DeleteFunc(f.sandboxes, func(s *fakeSandbox) bool { return s.ID == id })
+	return nil
+}
+
+func (f *fakeRuntime) CreateContainer(_ context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
+	kind := f.createError[c.Name]
+	f.record("CreateContainer", entry{"container": c.Name, "attempt": float64(opts.Attempt), "sandboxID": opts.SandboxID,
+		"sandboxAttempt": float64(opts.SandboxAttempt), "error": kind})
+	if kind != "" {
+		return "", errorOf(kind)
+	}
+	created := fakeContainer{}
+	if f.scriptFor != nil {
+		created = f.scriptFor(c.Name, opts.Attempt)
+	}
+	created.ID = fmt.Sprintf("%s_%s_%d", opts.SandboxID, c.Name, opts.Attempt)
+	created.Name, created.SandboxID, created.RestartCount = c.Name, opts.SandboxID, opts.Attempt
+	created.State, created.CreatedAt, created.Image = plan.ContainerCreated, time.Now(), c.Image
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.containers = slices.Insert(f.containers, 0, &created)
+	return created.ID, nil
+}
+
+func (f *fakeRuntime) StartContainer(_ context.Context, id string) error {
+	c := f.find(id)
+	kind := f.startError[c.Name]
+	f.record("StartContainer", entry{"container": c.Name, "id": id, "error": kind})
+	if kind != "" {
+		return errorOf(kind)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.State, c.StartedAt = plan.ContainerRunning, time.Now()
+	return nil
+}
+
+func (f *fakeRuntime) RemoveContainer(_ context.Context, id string) error {
+	kind, name := "", ""
+	if c := f.find(id); c != nil {
+		kind, name = c.removeError, c.Name
+	}
+	f.record("RemoveContainer", entry{"container": name, "id": id, "error": kind})
+	if kind != "" {
+		return errorOf(kind)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.containers = slices.DeleteFunc(f.containers, func(c *fakeContainer) bool { return c.ID == id })
+	return nil
+}
+
+func (f *fakeRuntime) ImageRef(_ context.Context, image string) (string, error) {
+	if f.images[image] {
+		return image, nil
+	}
+	return "", nil
+}
+
+func (f *fakeRuntime) PullImage(_ context.Context, image string, _ *corev1.Pod) (string, error) {
+	kind := f.pullError[image]
+	f.record("PullImage", entry{"image": image, "error": kind})
+	if kind != "" {
+		return "", errorOf(kind)
+	}
+	if f.images == nil {
+		f.images = map[string]bool{}
+	}
+	f.images[image] = true
+	return image, nil
+}
+
+// Event records an event.
+func (f *fakeRuntime) Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string) {
+	e := entry{"fieldPath": fieldPath, "type": eventtype, "reason": reason, "message": message, "object": pod.Name}
+	if _, name, ok := strings.Cut(fieldPath, "{"); ok {
+		e["container"] = strings.TrimSuffix(name, "}")
+	} else if name, ok := strings.CutPrefix(fieldPath, "implicitly required container "); ok {
+		e["container"] = name
+	}
+	f.record("Event", e)
+}
+
+// Kill keeps the records of kills.
+func (f *fakeRuntime) Kill(_ types.UID, rec v1alpha1.KillRecord) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kills = append(f.kills, rec)
+}
+
+// lastRecords are the records as they were told last, by ID.
+func (f *fakeRuntime) lastRecords() []v1alpha1.KillRecord {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := map[string]v1alpha1.KillRecord{}
+	for _, rec := range f.kills {
+		last[rec.ID] = rec
+	}
+	return slices.SortedFunc(maps.Values(last), func(a, b v1alpha1.KillRecord) int {
+		return strings.Compare(a.ContainerID+a.ID, b.ContainerID+b.ID)
+	})
+}
+
+// recordingHooks records where hooks begin and end.
+type recordingHooks struct {
+	hookRunner
+	f *fakeRuntime
+}
+
+func (h *recordingHooks) Run(ctx context.Context, id string, pod *corev1.Pod, c *corev1.Container,
+	hook *corev1.LifecycleHandler) (string, error) {
+	which := "postStart"
+	if c.Lifecycle != nil && hook == c.Lifecycle.PreStop {
+		which = "preStop"
+	}
+	kind := hookKind(hook)
+	if hook.Exec == nil && kind == "exec" {
+		kind = "invalid"
+	}
+	h.f.record("HookStart", entry{"container": c.Name, "id": id, "hook": which, "kind": kind})
+	message, err := h.hookRunner.Run(ctx, id, pod, c, hook)
+	e := entry{"container": c.Name, "id": id, "hook": which, "error": "", "message": message}
+	if err != nil {
+		e["error"] = err.Error()
+	}
+	h.f.record("HookEnd", e)
+	return message, err
+}
+
+// newFakeExecutor returns a real executor over the fake runtime.
+func newFakeExecutor(f *fakeRuntime) *Executor {
+	e := New(Config{
+		Runtime: f, Events: f, Kills: f, HTTP: f, RuntimeName: "fakeRuntime", Backoff: plan.DefaultBackoffPolicy(),
+	})
+	e.hooks = &recordingHooks{hookRunner: e.hooks, f: f}
+	return e
+}
+
+// cutHooks are the containers whose preStop hook ran out of time, by ID, with
+// the time when it ended here.
+func (f *fakeRuntime) cutHooks() map[string]float64 {
+	cut := map[string]float64{}
+	for _, rec := range f.lastRecords() {
+		if rec.PreStop == nil || rec.PreStop.Outcome != v1alpha1.PreStopTimedOut {
+			continue
+		}
+		for _, e := range f.ops("HookEnd") {
+			if e.str("id") == rec.ContainerID {
+				cut[rec.ContainerID] = timeOf(e)
+			}
+		}
+	}
+	return cut
+}

@@ -1,0 +1,231 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// killVector is a line of kill-trace or order-trace.
+type killVector struct {
+	ID                  string                `json:"id"`
+	Mode                string                `json:"mode"`
+	Pod                 *corev1.Pod           `json:"pod"`
+	ContainerName       string                `json:"containerName"`
+	ContainerID         string                `json:"containerID"`
+	Message             string                `json:"message"`
+	Reason              string                `json:"reason"`
+	GracePeriodOverride *int64                `json:"gracePeriodOverride"`
+	Hooks               map[string]hookScript `json:"hooks"`
+	Runtime             killRuntime           `json:"runtime"`
+	Output              struct {
+		Error   string         `json:"error"`
+		Results []vectorResult `json:"results"`
+		Failed  bool           `json:"failed"`
+		Trace   []entry        `json:"trace"`
+		Stops   []entry        `json:"stops"`
+	} `json:"output"`
+}
+
+type killRuntime struct {
+	Containers []struct {
+		ID          string            `json:"id"`
+		Name        string            `json:"name"`
+		StopSeconds float64           `json:"stopSeconds"`
+		StopError   string            `json:"stopError"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"containers"`
+	Sandboxes []struct {
+		ID        string            `json:"id"`
+		State     plan.SandboxState `json:"state"`
+		IP        string            `json:"ip"`
+		StopError string            `json:"stopError"`
+	} `json:"sandboxes"`
+}
+
+// runtime builds the fake runtime of a vector.
+func (v *killVector) runtime(t *testing.T) *fakeRuntime {
+	f := newFakeRuntime()
+	f.hooks = v.Hooks
+	for _, c := range v.Runtime.Containers {
+		fc := &fakeContainer{stopSeconds: c.StopSeconds, stopError: c.StopError}
+		fc.ID, fc.Name, fc.State, fc.StartedAt = c.ID, c.Name, plan.ContainerRunning, f.start
+		fc.Recorded = recordedOf(t, c.Annotations)
+		if v.Pod != nil && findContainer(v.Pod, c.Name) == nil {
+			// Killed here only: what is compared must not wait for it.
+			fc.stopSeconds = 0
+		}
+		f.containers = append(f.containers, fc)
+	}
+	for _, s := range v.Runtime.Sandboxes {
+		f.sandboxes = append(f.sandboxes, &fakeSandbox{stopError: s.StopError, SandboxStatus: plan.SandboxStatus{
+			ID: s.ID, State: s.State, Network: &plan.SandboxNetwork{IP: s.IP},
+		}})
+	}
+	return f
+}
+
+// recordedOf reads the annotations that the kubelet puts on a container.
+func recordedOf(t *testing.T, annotations map[string]string) (rec plan.Recorded) {
+	t.Helper()
+	for key, field := range map[string]**int64{
+		"io.kubernetes.pod.terminationGracePeriod": &rec.TerminationGracePeriodSeconds,
+		"io.kubernetes.pod.deletionGracePeriod":    &rec.DeletionGracePeriodSeconds,
+	} {
+		if s, ok := annotations[key]; ok {
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*field = &n
+		}
+	}
+	for key, field := range map[string]any{
+		"io.kubernetes.container.preStopHandler": &rec.PreStop,
+		"io.kubernetes.container.ports":          &rec.Ports,
+	} {
+		if s, ok := annotations[key]; ok {
+			if err := json.Unmarshal([]byte(s), field); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return rec
+}
+
+// pod returns the pod of a vector: without one, whose container it is by its
+// labels, and that the record counts.
+func (v *killVector) pod() (pod *corev1.Pod, fromRecord bool) {
+	if v.Pod != nil {
+		return v.Pod, false
+	}
+	pod = &corev1.Pod{}
+	for _, c := range v.Runtime.Containers {
+		if c.ID == v.ContainerID {
+			pod.Name, pod.Namespace = c.Labels["io.kubernetes.pod.name"], c.Labels["io.kubernetes.pod.namespace"]
+			pod.UID = types.UID(c.Labels["io.kubernetes.pod.uid"])
+		}
+	}
+	return pod, true
+}
+
+// killReasons are the triggers that the kubelet's reasons stand for.
+var killReasons = map[string]v1alpha1.KillTrigger{
+	"":                     v1alpha1.TriggerTermination,
+	"Unknown":              v1alpha1.TriggerUnknownState,
+	"StartupProbe":         v1alpha1.TriggerStartupProbe,
+	"LivenessProbe":        v1alpha1.TriggerLivenessProbe,
+	"FailedPostStartHook":  v1alpha1.TriggerPostStartHookFailed,
+	"RestartAllContainers": v1alpha1.TriggerRestartAllContainers,
+}
+
+func TestConformanceKillTrace(t *testing.T) {
+	eachVector(t, "kill-trace.jsonl.gz", func(t *testing.T, v *killVector, excluded exclusions) {
+		synctest.Test(t, func(t *testing.T) {
+			switch v.Mode {
+			case "killContainer":
+				replayKillContainer(t, v, excluded)
+			case "killPod":
+				replayKillPod(t, v, excluded, true)
+			default:
+				t.Fatalf("unknown mode %q", v.Mode)
+			}
+		})
+	})
+}
+
+func TestConformanceOrderTrace(t *testing.T) {
+	eachVector(t, "order-trace.jsonl.gz", func(t *testing.T, v *killVector, excluded exclusions) {
+		synctest.Test(t, func(t *testing.T) { replayKillPod(t, v, excluded, false) })
+	})
+}
+
+func replayKillContainer(t *testing.T, v *killVector, excluded exclusions) {
+	f := v.runtime(t)
+	e := newFakeExecutor(f)
+	trigger, known := killReasons[v.Reason]
+	if !known {
+		t.Fatalf("unknown reason %q", v.Reason)
+	}
+	pod, fromRecord := v.pod()
+	err := e.KillContainer(t.Context(), pod, v.ContainerID, v.ContainerName, KillOptions{
+		Trigger: trigger, Message: v.Message, Override: v.GracePeriodOverride, FromRecord: fromRecord,
+	})
+	f.record("Return", entry{})
+	got := ""
+	if err != nil {
+		got = err.Error()
+	}
+	diffLines(t, "error", v.Output.Error, got)
+	checkSteps(t, f.trace)
+	checkRecords(t, f)
+	compareKillTraces(t, v.Output.Trace, f, excluded)
+}
+
+func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes bool) {
+	f := v.runtime(t)
+	e := newFakeExecutor(f)
+	observed := f.observed()
+	opts := KillPodOptions{Trigger: v1alpha1.TriggerTermination, Override: v.GracePeriodOverride}
+	var results []Result
+	var err error
+	if sandboxes {
+		results, err = e.KillPod(t.Context(), v.Pod, observed, opts)
+	} else {
+		results, err = e.killRunning(t.Context(), v.Pod, observed, opts)
+	}
+	f.record("Return", entry{})
+	checkSteps(t, f.trace)
+	checkRecords(t, f)
+	want := dropRemovedResults(v.Pod, v.Output.Results)
+	diffLines(t, "results", sortKills(want), sortKills(dropRemovedResults(v.Pod, vectorResults(results))))
+	if wantFailed := slices.ContainsFunc(want, func(r vectorResult) bool { return r.Error != "" }); sandboxes && wantFailed != (err != nil) {
+		t.Errorf("failed: want %v, got %v", wantFailed, err)
+	}
+	if len(want) == len(v.Output.Results) && sandboxes && v.Output.Failed != (err != nil) {
+		t.Errorf("failed: want %v, got %v", v.Output.Failed, err)
+	}
+	v.Output.Trace, f.trace = dropRemoved(v.Pod, v.Output.Trace, f.trace, excluded)
+	compareKillTraces(t, v.Output.Trace, f, excluded)
+	if v.Output.Stops != nil {
+		compareStops(t, v, f)
+	}
+}
+
+// compareKillTraces compares what was done, when, and in which order.
+func compareKillTraces(t *testing.T, want []entry, f *fakeRuntime, excluded exclusions) {
+	t.Helper()
+	want, got := dropHookEnds(want, f.trace, f.cutHooks(), excluded)
+	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
+	diffLines(t, "trace", rendered(canonical(want)), rendered(canonical(got)))
+	for i, e := range f.trace {
+		if e.str("op") == "StopContainer" || e.str("op") == "StopContainerEnd" {
+			if slices.ContainsFunc(f.trace[:i], func(e entry) bool { return e.str("op") == "StopPodSandbox" }) {
+				t.Errorf("a sandbox was stopped before %v", e)
+			}
+		}
+	}
+}
+
+func compareStops(t *testing.T, v *killVector, f *fakeRuntime) {
+	t.Helper()
+	var stops []entry
+	for _, e := range f.trace {
+		if e.str("op") == "StopContainer" {
+			stops = append(stops, entry{"container": e["container"], "id": e["id"], "t": e["t"], "timeout": e["timeout"]})
+		}
+	}
+	diffLines(t, "stops", rendered(canonical(v.Output.Stops)), rendered(canonical(stops)))
+}

@@ -1,0 +1,369 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
+)
+
+// ruleRemovedEndsSync: in the kubelet the container that it cannot kill ends the
+// sync after a pod kill; here it is killed and the sync goes on. Everything up
+// to the end of the pod kill is compared.
+const ruleRemovedEndsSync = "sync goes on after a container that the pod does not name was killed"
+
+// ruleResize: containers are not resized in place yet.
+const ruleResize = "in-place resize"
+
+// syncVector is a line of syncpod-trace.
+type syncVector struct {
+	ID                   string          `json:"id"`
+	Pod                  *corev1.Pod     `json:"pod"`
+	PodStatus            json.RawMessage `json:"podStatus"`
+	Probes               json.RawMessage `json:"probes"`
+	RestartAllContainers bool            `json:"restartAllContainers"`
+	Now                  time.Time       `json:"now"`
+	Backoff              []struct {
+		Container      string    `json:"container"`
+		BackoffSeconds float64   `json:"backoffSeconds"`
+		LastUpdate     time.Time `json:"lastUpdate"`
+	} `json:"backOff"`
+	ImagesPresent           []string              `json:"imagesPresent"`
+	Hooks                   map[string]hookScript `json:"hooks"`
+	PodTerminationRequested bool                  `json:"podTerminationRequested"`
+	Runtime                 struct {
+		Containers []struct {
+			ID          string  `json:"id"`
+			StopError   string  `json:"stopError"`
+			RemoveError string  `json:"removeError"`
+			StopSeconds float64 `json:"stopSeconds"`
+		} `json:"containers"`
+		Sandboxes []struct {
+			ID        string `json:"id"`
+			StopError string `json:"stopError"`
+		} `json:"sandboxes"`
+		PullError             map[string]string `json:"pullError"`
+		CreateError           map[string]string `json:"createError"`
+		StartError            map[string]string `json:"startError"`
+		RunPodSandboxError    string            `json:"runPodSandboxError"`
+		PodSandboxStatusError string            `json:"podSandboxStatusError"`
+	} `json:"runtime"`
+	Output struct {
+		Actions              json.RawMessage    `json:"actions"`
+		Trace                []entry            `json:"trace"`
+		Results              []vectorResult     `json:"results"`
+		SyncError            string             `json:"syncError"`
+		BackoffAfter         map[string]float64 `json:"backOffAfter"`
+		MinBackoffExpiration *string            `json:"minBackoffExpiration"`
+	} `json:"output"`
+}
+
+func TestConformanceSyncPodTrace(t *testing.T) {
+	eachVector(t, "syncpod-trace.jsonl.gz", func(t *testing.T, v *syncVector, excluded exclusions) {
+		synctest.Test(t, func(t *testing.T) { replaySync(t, v, excluded) })
+	})
+}
+
+func replaySync(t *testing.T, v *syncVector, excluded exclusions) {
+	time.Sleep(time.Until(v.Now))
+	in := v.planInput(t)
+	f := v.runtime(in)
+	actions := plan.Compute(in)
+	if !v.sameActions(t, actions, excluded) {
+		return
+	}
+	e := newFakeExecutor(f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if v.PodTerminationRequested && v.Runtime.RunPodSandboxError != "" {
+		// The deletion arrives while the sandbox is created, and this fails.
+		f.onRunSandbox = cancel
+	}
+	backoff := v.backoff()
+	result := e.SyncPod(ctx, SyncInput{Pod: v.Pod, Observed: in.Observed, Actions: actions, Backoff: backoff})
+	checkRecords(t, f)
+	v.compare(t, f, actions, runningCount(in.Observed), &result, backoff, excluded)
+}
+
+// planInput decodes what the plan reads.
+func (v *syncVector) planInput(t *testing.T) plan.Input {
+	t.Helper()
+	line, err := json.Marshal(map[string]any{
+		"id": v.ID, "pod": v.Pod, "podStatus": v.PodStatus, "probes": v.Probes,
+		"restartAllContainers": v.RestartAllContainers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, in, err := vectors.Decode(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Pod = in.Pod
+	return in
+}
+
+// runtime builds the fake runtime of a vector. Containers were created with the
+// hook and the grace period that their pod has now.
+func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
+	f := newFakeRuntime()
+	f.hooks, f.images = v.Hooks, map[string]bool{}
+	for _, image := range v.ImagesPresent {
+		f.images[image] = true
+	}
+	f.pullError, f.createError, f.startError = v.Runtime.PullError, v.Runtime.CreateError, v.Runtime.StartError
+	f.runSandboxError, f.sandboxStatusErr = v.Runtime.RunPodSandboxError, v.Runtime.PodSandboxStatusError
+	for i := range in.Observed.Containers {
+		c := &fakeContainer{ContainerStatus: in.Observed.Containers[i]}
+		c.Recorded.TerminationGracePeriodSeconds = v.Pod.Spec.TerminationGracePeriodSeconds
+		if spec := findContainer(v.Pod, c.Name); spec != nil {
+			c.Recorded.PreStop, c.Recorded.Ports = preStopHook(spec), spec.Ports
+		}
+		for _, script := range v.Runtime.Containers {
+			if script.ID == c.ID && findContainer(v.Pod, c.Name) != nil {
+				c.stopSeconds, c.stopError, c.removeError = script.StopSeconds, script.StopError, script.RemoveError
+			}
+		}
+		f.containers = append(f.containers, c)
+	}
+	for _, status := range in.Observed.Sandboxes {
+		s := &fakeSandbox{SandboxStatus: status}
+		for _, script := range v.Runtime.Sandboxes {
+			if script.ID == s.ID {
+				s.stopError = script.StopError
+			}
+		}
+		f.sandboxes = append(f.sandboxes, s)
+	}
+	return f
+}
+
+func (v *syncVector) backoff() map[string]*plan.Backoff {
+	entries := map[string]*plan.Backoff{}
+	for _, b := range v.Backoff {
+		entries[plan.BackoffKey(v.Pod, findContainer(v.Pod, b.Container))] = &plan.Backoff{
+			Current: time.Duration(b.BackoffSeconds * float64(time.Second)), LastUpdate: b.LastUpdate,
+		}
+	}
+	return entries
+}
+
+// sameActions compares the plan, but for containers that the pod does not name.
+func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded exclusions) bool {
+	t.Helper()
+	var want map[string]any
+	if err := json.Unmarshal(v.Output.Actions, &want); err != nil {
+		t.Fatal(err)
+	}
+	if want["containersToUpdate"] != nil || want["updatePodResources"] == true || want["updatePodLevelResources"] == true ||
+		strings.Contains(string(v.Output.Actions), "resize requires restart") {
+		excluded[ruleResize]++
+		return false
+	}
+	named := actions
+	named.ContainersToKill = slices.DeleteFunc(slices.Clone(named.ContainersToKill), func(k plan.Kill) bool { return k.Removed })
+	if len(named.ContainersToKill) < len(actions.ContainersToKill) {
+		excluded[ruleRemovedKilled]++
+	}
+	encoded, err := json.Marshal(vectors.Encode(named))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(encoded, &got); err != nil {
+		t.Fatal(err)
+	}
+	diffLines(t, "actions", want, got)
+	return true
+}
+
+// compare compares everything a sync did.
+func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *SyncResult,
+	backoff map[string]*plan.Backoff, excluded exclusions) {
+	t.Helper()
+	wantTrace, gotTrace := v.canonicalTraces(f, actions, running, excluded)
+	wantResults, gotResults := v.Output.Results, vectorResults(result.Results)
+	stops := v.killsGhost(f, actions)
+	if stops {
+		excluded[ruleRemovedEndsSync]++
+		wantTrace, gotTrace = upToSandboxStop(wantTrace), upToSandboxStop(gotTrace)
+		wantResults, gotResults = upToKillSandbox(wantResults), upToKillSandbox(gotResults)
+	}
+	wantTrace, gotTrace = dropRemoved(v.Pod, wantTrace, gotTrace, exclusions{})
+	diffLines(t, "trace", rendered(wantTrace), rendered(gotTrace))
+	diffLines(t, "results", v.results(wantResults), v.results(gotResults))
+	if stops {
+		return
+	}
+	got := ""
+	if result.Err != nil && !f.interruptedByDeletion(v) {
+		got = result.Err.Error()
+	}
+	diffLines(t, "syncError", v.Output.SyncError, got)
+	diffLines(t, "backOffAfter", v.Output.BackoffAfter, v.backoffSeconds(backoff))
+	var expiration *string
+	if !result.MinBackoffExpiration.IsZero() {
+		expiration = new(result.MinBackoffExpiration.UTC().Format("2006-01-02T15:04:05.999999999Z"))
+	}
+	diffLines(t, "minBackoffExpiration", v.Output.MinBackoffExpiration, expiration)
+}
+
+// interruptedByDeletion tells whether the sync ended because its context did.
+func (f *fakeRuntime) interruptedByDeletion(v *syncVector) bool {
+	return f.onRunSandbox != nil && v.PodTerminationRequested
+}
+
+// killsGhost tells whether a pod kill killed a container that the pod does not
+// name.
+func (v *syncVector) killsGhost(f *fakeRuntime, actions plan.Actions) bool {
+	return actions.KillPod && slices.ContainsFunc(f.ops("StopContainer"), func(e entry) bool {
+		return findContainer(v.Pod, e.str("container")) == nil
+	})
+}
+
+func upToSandboxStop(trace []entry) []entry {
+	n := slices.IndexFunc(trace, func(e entry) bool { return e.str("op") == "StopPodSandbox" })
+	last := n
+	for last >= 0 && last < len(trace) && trace[last].str("op") == "StopPodSandbox" {
+		last++
+	}
+	return trace[:max(last, 0)]
+}
+
+func upToKillSandbox(results []vectorResult) []vectorResult {
+	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action == string(ActionKillPodSandbox) })
+	return results[:n+1]
+}
+
+// results brings results into a comparable form.
+func (v *syncVector) results(results []vectorResult) []vectorResult {
+	results = sortKills(dropRemovedResults(v.Pod, results))
+	for i := range results {
+		if before, _, found := strings.Cut(results[i].Message, noIP); found {
+			results[i].Message = before + noIP
+		}
+	}
+	return results
+}
+
+// backoffSeconds are the entries of init and main containers; the vectors hold no
+// others.
+func (v *syncVector) backoffSeconds(entries map[string]*plan.Backoff) map[string]float64 {
+	out := map[string]float64{}
+	add := func(c *corev1.Container) {
+		if entry := entries[plan.BackoffKey(v.Pod, c)]; entry != nil {
+			out[c.Name] = entry.Current.Seconds()
+		}
+	}
+	for i := range v.Pod.Spec.InitContainers {
+		add(&v.Pod.Spec.InitContainers[i])
+	}
+	for i := range v.Pod.Spec.Containers {
+		add(&v.Pod.Spec.Containers[i])
+	}
+	return out
+}
+
+// canonicalTraces brings both traces into the order that the vectors define,
+// without times: these have none.
+func (v *syncVector) canonicalTraces(f *fakeRuntime, actions plan.Actions, running int, excluded exclusions) (want, got []entry) {
+	got = slices.Clone(f.trace)
+	if actions.KillPod {
+		kills := endOfKills(got, running)
+		got = append(canonical(got[:kills]), got[kills:]...)
+	}
+	cut := map[string]float64{}
+	for id := range f.cutHooks() {
+		cut[id] = 0
+	}
+	for i := range got {
+		got[i] = maps.Clone(got[i])
+		delete(got[i], "t")
+	}
+	want, got = dropHookEnds(v.Output.Trace, got, cut, excluded)
+	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
+	if !actions.KillPod {
+		want, got = sortKillRuns(want, len(actions.ContainersToKill)), sortKillRuns(got, len(actions.ContainersToKill))
+	}
+	// Without a sandbox between them, the vectors sort the removals with the
+	// parallel kills: by ID too.
+	byID := actions.KillPod && len(f.ops("StopPodSandbox")) == 0
+	return sortRemovals(want, byID), sortRemovals(got, byID)
+}
+
+// sortKillRuns groups the kills at the beginning by container name: the kubelet
+// takes them from a map.
+func sortKillRuns(trace []entry, kills int) []entry {
+	trace = slices.Clone(trace)
+	end, name := endOfKills(trace, kills), ""
+	names := make([]string, len(trace))
+	for i, e := range trace {
+		if e.str("container") != "" {
+			name = e.str("container")
+		}
+		names[i] = name
+	}
+	indices := make([]int, end)
+	for i := range indices {
+		indices[i] = i
+	}
+	slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(names[a], names[b]) })
+	sorted := make([]entry, end)
+	for i, at := range indices {
+		sorted[i] = trace[at]
+	}
+	return append(sorted, trace[end:]...)
+}
+
+// endOfKills is where the first kills of a trace have ended.
+func endOfKills(trace []entry, kills int) int {
+	end, seen := 0, 0
+	for i, e := range trace {
+		if e.str("op") == "StopContainerEnd" && seen < kills {
+			seen++
+			end = i + 1
+		}
+	}
+	return end
+}
+
+func runningCount(observed *plan.PodStatus) (n int) {
+	for i := range observed.Containers {
+		if observed.Containers[i].State == plan.ContainerRunning {
+			n++
+		}
+	}
+	return n
+}
+
+// sortRemovals sorts runs of RemoveContainer by name.
+func sortRemovals(trace []entry, byID bool) []entry {
+	trace = slices.Clone(trace)
+	for from := 0; from < len(trace); from++ {
+		to := from
+		for to < len(trace) && trace[to].str("op") == "RemoveContainer" {
+			to++
+		}
+		slices.SortStableFunc(trace[from:to], func(a, b entry) int {
+			if c := cmp.Compare(a.str("container"), b.str("container")); c != 0 || !byID {
+				return c
+			}
+			return cmp.Compare(a.str("id"), b.str("id"))
+		})
+		from = max(from, to-1)
+	}
+	return trace
+}

@@ -56,7 +56,7 @@ docs: ## Generate docs/fields.md from the table of template fields.
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.
-	rm -rf bin/managedworkload bin/localstack dist
+	rm -rf bin/managedworkload bin/localstack bin/testprogram
 
 ##@ Check
 
@@ -110,8 +110,10 @@ bench: build assets runtime ## Measure start, deletion, planning and idling; fig
 .PHONY: demo
 demo: ## Show kills and their records on a real stack, and leave it up.
 	@echo "Building what is missing: up to ten minutes the first time, a few seconds later on" >&2
-	@$(MAKE) --no-print-directory build assets runtime
-	go run ./hack/demo --state "$(DEMO_STATE)" --binary bin/managedworkload
+	@$(TOOL) kubectl
+	@$(MAKE) --no-print-directory assets runtime
+	CGO_ENABLED=0 go build -buildvcs=false -o bin/ ./hack/localstack/cmd/localstack ./hack/testprogram
+	DEMO_STATE="$(DEMO_STATE)" hack/demo/demo.sh
 
 .PHONY: demo-down
 demo-down: ## Take the demo's stack down.

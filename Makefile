@@ -102,7 +102,8 @@ test-e2e:
 endif
 
 .PHONY: bench
-bench: build assets runtime ## Measure start, deletion, planning and idling; figures go to docs/performance.md.
+bench: assets runtime ## Measure start, deletion, planning and idling; see docs/performance.md.
+	go test -run '^$$' -bench . -benchmem ./runtime/plan
 	go run ./hack/bench
 
 ##@ Try it

@@ -19,6 +19,9 @@ const (
 	// networkDelay is the time until the next try while the pod network is not
 	// ready.
 	networkDelay = time.Second
+	// repeatDelay is the time until a plan that has changed nothing is carried
+	// out again.
+	repeatDelay = time.Second
 	// calmDown is how long nothing but a changed workload wakes a worker after
 	// an error, so that events which the failed try caused itself do not make it
 	// spin.
@@ -34,9 +37,4 @@ const (
 // jitter adds up to half of d.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/2+1) //nolint:gosec // spreading load needs no secret
-}
-
-// sooner returns the smaller of two delays; at most resync.
-func sooner(a, b time.Duration) time.Duration {
-	return max(0, min(a, b))
 }

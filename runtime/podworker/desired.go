@@ -81,6 +81,7 @@ func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
 		w.rec.PodStatus = &previous
 	}
 	w.rec.TemplateHash = nw.Status.TemplateHash
+	w.rec.ClusterID = w.cfg.ClusterID()
 	w.resume = underWay(w.rec.Status.Kills)
 }
 

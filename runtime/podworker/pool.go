@@ -34,8 +34,10 @@ type Config struct {
 	NetworkReady func() error
 	// Removed is called when nothing is left of a workload. It must not block.
 	Removed func(Identity)
-	// ClusterID and BootID are written into checkpoints.
-	ClusterID, BootID string
+	// ClusterID is the cluster that new workloads come from, BootID the node's
+	// boot; both are written into checkpoints.
+	ClusterID func() string
+	BootID    string
 	// StartedAt is when the shim started.
 	StartedAt time.Time
 	// HostIPs are the addresses of the node, the primary one first.
@@ -75,6 +77,9 @@ func New(cfg Config) *Pool {
 	}
 	if cfg.Removed == nil {
 		cfg.Removed = func(Identity) {}
+	}
+	if cfg.ClusterID == nil {
+		cfg.ClusterID = func() string { return "" }
 	}
 	if cfg.NetworkReady == nil {
 		cfg.NetworkReady = func() error { return nil }
@@ -153,14 +158,26 @@ func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
 	}
 }
 
-// Wake makes a worker look at its containers. An unknown UID is ignored.
-func (p *Pool) Wake(uid types.UID) {
+// Wake makes a worker look at its containers; false if there is no such worker.
+func (p *Pool) Wake(uid types.UID) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w != nil {
 		w.wakeUp()
 	}
+	return w != nil
+}
+
+// Superseded says that a worker has another instance of that name, whose end
+// nobody has asked for.
+func (p *Pool) Superseded(id Identity) bool {
+	for _, w := range p.all() {
+		if w.id.UID != id.UID && w.id.key() == id.key() && !w.peek().deleted {
+			return true
+		}
+	}
+	return false
 }
 
 // WakeAll wakes all workers.

@@ -92,6 +92,8 @@ type Executor interface {
 	// Shorten gives every kill of the pod that is under way at most that many
 	// seconds from now.
 	Shorten(uid types.UID, graceSeconds int64)
+	// RemoveDead removes the older dead instances of a container that has exited.
+	RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string) error
 	// Resume finishes kills of single containers that an earlier process began.
 	Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error
 }

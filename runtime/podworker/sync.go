@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -46,6 +47,7 @@ func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Durat
 	if err := w.finishResumed(ctx, d, observed); err != nil {
 		return jitter(errorDelay), err
 	}
+	w.removeDead(ctx, observed)
 	st := w.computeStatus(d, observed, false)
 	w.report(d, st, usable)
 	if ended(&st) {
@@ -59,6 +61,27 @@ func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Durat
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
 	return w.carryOut(ctx, d, observed, st, usable)
+}
+
+// removeDead removes older dead instances of containers that have exited since
+// the last look. (kubelet kubelet.go:cleanUpContainersInPod)
+func (w *worker) removeDead(ctx context.Context, observed *plan.PodStatus) {
+	exited := map[string]bool{}
+	instances := map[string]int{}
+	for _, c := range slices.Backward(observed.Containers) {
+		instances[c.Name]++
+		if c.State != plan.ContainerExited {
+			continue
+		}
+		exited[c.ID] = true
+		if w.exited[c.ID] || instances[c.Name] < 2 {
+			continue
+		}
+		if err := w.cfg.Executor.RemoveDead(ctx, observed, c.ID); err != nil {
+			w.log.Info("Older dead containers not removed, garbage collection will", "container", c.Name, "reason", err.Error())
+		}
+	}
+	w.exited = exited
 }
 
 // advanceEnded moves on: the workload ended by itself.
@@ -78,13 +101,13 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	}
 	w.save()
 	outcome := w.execute(ctx, d, observed, actions)
-	w.remember(outcome)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	if w.peek().deleted {
 		return 0, nil
 	}
+	w.remember(outcome)
 	after, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
 	if err != nil {
 		return jitter(errorDelay), fmt.Errorf("observe after a sync: %w", err)
@@ -113,10 +136,14 @@ func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, 
 	if !outcome.BackoffUntil.IsZero() {
 		return max(0, time.Until(outcome.BackoffUntil)), nil
 	}
-	if len(actions.ContainersToReset) > 0 || needed(next) {
-		return 0, nil
+	switch {
+	case !needed(next):
+		return delayOf(next), nil
+	case reflect.DeepEqual(actions, next):
+		// The same once more is not done in a hurry.
+		return repeatDelay, nil
 	}
-	return delayOf(next), nil
+	return 0, nil
 }
 
 // execute carries a plan out and stays awake: a deletion that arrives meanwhile

@@ -54,8 +54,10 @@ type worker struct {
 	// current and definitions are the pod of the last plan.
 	current     *corev1.Pod
 	definitions *plan.Definitions
-	panics      int
-	quietUntil  time.Time
+	// exited are the containers that were dead at the last look.
+	exited     map[string]bool
+	panics     int
+	quietUntil time.Time
 }
 
 func newWorker(p *Pool, id Identity, order int) *worker {
@@ -67,7 +69,7 @@ func newWorker(p *Pool, id Identity, order int) *worker {
 		log:     p.cfg.Log.WithValues("workload", id.key(), "uid", id.UID),
 		wake:    make(chan struct{}, 1),
 		publish: make(chan struct{}, 1),
-		rec:     Checkpoint{Identity: id, State: Syncing, ClusterID: p.cfg.ClusterID, BootID: p.cfg.BootID},
+		rec:     Checkpoint{Identity: id, State: Syncing, BootID: p.cfg.BootID},
 		waiting: map[string]status.Reason{},
 	}
 }

@@ -1,0 +1,74 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// eventSource is the component named in events.
+const eventSource = "managedworkload-shim"
+
+// events writes events about NodeWorkloads, and about the node.
+type events struct {
+	broadcaster record.EventBroadcaster
+	recorder    record.EventRecorder
+	node        string
+	// ended is closed with the context of the process: what fails then fails
+	// because of that and is nobody's business.
+	ended <-chan struct{}
+}
+
+func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, node string) (*events, error) {
+	api, err := typedcorev1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for events: %w", err)
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.Events("")})
+	return &events{
+		broadcaster: broadcaster,
+		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource, Host: node}),
+		node:        node,
+		ended:       ctx.Done(),
+	}, nil
+}
+
+// Event implements the Events of executor, probe and podworker: the pod stands
+// for the NodeWorkload of its name and UID.
+func (e *events) Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string) {
+	e.record(&corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(),
+		Kind:       "NodeWorkload",
+		Namespace:  pod.Namespace,
+		Name:       pod.Name,
+		UID:        pod.UID,
+		FieldPath:  fieldPath,
+	}, eventtype, reason, message)
+}
+
+// nodeEvent writes an event about the node.
+func (e *events) nodeEvent(eventtype, reason, message string) {
+	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, eventtype, reason, message)
+}
+
+func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message string) {
+	select {
+	case <-e.ended:
+	default:
+		e.recorder.Event(ref, eventtype, reason, message)
+	}
+}
+
+// close waits for nothing: what is not written yet is lost.
+func (e *events) close() { e.broadcaster.Shutdown() }

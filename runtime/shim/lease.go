@@ -1,0 +1,120 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// The lease, as a kubelet's. (kubelet kubelet.go:nodeLeaseRenewIntervalFraction)
+const (
+	leaseDurationSeconds = 40
+	leaseRenewInterval   = 10 * time.Second
+)
+
+// lease tells that somebody is alive.
+type lease struct {
+	api             client.Client
+	namespace, name string
+	holder          string
+	// last is the lease as it was written last.
+	last *coordinationv1.Lease
+}
+
+// shimLease is the lease by which the manager knows that this shim works.
+func shimLease(api client.Client, o Options) *lease {
+	return &lease{api: api, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName}
+}
+
+// nodeLease is the lease of a node that has no kubelet.
+func nodeLease(api client.Client, o Options) *lease {
+	return &lease{api: api, namespace: corev1.NamespaceNodeLease, name: o.NodeName, holder: o.NodeName}
+}
+
+// renew writes the lease.
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if l.last != nil {
+		err := l.update(ctx, l.last.DeepCopy())
+		if err == nil || !(apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
+			return err
+		}
+		l.last = nil
+	}
+	found := &coordinationv1.Lease{}
+	err := l.api.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: l.name}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return l.create(ctx)
+	case err != nil:
+		return fmt.Errorf("get lease %s/%s: %w", l.namespace, l.name, err)
+	}
+	return l.update(ctx, found)
+}
+
+func (l *lease) create(ctx context.Context) error {
+	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
+	l.fill(fresh)
+	if err := l.api.Create(ctx, fresh); err != nil {
+		return fmt.Errorf("create lease %s/%s: %w", l.namespace, l.name, err)
+	}
+	l.last = fresh
+	return nil
+}
+
+func (l *lease) update(ctx context.Context, found *coordinationv1.Lease) error {
+	l.fill(found)
+	if err := l.api.Update(ctx, found); err != nil {
+		return fmt.Errorf("renew lease %s/%s: %w", l.namespace, l.name, err)
+	}
+	l.last = found
+	return nil
+}
+
+func (l *lease) fill(found *coordinationv1.Lease) {
+	found.Spec.HolderIdentity = &l.holder
+	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
+	found.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+}
+
+// keep renews until the context is done.
+func (l *lease) keep(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
+	failing := false
+	every(ctx, leaseRenewInterval, func() {
+		err := l.renew(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			log.Info("Lease not renewed, trying again", "lease", l.namespace+"/"+l.name, "reason", err.Error())
+		}
+		failing = err != nil
+	})
+	return nil
+}
+
+// every calls f at once and then in intervals, until the context is done.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

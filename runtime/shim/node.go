@@ -1,0 +1,219 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	goruntime "runtime"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+const (
+	// labelRegisteredBy on a Node says that a shim keeps it: no other Node is
+	// ever touched.
+	labelRegisteredBy = "managedworkload.dev/registered-by"
+	registeredByShim  = "shim"
+	// nodeInterval is the time between two looks at the Node, and
+	// heartbeatInterval the time between two writes when nothing changes.
+	nodeInterval      = 10 * time.Second
+	heartbeatInterval = time.Minute
+	// Reasons of the Node's condition Ready.
+	reasonShimReady = "ShimReady"
+	// conditionOrphansHeld on a Node is True while orphans wait for a person's
+	// confirmation.
+	conditionOrphansHeld = "managedworkload.dev/OrphansHeld"
+)
+
+// errForeignNode says that somebody else keeps the Node.
+var errForeignNode = errors.New("a Node of this name exists that no shim registered: a kubelet may keep it")
+
+// node keeps the Node object where there is no kubelet.
+type node struct {
+	api     client.Client
+	name    string
+	ips     []string
+	runtime func() string
+}
+
+// keep registers the Node and keeps it alive until the context is done.
+func (n *node) keep(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
+	var last string
+	every(ctx, nodeInterval, func() {
+		err := n.register(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			last = ""
+		case err.Error() != last:
+			last = err.Error()
+			log.Info("Node not kept, trying again", "node", n.name, "reason", last)
+		}
+	})
+	return nil
+}
+
+func (n *node) register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	found := &corev1.Node{}
+	err := n.api.Get(ctx, client.ObjectKey{Name: n.name}, found)
+	if apierrors.IsNotFound(err) {
+		found = n.fresh()
+		if err := n.api.Create(ctx, found); err != nil {
+			return fmt.Errorf("register node: %w", err)
+		}
+		// A create does not write the status.
+	} else if err != nil {
+		return fmt.Errorf("get node: %w", err)
+	}
+	if found.Labels[labelRegisteredBy] != registeredByShim {
+		return errForeignNode
+	}
+	if err := n.keepTaint(ctx, found); err != nil {
+		return err
+	}
+	return n.heartbeat(ctx, found)
+}
+
+// fresh is the Node as it is registered.
+func (n *node) fresh() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: n.name,
+			Labels: map[string]string{
+				corev1.LabelHostname:   n.name,
+				corev1.LabelOSStable:   goruntime.GOOS,
+				corev1.LabelArchStable: goruntime.GOARCH,
+				labelRegisteredBy:      registeredByShim,
+			},
+		},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{noPods}},
+	}
+}
+
+// noPods keeps Pods away: there is no kubelet to run them.
+var noPods = corev1.Taint{Key: v1alpha1.TaintNoPods, Effect: corev1.TaintEffectNoSchedule}
+
+// keepTaint puts the taint back if somebody removed it.
+func (n *node) keepTaint(ctx context.Context, found *corev1.Node) error {
+	for _, t := range found.Spec.Taints {
+		if t.MatchTaint(&noPods) {
+			return nil
+		}
+	}
+	base := found.DeepCopy()
+	found.Spec.Taints = append(found.Spec.Taints, noPods)
+	if err := n.api.Patch(ctx, found, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("taint node: %w", err)
+	}
+	return nil
+}
+
+// heartbeat writes the Node's status when it changed or is a minute old.
+func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
+	ready := nodeCondition(found, corev1.NodeReady)
+	if ready != nil && ready.Status == corev1.ConditionTrue && time.Since(ready.LastHeartbeatTime.Time) < heartbeatInterval {
+		return nil
+	}
+	base := found.DeepCopy()
+	now := metav1.Now()
+	condition := corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonShimReady,
+		Message:           "the shim runs; there is no kubelet",
+		LastHeartbeatTime: now, LastTransitionTime: now,
+	}
+	setNodeCondition(found, condition)
+	found.Status.Capacity = capacity()
+	found.Status.Allocatable = capacity()
+	found.Status.Addresses = n.addresses()
+	found.Status.NodeInfo = nodeInfo(n.runtime())
+	// A strategic patch, for the conditions of others stay theirs.
+	if err := n.api.Status().Patch(ctx, found, client.StrategicMergeFrom(base)); err != nil {
+		return fmt.Errorf("write status of node: %w", err)
+	}
+	return nil
+}
+
+func (n *node) addresses() []corev1.NodeAddress {
+	var addresses []corev1.NodeAddress
+	for _, ip := range n.ips {
+		addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: net.ParseIP(ip).String()})
+	}
+	return append(addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.name})
+}
+
+// capacity is what the machine has. No Pods: nothing here would run one.
+func capacity() corev1.ResourceList {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:  *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		corev1.ResourcePods: *resource.NewQuantity(0, resource.DecimalSI),
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		bytes := uint64(info.Totalram) * uint64(info.Unit)                                   //nolint:unconvert // 32 bits on some machines
+		list[corev1.ResourceMemory] = *resource.NewQuantity(int64(bytes), resource.BinarySI) //nolint:gosec // no machine has 8 EiB
+	}
+	return list
+}
+
+func nodeInfo(runtime string) corev1.NodeSystemInfo {
+	info := corev1.NodeSystemInfo{
+		OperatingSystem:         goruntime.GOOS,
+		Architecture:            goruntime.GOARCH,
+		ContainerRuntimeVersion: runtime,
+		BootID:                  bootID(),
+		MachineID:               machineID(),
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err == nil {
+		info.KernelVersion = unix.ByteSliceToString(name.Release[:])
+	}
+	return info
+}
+
+func machineID() string {
+	data, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func nodeCondition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// setNodeCondition keeps the time of a condition that does not change.
+func setNodeCondition(n *corev1.Node, c corev1.NodeCondition) {
+	before := nodeCondition(n, c.Type)
+	if before == nil {
+		n.Status.Conditions = append(n.Status.Conditions, c)
+		return
+	}
+	if before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	*before = c
+}

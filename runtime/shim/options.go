@@ -1,0 +1,119 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shim is the API side of a node: it hands the node's NodeWorkloads to
+// their workers, publishes their status, tells that it is alive, and decides
+// about what is on the runtime and belongs to nobody.
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Options are the flags of the shim.
+type Options struct {
+	// NodeName is the node whose NodeWorkloads are run.
+	NodeName string
+	// Kubeconfig is a file; empty means the cluster the shim runs in.
+	Kubeconfig string
+	// RuntimeEndpoint is the CRI socket.
+	RuntimeEndpoint string
+	// StateDir holds pods, checkpoints and the lock.
+	StateDir string
+	// PodLogDir holds the logs of the containers.
+	PodLogDir string
+	// CgroupParent is above the pods' cgroups.
+	CgroupParent string
+	// CgroupDriver is cgroupfs, systemd, or auto: what the runtime says.
+	CgroupDriver string
+	// ClusterDNS, ClusterDomain and ResolvConf make the pods' resolv.conf.
+	ClusterDNS    []string
+	ClusterDomain string
+	ResolvConf    string
+	// NodeIPs are the node's addresses; found out when empty.
+	NodeIPs []string
+	// HostRoot is where the node's root directory is seen, when the shim runs in
+	// a container.
+	HostRoot string
+	// RegisterNode keeps a Node object where there is no kubelet.
+	RegisterNode bool
+	// AllowForeignPods lets the shim use a runtime that others use too.
+	AllowForeignPods bool
+	// Namespace of the shim's Lease.
+	Namespace string
+	// MetricsBindAddress and HealthProbeBindAddress; "0" turns them off.
+	MetricsBindAddress     string
+	HealthProbeBindAddress string
+}
+
+// cgroupDriverAuto takes what the runtime says.
+const cgroupDriverAuto = "auto"
+
+// AddFlags adds the flags and sets the defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node; default $NODE_NAME")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty means in-cluster, else $KUBECONFIG")
+	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
+		"CRI socket of a container runtime that no kubelet uses")
+	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "directory of volumes, checkpoints and the lock")
+	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "directory of the containers' logs")
+	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "cgroup above those of the workloads, outside a kubelet's")
+	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "cgroupfs, systemd, or auto: as the runtime says")
+	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers of dnsPolicy ClusterFirst")
+	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
+	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver configuration of the node")
+	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "addresses of the node, the primary one first; found out when empty")
+	flags.StringVar(&o.HostRoot, "host-root", "", "where the node's root directory is mounted, when the shim runs in a container")
+	flags.BoolVar(&o.RegisterNode, "register-node", false, "keep a Node object (tainted against Pods), for nodes without a kubelet")
+	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "start workloads although the runtime holds pods of others")
+	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of the shim's Lease")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8090", "address of the metrics; 0 turns them off")
+	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "127.0.0.1:8091", "address of /healthz and /readyz; 0 turns them off")
+}
+
+// complete checks the options and fills in what can be found out.
+func (o *Options) complete() error {
+	var errs []error
+	if o.NodeName == "" {
+		errs = append(errs, errors.New("--node-name must be set"))
+	}
+	for flag, dir := range map[string]string{"--state-dir": o.StateDir, "--pod-log-dir": o.PodLogDir} {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("%s must be an absolute path, not %q", flag, dir))
+		}
+	}
+	for _, ip := range append(append([]string(nil), o.NodeIPs...), o.ClusterDNS...) {
+		if net.ParseIP(ip) == nil {
+			errs = append(errs, fmt.Errorf("%q is not an IP address", ip))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if len(o.NodeIPs) == 0 {
+		o.NodeIPs = []string{nodeIP()}
+	}
+	return nil
+}
+
+// nodeIP is the address of the interface with the default route, else loopback.
+func nodeIP() string {
+	ip, err := utilnet.ChooseHostInterface()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	return ip.String()
+}
+
+// checkpointDir and podsDir are below the state directory.
+func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
+func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }

@@ -1,0 +1,202 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// reasonOrphansHeld is the reason of the event and of the Node's condition.
+const reasonOrphansHeld = "OrphansHeld"
+
+// orphanKeeper finds workloads that the API server does not have any more, and
+// ends them when that is beyond doubt.
+type orphanKeeper struct {
+	runtime criClient
+	pool    *podworker.Pool
+	// cached lists the NodeWorkloads, synced says that the list is complete.
+	cached client.Reader
+	synced func() bool
+	api    client.Client
+	// cluster asks for the identity of the cluster that the list is from.
+	cluster *cluster
+	events  *events
+	node    string
+
+	// What follows belongs to the caller of consider.
+	token    string
+	reported bool
+}
+
+// consider looks for orphans among what the runtime was seen to have. The order
+// matters: first the runtime's list, then the workers, then the API's list, so
+// that nothing that has just begun looks like an orphan.
+func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID string) {
+	log := logr.FromContextOrDiscard(ctx)
+	if !k.synced() {
+		return
+	}
+	known := k.pool.Known()
+	listed, err := k.listed(ctx)
+	if err != nil {
+		log.Error(err, "List of NodeWorkloads not read")
+		return
+	}
+	found := k.candidates(ctx, pods, known, listed)
+	in := orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates}
+	decision := decideOrphans(in)
+	if len(decision.Kill)+len(decision.Held) == 0 {
+		k.report(ctx, decision)
+		return
+	}
+	// The list is believed only as far as it is this cluster's.
+	if in.ClusterID, err = k.cluster.ask(ctx); err != nil {
+		return
+	}
+	decision = decideOrphans(in)
+	if len(decision.Held) > 0 {
+		in.Confirmed = k.confirmation(ctx)
+		decision = decideOrphans(in)
+	}
+	k.report(ctx, decision)
+	for _, uid := range decision.Kill {
+		id := found.ids[uid]
+		log.Info("Workload is gone from the API, ending its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
+		k.pool.Abandon(id, found.recorded[uid])
+	}
+}
+
+// found is what was found on the node.
+type found struct {
+	candidates []candidate
+	ids        map[types.UID]podworker.Identity
+	recorded   map[types.UID]*corev1.Pod
+}
+
+// candidates are all workloads of which something is on the node: those with a
+// worker, and those that only the runtime knows.
+func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []podworker.Known, listed map[types.UID]bool) found {
+	f := found{ids: map[types.UID]podworker.Identity{}, recorded: map[types.UID]*corev1.Pod{}}
+	workers := indexKnown(known)
+	for _, w := range known {
+		f.ids[w.UID] = w.Identity
+		f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
+		if w.Deleting && !listed[w.UID] {
+			// Its finalizer was taken away; the worker goes on without the object.
+			k.pool.Abandon(w.Identity, nil)
+		}
+	}
+	for _, p := range pods {
+		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] {
+			continue
+		}
+		pod, err := k.runtime.RecordedPod(ctx, p.UID)
+		if err != nil {
+			if status.Code(err) != codes.NotFound {
+				logr.FromContextOrDiscard(ctx).Error(err, "Orphan cannot be restored, trying again", "uid", p.UID)
+			}
+			continue
+		}
+		f.ids[p.UID] = podworker.Identity{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+		f.recorded[p.UID] = pod
+		f.candidates = append(f.candidates, candidate{UID: p.UID, ClusterID: p.ClusterID})
+	}
+	return f
+}
+
+// listed are the UIDs of the node's NodeWorkloads.
+func (k *orphanKeeper) listed(ctx context.Context) (map[types.UID]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := k.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list NodeWorkloads: %w", err)
+	}
+	uids := make(map[types.UID]bool, len(list.Items))
+	for i := range list.Items {
+		uids[list.Items[i].UID] = true
+	}
+	return uids, nil
+}
+
+// confirmation is the token that a person put on the Node, "" if none.
+func (k *orphanKeeper) confirmation(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	n := &corev1.Node{}
+	if err := k.api.Get(ctx, client.ObjectKey{Name: k.node}, n); err != nil {
+		return ""
+	}
+	return n.Annotations[v1alpha1.AnnotationConfirmOrphans]
+}
+
+// report tells people about orphans that are held, and when there are none any
+// more.
+func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
+	if k.reported && d.Token == k.token {
+		return
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	if d.Token != "" && d.Token != k.token {
+		log.Info("Orphans are held", "why", d.Message, "token", d.Token)
+		k.events.nodeEvent(corev1.EventTypeWarning, reasonOrphansHeld, d.Message)
+	}
+	first := k.token == ""
+	k.token = d.Token
+	if d.Token == "" && first && k.reported {
+		return
+	}
+	if err := k.writeCondition(ctx, d); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			log.Info("Node condition not written, trying again", "reason", err.Error())
+		}
+		k.reported = false
+		return
+	}
+	k.reported = true
+}
+
+// writeCondition writes the Node's condition. A Node that is not there, or that
+// never had the condition while nothing is held, is left alone.
+func (k *orphanKeeper) writeCondition(ctx context.Context, d orphanDecision) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	n := &corev1.Node{}
+	if err := k.api.Get(ctx, client.ObjectKey{Name: k.node}, n); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if d.Token == "" && nodeCondition(n, conditionOrphansHeld) == nil {
+		return nil
+	}
+	base := n.DeepCopy()
+	now := metav1.NewTime(time.Now())
+	c := corev1.NodeCondition{
+		Type: conditionOrphansHeld, Status: corev1.ConditionFalse, Reason: "NoOrphansHeld",
+		LastHeartbeatTime: now, LastTransitionTime: now,
+	}
+	if d.Token != "" {
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonOrphansHeld, d.Message
+	}
+	setNodeCondition(n, c)
+	if err := k.api.Status().Patch(ctx, n, client.StrategicMergeFrom(base)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write condition of node: %w", err)
+	}
+	return nil
+}

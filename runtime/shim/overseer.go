@@ -1,0 +1,336 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+const (
+	// relistHealthy is the time between two lists of the runtime while its events
+	// arrive, relistBlind without them.
+	relistHealthy = time.Minute
+	relistBlind   = time.Second
+	// relistForeign is the time between two lists while the runtime is not the
+	// shim's own.
+	relistForeign = 5 * time.Second
+	// settleKick lets news gather before a list that they ask for.
+	settleKick = 500 * time.Millisecond
+	// maxNamed is how many foreign pods are named.
+	maxNamed = 10
+)
+
+// criClient is what the overseer needs of the container runtime.
+type criClient interface {
+	ListPods(ctx context.Context) ([]cri.Pod, error)
+	Watch(ctx context.Context, notify func(uid types.UID)) error
+	Healthy() bool
+	Ready(ctx context.Context) error
+	NetworkReady(ctx context.Context) error
+	RuntimeInfo(ctx context.Context) (name, version, cgroupDriver string, err error)
+	RecordedPod(ctx context.Context, uid types.UID) (*corev1.Pod, error)
+	SetClusterID(id string)
+}
+
+// overseer watches the container runtime as a whole: whether it answers, whether
+// it is the shim's own, and what on it belongs to nobody.
+type overseer struct {
+	runtime      criClient
+	pool         *podworker.Pool
+	events       *events
+	cluster      *cluster
+	orphans      *orphanKeeper
+	allowForeign bool
+	// firstSeen is called when the runtime answers for the first time.
+	firstSeen func(ctx context.Context) error
+	// kicked asks for a list soon.
+	kicked chan struct{}
+
+	mu             sync.Mutex
+	clusterID      string
+	networkErr     error
+	runtimeVersion string
+
+	// What follows belongs to the goroutine of run.
+	seen, confirmed bool
+	last            podworker.Usable
+}
+
+// syncPoll is the time between two looks at whether the API's list is complete.
+const syncPoll = 200 * time.Millisecond
+
+// run lists the runtime until the context is done.
+func (o *overseer) run(ctx context.Context) error {
+	ticker := time.NewTicker(relistBlind)
+	defer ticker.Stop()
+	var next time.Time
+	for {
+		if !time.Now().Before(next) {
+			next = time.Now().Add(o.look(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.kicked:
+			if !sleep(ctx, settleKick) {
+				return nil
+			}
+			drain(o.kicked)
+			next = time.Now()
+		case <-ticker.C:
+			if blind := !o.runtime.Healthy(); blind {
+				next = time.Now()
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func drain(c <-chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// kick asks for a list soon.
+func (o *overseer) kick() {
+	select {
+	case o.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// watch wakes workers by the runtime's events. A pod that has no worker is a
+// reason to list.
+func (o *overseer) watch(ctx context.Context) error {
+	err := o.runtime.Watch(ctx, func(uid types.UID) {
+		if uid == cri.Every {
+			o.pool.WakeAll()
+		}
+		if uid == cri.Every || !o.pool.Wake(uid) {
+			o.kick()
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// look lists the runtime, tells the workers what they may do, and returns when
+// to look again.
+func (o *overseer) look(ctx context.Context) time.Duration {
+	if !o.knowCluster(ctx) {
+		return relistBlind
+	}
+	pods, err := o.list(ctx)
+	if err != nil {
+		o.setUsable(ctx, podworker.Usable{
+			Reason:  v1alpha1.ReasonRuntimeNotReady,
+			Message: fmt.Sprintf("the container runtime does not answer: %v", err),
+		})
+		return relistBlind
+	}
+	o.pool.SetPresent(identities(pods))
+	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
+	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
+		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
+	}
+	o.setUsable(ctx, usable)
+	o.orphans.consider(ctx, pods, o.currentCluster())
+	switch {
+	case !o.runtime.Healthy():
+		o.pool.WakeAll()
+		return relistBlind
+	case !usable.OK:
+		return relistForeign
+	case o.networkError() != nil:
+		return relistBlind
+	}
+	return relistHealthy
+}
+
+// list lists the pods of a runtime that is ready.
+func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
+	pods, err := o.runtime.ListPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.runtime.Ready(ctx); err != nil {
+		return nil, err
+	}
+	if !o.seen {
+		if err := o.firstSeen(ctx); err != nil {
+			return nil, err
+		}
+		o.seen = true
+	}
+	network := o.runtime.NetworkReady(ctx)
+	o.mu.Lock()
+	o.networkErr = network
+	o.mu.Unlock()
+	return pods, nil
+}
+
+// setUsable tells the workers, and people when it is news.
+func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
+	if ctx.Err() != nil {
+		return
+	}
+	o.pool.SetUsable(u)
+	if u == o.last {
+		return
+	}
+	was := o.last
+	o.last = u
+	log := logr.FromContextOrDiscard(ctx)
+	switch {
+	case u.OK:
+		log.Info("Container runtime is usable")
+	case u.Reason == v1alpha1.ReasonForeignPods:
+		log.Info("Container runtime holds pods of others, nothing new is started", "reason", u.Message)
+		o.events.nodeEvent(corev1.EventTypeWarning, u.Reason, u.Message)
+	case was.Reason != u.Reason:
+		log.Info("Container runtime is not ready, waiting", "reason", u.Message)
+		o.events.nodeEvent(corev1.EventTypeWarning, u.Reason, u.Message)
+	}
+}
+
+// knowCluster makes sure that new sandboxes can be labelled with the cluster. It
+// asks the API server until that has answered once.
+func (o *overseer) knowCluster(ctx context.Context) bool {
+	if o.confirmed {
+		return true
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	before := o.currentCluster()
+	if before == "" {
+		remembered, err := o.cluster.remembered()
+		if err != nil {
+			log.Error(err, "Identity of the cluster not remembered")
+		}
+		if remembered != "" {
+			o.setCluster(remembered)
+			return true
+		}
+	}
+	id, err := o.cluster.ask(ctx)
+	if err != nil {
+		return before != ""
+	}
+	o.confirmed = true
+	if id == before {
+		return true
+	}
+	if before != "" {
+		log.Info("This is another cluster than before, its containers are held", "before", before, "now", id)
+	}
+	if err := o.cluster.remember(id); err != nil {
+		log.Error(err, "Identity of the cluster not kept")
+	}
+	o.setCluster(id)
+	return true
+}
+
+func (o *overseer) setCluster(id string) {
+	o.runtime.SetClusterID(id)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clusterID = id
+}
+
+// currentCluster is the identity that new pods get.
+func (o *overseer) currentCluster() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.clusterID
+}
+
+// networkError is why there is no pod network, nil if there is one.
+func (o *overseer) networkError() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.networkErr
+}
+
+// awaitSync asks for a list once the API's list is complete: only now can orphans
+// be told.
+func (o *overseer) awaitSync(ctx context.Context) error {
+	for !o.orphans.synced() {
+		if !sleep(ctx, syncPoll) {
+			return nil
+		}
+	}
+	o.kick()
+	return nil
+}
+
+// setVersion keeps the runtime's name and version, for the Node.
+func (o *overseer) setVersion(v string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.runtimeVersion = v
+}
+
+func (o *overseer) version() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.runtimeVersion
+}
+
+// identities are our pods on the runtime.
+func identities(pods []cri.Pod) []podworker.Identity {
+	var ids []podworker.Identity
+	for _, p := range pods {
+		if p.Ours {
+			ids = append(ids, podworker.Identity{UID: p.UID, Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	return ids
+}
+
+// foreignPods names the pods that are not the shim's own, and the way to go on
+// all the same; "" if there are none.
+func foreignPods(pods []cri.Pod) string {
+	var names []string
+	count := 0
+	for _, p := range pods {
+		if p.Ours {
+			continue
+		}
+		count++
+		if len(names) < maxNamed {
+			names = append(names, p.Namespace+"/"+p.Name)
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	if count > len(names) {
+		names = append(names, "...")
+	}
+	return fmt.Sprintf("the container runtime holds %d pods that are not this shim's: %s; "+
+		"nothing is started beside them, unless the shim runs with --allow-foreign-pods", count, strings.Join(names, ", "))
+}

@@ -1,0 +1,169 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// maxConflicts is how often a write is tried again with a fresh object before
+// the caller's own back-off takes over.
+const maxConflicts = 5
+
+// publisher writes the status of NodeWorkloads, all but the manager's condition.
+type publisher struct {
+	// cached reads from the informer, live from the API server.
+	cached, live client.Reader
+	writer       client.Client
+
+	mu sync.Mutex
+	// written are the objects as the last write left them: the cache may lag.
+	written map[types.UID]*v1alpha1.NodeWorkload
+}
+
+func newPublisher(cached, live client.Reader, writer client.Client) *publisher {
+	return &publisher{cached: cached, live: live, writer: writer, written: map[types.UID]*v1alpha1.NodeWorkload{}}
+}
+
+// Publish implements podworker.Publisher.
+func (p *publisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
+	return p.change(ctx, id, func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+		merged := mergeStatus(&nw.Status, st)
+		if equality.Semantic.DeepEqual(nw.Status, *merged) {
+			return nil
+		}
+		// Only metadata and status count in an update of the status.
+		lean := &v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID, ResourceVersion: nw.ResourceVersion,
+			},
+			Spec:   v1alpha1.NodeWorkloadSpec{NodeName: nw.Spec.NodeName},
+			Status: *merged,
+		}
+		if err := p.writer.Status().Update(ctx, lean); err != nil {
+			return fmt.Errorf("update status: %w", err)
+		}
+		p.remember(lean)
+		return nil
+	})
+}
+
+// Release implements podworker.Publisher.
+func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
+	err := p.change(ctx, id, func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+		kept := slices.DeleteFunc(slices.Clone(nw.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
+		if len(kept) == len(nw.Finalizers) {
+			return nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"finalizers": kept, "uid": nw.UID, "resourceVersion": nw.ResourceVersion,
+		}})
+		if err != nil {
+			return fmt.Errorf("encode the patch: %w", err)
+		}
+		target := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: nw.Namespace, Name: nw.Name}}
+		if err := p.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return fmt.Errorf("remove finalizer: %w", err)
+		}
+		return nil
+	})
+	p.forget(id.UID)
+	return err
+}
+
+// change applies a change to the latest known version of the object, and to a
+// fresh one after a conflict. ErrGone when there is no object with that UID.
+func (p *publisher) change(ctx context.Context, id podworker.Identity, apply func(context.Context, *v1alpha1.NodeWorkload) error) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	nw, err := p.latest(ctx, id)
+	for range maxConflicts {
+		if err != nil {
+			return err
+		}
+		err = apply(ctx, nw)
+		switch {
+		case apierrors.IsNotFound(err):
+			p.forget(id.UID)
+			return podworker.ErrGone
+		case !apierrors.IsConflict(err):
+			return err
+		}
+		p.forget(id.UID)
+		nw, err = p.get(ctx, p.live, id)
+	}
+	return fmt.Errorf("the object of %s/%s keeps changing: %w", id.Namespace, id.Name, err)
+}
+
+// latest is the newest version of the object that is known without asking: the
+// cache's, or what the last write left.
+func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+	nw, err := p.get(ctx, p.cached, id)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	written := p.written[id.UID]
+	if written == nil {
+		return nw, nil
+	}
+	if order, err := resourceversion.CompareResourceVersion(written.ResourceVersion, nw.ResourceVersion); err != nil || order <= 0 {
+		delete(p.written, id.UID)
+		return nw, nil
+	}
+	nw.ResourceVersion = written.ResourceVersion
+	nw.Status = written.Status
+	return nw, nil
+}
+
+func (p *publisher) get(ctx context.Context, reader client.Reader, id podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+	nw := &v1alpha1.NodeWorkload{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, nw)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && nw.UID != id.UID:
+		return nil, podworker.ErrGone
+	case err != nil:
+		return nil, fmt.Errorf("get NodeWorkload: %w", err)
+	}
+	return nw, nil
+}
+
+func (p *publisher) remember(nw *v1alpha1.NodeWorkload) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written[nw.UID] = nw
+}
+
+func (p *publisher) forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.written, uid)
+}
+
+// mergeStatus is what is to be written: the shim's status with the condition
+// that the manager owns as it is in the API.
+func mergeStatus(current, ours *v1alpha1.NodeWorkloadStatus) *v1alpha1.NodeWorkloadStatus {
+	merged := ours.DeepCopy()
+	meta.RemoveStatusCondition(&merged.Conditions, v1alpha1.ConditionShimResponding)
+	if c := meta.FindStatusCondition(current.Conditions, v1alpha1.ConditionShimResponding); c != nil {
+		merged.Conditions = append(merged.Conditions, *c)
+	}
+	return merged
+}

@@ -1,0 +1,270 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/probe"
+)
+
+const (
+	// defaultRuntimeName is the scheme of container IDs when the runtime does not
+	// answer at start.
+	defaultRuntimeName = "containerd"
+	// askTimeout is how long the start waits for the runtime's name.
+	askTimeout = 2 * time.Second
+)
+
+// Run runs the shim until the context is done. What is not there yet (the API
+// server, the container runtime) is waited for.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	log := logr.FromContextOrDiscard(ctx).WithName("shim").WithValues("node", o.NodeName)
+	ctx = logr.NewContext(ctx, log)
+	lock, err := lockState(o.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	s, err := build(ctx, o, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.runtime.Close()) }()
+	return s.run(ctx)
+}
+
+// shim is the process, wired.
+type shim struct {
+	options  Options
+	started  time.Time
+	mgr      manager.Manager
+	api      client.Client
+	events   *events
+	dirs     *poddir.Manager
+	runtime  *cri.Client
+	executor *executor.Executor
+	probes   *probe.Manager
+	pool     *podworker.Pool
+	overseer *overseer
+	garbage  *collector
+}
+
+// build wires everything; nothing runs yet but what has no start of its own.
+func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
+	s := &shim{options: o, started: time.Now()}
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
+		if err := step(ctx, log); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// connect makes what talks to the API server.
+func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
+	cfg, err := restConfig(s.options.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	if s.mgr, err = newManager(cfg, s.options, scheme); err != nil {
+		return err
+	}
+	// Reads of this one go to the API server; the cache holds NodeWorkloads only.
+	s.api, err = client.New(cfg, client.Options{Scheme: scheme, Mapper: s.mgr.GetRESTMapper(), HTTPClient: s.mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("make the API client: %w", err)
+	}
+	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
+	return err
+}
+
+// openRuntime makes what acts on the node.
+func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
+	o := s.options
+	config := poddir.Config{
+		RootDir: o.podsDir(), LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
+		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf,
+		CgroupParent: o.CgroupParent, Logger: log,
+	}
+	if o.CgroupDriver != cgroupDriverAuto {
+		config.CgroupDriver = o.CgroupDriver
+	}
+	var err error
+	if s.dirs, err = poddir.New(config); err != nil {
+		return fmt.Errorf("open the pod directories: %w", err)
+	}
+	s.runtime, err = cri.Dial(ctx, cri.Config{Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, PodDir: s.dirs})
+	if err != nil {
+		return fmt.Errorf("open the container runtime: %w", err)
+	}
+	s.executor = executor.New(executor.Config{
+		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
+		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, LogDirectory: s.dirs.LogDirectory,
+		RuntimeName: s.runtimeName(ctx),
+	})
+	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.started)
+	return nil
+}
+
+// runtimeName is the scheme of container IDs.
+func (s *shim) runtimeName(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	name, _, _, err := s.runtime.RuntimeInfo(ctx)
+	if err != nil {
+		return defaultRuntimeName
+	}
+	return name
+}
+
+// makePool makes the workers.
+func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
+	checkpoints, err := podworker.NewCheckpoints(s.options.checkpointDir(), log)
+	if err != nil {
+		return err
+	}
+	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
+	s.pool = podworker.New(podworker.Config{
+		Runtime:      s.runtime,
+		Executor:     executorAdapter{s.executor},
+		Prober:       probeAdapter{s.probes},
+		PodDir:       podDirAdapter{s.dirs, s.executor.Forget},
+		Publisher:    publisher,
+		Events:       s.events,
+		Store:        checkpoints,
+		Metrics:      podworker.NewMetrics(metrics.Registry),
+		Log:          log.WithName("worker"),
+		NetworkReady: func() error { return s.overseer.networkError() },
+		Removed:      func(podworker.Identity) { s.overseer.kick() },
+		ClusterID:    func() string { return s.overseer.currentCluster() },
+		BootID:       bootID(),
+		StartedAt:    s.started,
+		HostIPs:      s.options.NodeIPs,
+		RuntimeName:  s.runtimeName(ctx),
+	})
+	return s.pool.Restore()
+}
+
+// makeOverseer makes what looks at the runtime as a whole, and the reconciler.
+func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
+	known := newCluster(s.api, s.options.StateDir)
+	synced, err := s.syncedFunc(ctx)
+	if err != nil {
+		return err
+	}
+	keeper := &orphanKeeper{
+		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
+		api: s.api, cluster: known, events: s.events, node: s.options.NodeName,
+	}
+	s.overseer = &overseer{
+		runtime: s.runtime, pool: s.pool, events: s.events, cluster: known, orphans: keeper,
+		allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+	}
+	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
+	registerStreamMetric(s.runtime.Healthy)
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, vanished: s.overseer.kick}
+	return r.setup(s.mgr)
+}
+
+// syncedFunc tells whether the list of NodeWorkloads is complete. It makes the
+// informer without waiting for it.
+func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
+	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("make the informer: %w", err)
+	}
+	err = s.mgr.AddReadyzCheck("cache", func(*http.Request) error {
+		if !informer.HasSynced() {
+			return errors.New("the NodeWorkloads are not listed yet")
+		}
+		return nil
+	})
+	return informer.HasSynced, err
+}
+
+// runtimeSeen does what needs the runtime's answer once.
+func (s *shim) runtimeSeen(ctx context.Context) error {
+	name, version, driver, err := s.runtime.RuntimeInfo(ctx)
+	if err != nil {
+		return err
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("Container runtime answers", "name", name, "version", version, "cgroupDriver", driver)
+	s.overseer.setVersion(name + "://" + version)
+	if s.options.CgroupDriver != cgroupDriverAuto || driver == "" {
+		return nil
+	}
+	if err := s.dirs.SetCgroupDriver(driver); err != nil {
+		return fmt.Errorf("take the runtime's cgroup driver: %w", err)
+	}
+	return nil
+}
+
+// run runs all parts until the context is done or one of them fails.
+func (s *shim) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	parts := []func(context.Context) error{
+		s.mgr.Start, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run,
+		shimLease(s.api, s.options).keep, s.interruptAtEnd,
+	}
+	if s.options.RegisterNode {
+		n := &node{api: s.api, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
+		parts = append(parts, n.keep, nodeLease(s.api, s.options).keep)
+	}
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
+	}
+	err := group.Wait()
+	s.probes.Close()
+	s.events.close()
+	return err
+}
+
+// interruptAtEnd cuts kills short when the process ends: their records stay
+// open, and the next process finishes them.
+func (s *shim) interruptAtEnd(ctx context.Context) error {
+	<-ctx.Done()
+	s.executor.Interrupt()
+	return nil
+}
+
+// registerStreamMetric tells whether the runtime's events arrive.
+func registerStreamMetric(healthy func() bool) {
+	metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "managedworkload_runtime_events_healthy",
+		Help: "1 while container events arrive from the runtime, 0 while it has to be listed each second.",
+	}, func() float64 {
+		if healthy() {
+			return 1
+		}
+		return 0
+	}))
+}

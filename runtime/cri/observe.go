@@ -23,8 +23,8 @@ import (
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
-	// Ours tells whether all of it was created by this shim: its marker and its
-	// instance are on it.
+	// Ours tells whether this shim created its sandboxes, or containers that have
+	// lost theirs: its marker and its instance are on them.
 	Ours bool
 	// Instance and ClusterID are those of the shim that created it; empty when no
 	// shim did.
@@ -43,19 +43,21 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 		return nil, err
 	}
 	pods := map[types.UID]*Pod{}
-	uids := map[string]types.UID{}
+	owners := map[string]*Pod{} // by sandbox
 	for _, s := range sandboxes {
 		uid := cmp.Or(types.UID(s.GetLabels()[labelPodUID]), types.UID(s.GetMetadata().GetUid()), types.UID(s.GetId()))
-		uids[s.GetId()] = uid
 		p := c.join(pods, uid, s.GetLabels())
 		p.Name = cmp.Or(p.Name, s.GetMetadata().GetName())
 		p.Namespace = cmp.Or(p.Namespace, s.GetMetadata().GetNamespace())
 		p.Sandboxes = append(p.Sandboxes, s.GetId())
 		p.Alive = p.Alive || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+		owners[s.GetId()] = p
 	}
 	for _, ctr := range containers {
-		uid := cmp.Or(types.UID(ctr.GetLabels()[labelPodUID]), uids[ctr.GetPodSandboxId()], types.UID(ctr.GetPodSandboxId()))
-		p := c.join(pods, uid, ctr.GetLabels())
+		p := owners[ctr.GetPodSandboxId()]
+		if p == nil {
+			p = c.join(pods, cmp.Or(types.UID(ctr.GetLabels()[labelPodUID]), types.UID(ctr.GetPodSandboxId())), ctr.GetLabels())
+		}
 		p.Containers = append(p.Containers, ctr.GetId())
 		p.Alive = p.Alive || ctr.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
@@ -67,7 +69,7 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 	return out, nil
 }
 
-// join adds something with these labels to the pod of that UID.
+// join adds a sandbox, or a container without one, to the pod of that UID.
 func (c *Client) join(pods map[types.UID]*Pod, uid types.UID, labels map[string]string) *Pod {
 	p := pods[uid]
 	if p == nil {

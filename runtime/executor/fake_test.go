@@ -57,6 +57,8 @@ type fakeContainer struct {
 	stopSeconds            float64
 	stopError, removeError string
 	stopExitCode           int32
+	// sameExitCode makes it exit with stopExitCode also when it left by force.
+	sameExitCode bool
 	// ignoresTerm makes it leave by force only.
 	ignoresTerm bool
 	oomKilled   bool
@@ -223,7 +225,7 @@ func (f *fakeRuntime) exit(c *fakeContainer, stopped chan struct{}, forced bool)
 	}
 	close(stopped)
 	c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, c.stopExitCode, time.Now()
-	if forced {
+	if forced && !c.sameExitCode {
 		c.ExitCode = exitCodeSIGKILL
 	}
 	if c.oomKilled {

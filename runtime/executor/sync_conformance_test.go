@@ -154,6 +154,9 @@ func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 func (v *syncVector) backoff() map[string]*plan.Backoff {
 	entries := map[string]*plan.Backoff{}
 	for _, b := range v.Backoff {
+		if findContainer(v.Pod, b.Container) == nil {
+			continue // no container asks for it
+		}
 		entries[plan.BackoffKey(v.Pod, findContainer(v.Pod, b.Container))] = &plan.Backoff{
 			Current: time.Duration(b.BackoffSeconds * float64(time.Second)), LastUpdate: b.LastUpdate,
 		}
@@ -194,7 +197,7 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded ex
 func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *SyncResult,
 	backoff map[string]*plan.Backoff, excluded exclusions) {
 	t.Helper()
-	wantTrace, gotTrace := v.canonicalTraces(f, actions, running, excluded)
+	wantTrace, gotTrace := canonicalTraces(v.Pod, v.Output.Trace, f.trace, actions, running, f.cutHooks(), excluded)
 	wantResults, gotResults := v.Output.Results, vectorResults(result.Results)
 	stops := v.killsGhost(f, actions)
 	if stops {
@@ -202,7 +205,6 @@ func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions,
 		wantTrace, gotTrace = upToSandboxStop(wantTrace), upToSandboxStop(gotTrace)
 		wantResults, gotResults = upToKillSandbox(wantResults), upToKillSandbox(gotResults)
 	}
-	wantTrace, gotTrace = dropRemoved(v.Pod, wantTrace, gotTrace, exclusions{})
 	diffLines(t, "trace", rendered(wantTrace), rendered(gotTrace))
 	diffLines(t, "results", v.results(wantResults), v.results(gotResults))
 	if stops {
@@ -277,30 +279,39 @@ func (v *syncVector) backoffSeconds(entries map[string]*plan.Backoff) map[string
 	return out
 }
 
-// canonicalTraces brings both traces into the order that the vectors define,
-// without times: these have none.
-func (v *syncVector) canonicalTraces(f *fakeRuntime, actions plan.Actions, running int, excluded exclusions) (want, got []entry) {
-	got = slices.Clone(f.trace)
+// canonicalTraces brings the traces of a sync into the order that the vectors
+// define. got has times, which say what was done at once; want has none.
+func canonicalTraces(pod *corev1.Pod, want, got []entry, actions plan.Actions, running int, cutIDs map[string]float64,
+	excluded exclusions) ([]entry, []entry) {
+	stopsSandbox := slices.ContainsFunc(got, func(e entry) bool { return e.str("op") == "StopPodSandbox" })
+	got = slices.Clone(got)
 	if actions.KillPod {
 		kills := endOfKills(got, running)
 		got = append(canonical(got[:kills]), got[kills:]...)
 	}
 	cut := map[string]float64{}
-	for id := range f.cutHooks() {
+	for id := range cutIDs {
 		cut[id] = 0
 	}
 	for i := range got {
 		got[i] = maps.Clone(got[i])
 		delete(got[i], "t")
 	}
-	want, got = dropHookEnds(v.Output.Trace, got, cut, excluded)
+	want, got = dropHookEnds(want, got, cut, excluded)
 	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
+	want, got = dropRemoved(pod, want, got, exclusions{})
 	if !actions.KillPod {
-		want, got = sortKillRuns(want, len(actions.ContainersToKill)), sortKillRuns(got, len(actions.ContainersToKill))
+		named := 0
+		for _, k := range actions.ContainersToKill {
+			if !k.Removed {
+				named++
+			}
+		}
+		want, got = sortKillRuns(want, named), sortKillRuns(got, named)
 	}
 	// Without a sandbox between them, the vectors sort the removals with the
 	// parallel kills: by ID too.
-	byID := actions.KillPod && len(f.ops("StopPodSandbox")) == 0
+	byID := actions.KillPod && !stopsSandbox
 	return sortRemovals(want, byID), sortRemovals(got, byID)
 }
 

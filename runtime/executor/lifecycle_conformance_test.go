@@ -1,0 +1,288 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// lifeVector is a line of lifecycle-trace: a pod over a time, on a runtime whose
+// containers follow a script.
+type lifeVector struct {
+	ID             string                `json:"id"`
+	Pod            *corev1.Pod           `json:"pod"`
+	Start          time.Time             `json:"start"`
+	HorizonSeconds int                   `json:"horizonSeconds"`
+	Scripts        map[string]lifeScript `json:"scripts"`
+	SandboxDeathAt *float64              `json:"sandboxDeathAt"`
+	Hooks          map[string]hookScript `json:"hooks"`
+	ImagesPresent  []string              `json:"imagesPresent"`
+	Output         struct {
+		Syncs    []lifeSync           `json:"syncs"`
+		Terminal bool                 `json:"terminal"`
+		Final    map[string]lifeFinal `json:"final"`
+	} `json:"output"`
+}
+
+type lifeScript struct {
+	Runs []struct {
+		RunSeconds *float64 `json:"runSeconds"`
+		ExitCode   int32    `json:"exitCode"`
+	} `json:"runs"`
+	LivenessFailureAt   []float64 `json:"livenessFailureAt"`
+	StartupSuccessAfter *float64  `json:"startupSuccessAfterSeconds"`
+	StartupFailureAfter *float64  `json:"startupFailureAfterSeconds"`
+	StopSeconds         float64   `json:"stopSeconds"`
+	StopExitCode        int32     `json:"stopExitCode"`
+}
+
+type lifeSync struct {
+	T                    float64        `json:"t"`
+	EndedAt              float64        `json:"endedAt"`
+	RestartAllContainers bool           `json:"restartAllContainers"`
+	Ops                  []entry        `json:"ops"`
+	Results              []vectorResult `json:"results"`
+
+	actions plan.Actions
+	running int
+}
+
+type lifeFinal struct {
+	ID           string              `json:"id"`
+	State        plan.ContainerState `json:"state"`
+	ExitCode     int32               `json:"exitCode"`
+	RestartCount int                 `json:"restartCount"`
+}
+
+func TestConformanceLifecycleTrace(t *testing.T) {
+	eachVector(t, "lifecycle-trace.jsonl.gz", func(t *testing.T, v *lifeVector, excluded exclusions) {
+		synctest.Test(t, func(t *testing.T) { newLife(t, v).replay(excluded) })
+	})
+}
+
+// life is one replay.
+type life struct {
+	t       *testing.T
+	v       *lifeVector
+	f       *fakeRuntime
+	e       *Executor
+	start   time.Time
+	died    bool
+	backoff map[string]*plan.Backoff
+}
+
+func newLife(t *testing.T, v *lifeVector) *life {
+	time.Sleep(time.Until(v.Start))
+	f := newFakeRuntime()
+	f.hooks, f.images = v.Hooks, map[string]bool{}
+	for _, image := range v.ImagesPresent {
+		f.images[image] = true
+	}
+	f.scriptFor = func(name string, _ int) fakeContainer {
+		return fakeContainer{stopExitCode: v.Scripts[name].StopExitCode, sameExitCode: true}
+	}
+	return &life{t: t, v: v, f: f, e: newFakeExecutor(f), start: time.Now(), backoff: map[string]*plan.Backoff{}}
+}
+
+func (l *life) replay(excluded exclusions) {
+	var syncs []lifeSync
+	terminal := false
+	for k := 0; k < l.v.HorizonSeconds && !terminal; k++ {
+		tick := l.start.Add(time.Duration(k) * time.Second)
+		if time.Now().After(tick) {
+			continue
+		}
+		time.Sleep(time.Until(tick))
+		sync := l.sync(float64(k))
+		if len(sync.Ops) > 0 {
+			syncs = append(syncs, sync)
+		}
+		terminal = sync.actions.KillPod && !sync.actions.CreateSandbox
+	}
+	if terminal != l.v.Output.Terminal {
+		l.t.Errorf("terminal: want %v, got %v", l.v.Output.Terminal, terminal)
+	}
+	l.compare(syncs, excluded)
+	diffLines(l.t, "final", l.v.Output.Final, l.final())
+}
+
+// sync looks, plans and acts once.
+func (l *life) sync(t float64) lifeSync {
+	l.live()
+	observed := l.f.observed()
+	restartAll := plan.ShouldAllContainersRestart(l.v.Pod, observed, nil)
+	actions := plan.Compute(plan.Input{
+		Pod: l.v.Pod, Observed: observed, Probes: l.probes(observed), RestartAllContainers: restartAll,
+	})
+	before := len(l.f.trace)
+	result := l.e.SyncPod(l.t.Context(), SyncInput{Pod: l.v.Pod, Observed: observed, Actions: actions, Backoff: l.backoff})
+	return lifeSync{
+		T: t, EndedAt: time.Since(l.start).Seconds(), RestartAllContainers: restartAll,
+		Ops: lifeOps(l.f.trace[before:]), Results: vectorResults(result.Results),
+		actions: actions, running: runningCount(observed),
+	}
+}
+
+// lifeOps are the entries that the vectors keep, with the fields they keep.
+func lifeOps(trace []entry) []entry {
+	var ops []entry
+	for _, e := range trace {
+		if e.str("reason") == "BackOff" || e.str("reason") == "Pulled" {
+			continue
+		}
+		e = maps.Clone(e)
+		delete(e, "fieldPath")
+		delete(e, "object")
+		ops = append(ops, e)
+	}
+	return ops
+}
+
+// live lets the containers do what their script says, up to now.
+func (l *life) live() {
+	now := time.Now()
+	death := time.Time{}
+	if l.v.SandboxDeathAt != nil && !l.died {
+		death = l.start.Add(time.Duration(*l.v.SandboxDeathAt * float64(time.Second)))
+	}
+	dies := !death.IsZero() && !death.After(now)
+	for _, c := range l.f.containers {
+		// The vectors' runtime learns only now how long a container takes to
+		// stop: one that is killed in the sync that started it leaves at once.
+		c.stopSeconds = l.v.Scripts[c.Name].StopSeconds
+		if c.State != plan.ContainerRunning {
+			continue
+		}
+		runs := l.v.Scripts[c.Name].Runs
+		run := runs[min(c.RestartCount, len(runs)-1)]
+		end := time.Time{}
+		if run.RunSeconds != nil {
+			end = c.StartedAt.Add(time.Duration(*run.RunSeconds * float64(time.Second)))
+		}
+		switch {
+		case !end.IsZero() && !end.After(now) && (!dies || !end.After(death)):
+			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, run.ExitCode, end
+		case dies:
+			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, exitCodeSIGKILL, death
+		}
+	}
+	if dies {
+		l.died = true
+		for _, s := range l.f.sandboxes {
+			s.State = plan.SandboxNotReady
+		}
+	}
+}
+
+// probes are the verdicts about the containers that run.
+func (l *life) probes(observed *plan.PodStatus) map[string]plan.ProbeResults {
+	results := map[string]plan.ProbeResults{}
+	for i := range observed.Containers {
+		c := &observed.Containers[i]
+		if c.State != plan.ContainerRunning {
+			continue
+		}
+		script := l.v.Scripts[c.Name]
+		r := plan.ProbeResults{Liveness: plan.ProbeSuccess}
+		for _, at := range script.LivenessFailureAt {
+			failure := l.start.Add(time.Duration(at * float64(time.Second)))
+			if failure.After(c.StartedAt) && !failure.After(time.Now()) {
+				r.Liveness = plan.ProbeFailure
+			}
+		}
+		if spec := findContainer(l.v.Pod, c.Name); spec != nil && spec.StartupProbe != nil {
+			r.Startup = script.startup(c)
+		}
+		results[c.ID] = r
+	}
+	return results
+}
+
+func (s *lifeScript) startup(c *plan.ContainerStatus) plan.ProbeResult {
+	age := time.Since(c.StartedAt).Seconds()
+	switch {
+	case s.StartupFailureAfter != nil && c.RestartCount == 0:
+		if age >= *s.StartupFailureAfter {
+			return plan.ProbeFailure
+		}
+	case s.StartupSuccessAfter != nil && age >= *s.StartupSuccessAfter:
+		return plan.ProbeSuccess
+	}
+	return plan.ProbeUnknown
+}
+
+// final are the newest instances.
+func (l *life) final() map[string]lifeFinal {
+	out := map[string]lifeFinal{}
+	for _, c := range slices.Backward(l.f.containers) {
+		out[c.Name] = lifeFinal{ID: c.ID, State: c.State, ExitCode: c.ExitCode, RestartCount: c.RestartCount}
+	}
+	return out
+}
+
+// compare compares the syncs one by one.
+func (l *life) compare(got []lifeSync, excluded exclusions) {
+	l.t.Helper()
+	want := l.v.Output.Syncs
+	cut := l.f.cutHooks()
+	if len(cut) > 0 {
+		want = withoutLateHookEnds(want, cut)
+	}
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) || want[i].T != got[i].T {
+			l.t.Fatalf("sync %d: want %v, got %v", i, times(want), times(got))
+		}
+		w, g := want[i], got[i]
+		wantOps, gotOps := canonicalTraces(l.v.Pod, w.Ops, g.Ops, g.actions, g.running, cut, exclusions{})
+		w.Ops, g.Ops, g.actions, g.running = nil, nil, w.actions, w.running
+		w.Results, g.Results = sortKills(w.Results), sortKills(g.Results)
+		diffLines(l.t, "ops", rendered(wantOps), rendered(gotOps))
+		wantSync, gotSync := jsonOf(l.t, w), jsonOf(l.t, g)
+		diffLines(l.t, "sync", wantSync, gotSync)
+	}
+	if len(cut) > 0 {
+		excluded[ruleHookCancelled]++
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// withoutLateHookEnds drops the ends of hooks that were cancelled here: in the
+// kubelet they may come in a later sync, or make one.
+func withoutLateHookEnds(syncs []lifeSync, cut map[string]float64) []lifeSync {
+	var out []lifeSync
+	for _, s := range syncs {
+		s.Ops = slices.DeleteFunc(slices.Clone(s.Ops), func(e entry) bool {
+			_, ok := cut[e.str("id")]
+			return ok && e.str("op") == "HookEnd"
+		})
+		if len(s.Ops) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func times(syncs []lifeSync) (t []float64) {
+	for _, s := range syncs {
+		t = append(t, s.T)
+	}
+	return t
+}

@@ -25,9 +25,9 @@ const emptyDirMode = fs.ModePerm
 // new or the group has changed. (volume/emptydir/empty_dir.go:SetUpAt)
 func (m *Manager) setUpEmptyDir(pod *corev1.Pod, volume *corev1.Volume) error {
 	dir := m.emptyDir(pod.UID, volume.Name)
-	mounted, err := mountinfo.Mounted(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for a mount: %w", err)
+	mounted, err := isMounted(dir)
+	if err != nil {
+		return err
 	}
 	marker := filepath.Join(m.podDir(pod.UID), emptyDirsMetaDir, volume.Name, "ready")
 	inMemory := volume.EmptyDir.Medium == corev1.StorageMediumMemory
@@ -57,6 +57,14 @@ func (m *Manager) setUpEmptyDir(pod *corev1.Pod, volume *corev1.Volume) error {
 		return err
 	}
 	return os.WriteFile(marker, []byte(want), 0o600)
+}
+
+func isMounted(path string) (bool, error) {
+	mounted, err := mountinfo.Mounted(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look for a mount: %w", err)
+	}
+	return mounted && err == nil, nil
 }
 
 // makeWorldDir makes a directory with mode 0777 whatever the umask is.

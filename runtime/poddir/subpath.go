@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/cyphar/filepath-securejoin/pathrs-lite"
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -100,14 +99,11 @@ func bindFile(source *os.File, target string) error {
 
 func unbind(target string) error {
 	for {
-		mounted, err := mountinfo.Mounted(target)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !mounted {
-			return nil
+		mounted, err := isMounted(target)
+		if err != nil || !mounted {
+			return err
 		}
-		if err == nil {
-			err = unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		}
-		if err != nil {
+		if err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmount %q: %w", target, err)
 		}
 	}

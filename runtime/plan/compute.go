@@ -42,7 +42,7 @@ func (p *planner) sync() {
 		return
 	}
 	p.ephemeralContainers()
-	if p.initContainers() && !p.actions.KillPod {
+	if p.initContainers() {
 		p.mainContainers()
 	}
 	if !p.actions.KillPod {

@@ -161,6 +161,26 @@ func TestCompute(t *testing.T) {
 				Attempt:   3,
 			},
 		},
+		"a verdict about a sidecar that has no such probe any more": {
+			in: runningInput(corev1.RestartPolicyAlways, "s1", "a"),
+			change: func(in plan.Input) {
+				in.Probes["s1-id"] = plan.ProbeResults{Liveness: plan.ProbeFailure, Startup: plan.ProbeFailure}
+			},
+			want: running,
+		},
+		"an init container that ran out of memory has failed, whatever its exit code": {
+			in: runningInput(corev1.RestartPolicyNever, "i1"),
+			change: func(in plan.Input) {
+				status(in, "i1").Reason = "OOMKilled"
+			},
+			want: plan.Actions{
+				KillPod:   true,
+				Trigger:   v1alpha1.TriggerWorkloadFinished,
+				Message:   "Init container i1 failed and is not restarted",
+				SandboxID: "sandbox",
+				Attempt:   3,
+			},
+		},
 		"an init container failed for good": {
 			in: runningInput(corev1.RestartPolicyNever, "i1"),
 			change: func(in plan.Input) {

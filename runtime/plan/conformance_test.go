@@ -24,7 +24,11 @@ func eachVector[T any](t *testing.T, file string, check func(t *testing.T, line 
 	if err != nil {
 		t.Fatalf("Open vectors: %v", err)
 	}
-	defer f.Close()
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Errorf("Close vectors: %v", err)
+		}
+	})
 	unzipped, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatalf("Read vectors: %v", err)

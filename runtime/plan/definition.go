@@ -56,14 +56,11 @@ func podDefinitionChanged(defs *Definitions, s *SandboxStatus) bool {
 	return defs != nil && differs(s.Hash, defs.Pod)
 }
 
-// differs compares two definitions. One that is not known, or hashes of two
-// versions, cannot be compared: nothing has changed then, so that a new version
-// of the shim restarts nothing.
+// differs compares two definitions. Hashes of two versions cannot be compared,
+// nor can one that is not known, which has no version: nothing has changed then,
+// so that a new version of the shim restarts nothing.
 func differs(recorded, expected string) bool {
-	if recorded == "" || expected == "" || recorded == expected {
-		return false
-	}
-	return hashVersionOf(recorded) == hashVersionOf(expected)
+	return recorded != expected && hashVersionOf(recorded) == hashVersionOf(expected)
 }
 
 func hashVersionOf(hash string) string {

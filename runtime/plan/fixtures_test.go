@@ -17,13 +17,13 @@ import (
 func newPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "uid-1"},
-		Spec:       corev1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: ptrTo(int64(30))},
+		Spec:       corev1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: new(int64(30))},
 	}
 	for _, name := range names {
 		c := corev1.Container{Name: name, Image: "image-of-" + name}
 		switch name[0] {
 		case 's':
-			c.RestartPolicy = ptrTo(corev1.ContainerRestartPolicyAlways)
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		case 'i':
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
@@ -85,5 +85,3 @@ func spec(in plan.Input, name string) *corev1.Container {
 	}
 	return nil
 }
-
-func ptrTo[T any](v T) *T { return &v }

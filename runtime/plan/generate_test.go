@@ -70,7 +70,7 @@ func drawProbesAndPolicy(t *rapid.T, c *corev1.Container) {
 	if c.Name[0] == 'i' {
 		policies = policies[1:]
 	}
-	c.RestartPolicy = ptrTo(rapid.SampledFrom(policies).Draw(t, "own policy"))
+	c.RestartPolicy = new(rapid.SampledFrom(policies).Draw(t, "own policy"))
 	if rapid.Bool().Draw(t, "rule") {
 		c.RestartPolicyRules = []corev1.ContainerRestartRule{{
 			Action: corev1.ContainerRestartRuleActionRestart,

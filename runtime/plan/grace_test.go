@@ -18,8 +18,8 @@ import (
 func TestContainerGraceSource(t *testing.T) {
 	t.Parallel()
 	probed := &corev1.Container{
-		LivenessProbe: &corev1.Probe{TerminationGracePeriodSeconds: ptrTo(int64(7))},
-		StartupProbe:  &corev1.Probe{TerminationGracePeriodSeconds: ptrTo(int64(90))},
+		LivenessProbe: &corev1.Probe{TerminationGracePeriodSeconds: new(int64(7))},
+		StartupProbe:  &corev1.Probe{TerminationGracePeriodSeconds: new(int64(90))},
 	}
 	tests := map[string]struct {
 		deletion, pod *int64
@@ -28,20 +28,20 @@ func TestContainerGraceSource(t *testing.T) {
 		want          plan.Grace
 	}{
 		"deletion before all": {
-			deletion:  ptrTo(int64(0)),
-			pod:       ptrTo(int64(30)),
+			deletion:  new(int64(0)),
+			pod:       new(int64(30)),
 			container: probed,
 			trigger:   v1alpha1.TriggerLivenessProbe,
 			want:      plan.Grace{Seconds: 0, Source: v1alpha1.GraceSourceDeletion},
 		},
 		"liveness probe": {
-			pod:       ptrTo(int64(30)),
+			pod:       new(int64(30)),
 			container: probed,
 			trigger:   v1alpha1.TriggerLivenessProbe,
 			want:      plan.Grace{Seconds: 7, Source: v1alpha1.GraceSourceProbe},
 		},
 		"startup probe, longer than the pod's": {
-			pod:       ptrTo(int64(30)),
+			pod:       new(int64(30)),
 			container: probed,
 			trigger:   v1alpha1.TriggerStartupProbe,
 			want:      plan.Grace{Seconds: 90, Source: v1alpha1.GraceSourceProbe},
@@ -52,13 +52,13 @@ func TestContainerGraceSource(t *testing.T) {
 			want:      plan.Grace{Seconds: 2, Source: v1alpha1.GraceSourceMinimum},
 		},
 		"a kill for another reason": {
-			pod:       ptrTo(int64(30)),
+			pod:       new(int64(30)),
 			container: probed,
 			trigger:   v1alpha1.TriggerDefinitionChanged,
 			want:      plan.Grace{Seconds: 30, Source: v1alpha1.GraceSourcePod},
 		},
 		"no container": {
-			pod:     ptrTo(int64(0)),
+			pod:     new(int64(0)),
 			trigger: v1alpha1.TriggerLivenessProbe,
 			want:    plan.Grace{Seconds: 0, Source: v1alpha1.GraceSourcePod},
 		},

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -30,7 +31,7 @@ func (p *planner) initContainers() bool {
 	running := p.mainContainerRuns()
 	scan := initScan{initialized: running, passed: running}
 	defer p.inSpecOrder()
-	for i := len(p.Pod.Spec.InitContainers) - 1; i >= 0; i-- {
+	for i := range slices.Backward(p.Pod.Spec.InitContainers) {
 		p.initContainer(i, &scan)
 		if p.actions.KillPod {
 			return false

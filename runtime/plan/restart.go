@@ -56,9 +56,8 @@ func ContainerShouldRestart(pod *corev1.Pod, c *corev1.Container, exitCode int32
 		return false
 	case corev1.RestartPolicyOnFailure:
 		return exitCode != 0
-	case corev1.RestartPolicyAlways:
-		return true
 	default:
+		// Always, also when nothing says so.
 		return true
 	}
 }

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -89,9 +90,9 @@ func terminatedState(api *corev1.PodStatus, name string) *corev1.ContainerStateT
 		return nil
 	}
 	for _, list := range [][]corev1.ContainerStatus{api.ContainerStatuses, api.InitContainerStatuses} {
-		for i := len(list) - 1; i >= 0; i-- {
-			if list[i].Name == name {
-				return list[i].State.Terminated
+		for _, status := range slices.Backward(list) {
+			if status.Name == name {
+				return status.State.Terminated
 			}
 		}
 	}

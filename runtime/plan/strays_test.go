@@ -40,10 +40,10 @@ func TestComputeStrays(t *testing.T) {
 	}{
 		"removed, by name": {
 			extra: []plan.ContainerStatus{
-				{ID: "2", Name: "y", State: plan.ContainerRunning, Hash: "v1:any"},
-				{ID: "1", Name: "x", State: plan.ContainerUnknown, Hash: "v1:any"},
+				{ID: "1", Name: "y", State: plan.ContainerRunning, Hash: "v1:any"},
+				{ID: "2", Name: "x", State: plan.ContainerUnknown, Hash: "v1:any"},
 			},
-			want: []plan.Kill{removed("1", "x"), removed("2", "y")},
+			want: []plan.Kill{removed("2", "x"), removed("1", "y")},
 		},
 		"removed, several instances": {
 			extra: []plan.ContainerStatus{

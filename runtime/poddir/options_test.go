@@ -1,0 +1,346 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package poddir
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestContainerOptions(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	m := newManager(t, nil)
+	toContainer := corev1.MountPropagationHostToContainer
+	pod := withVolumes(hostPathVolume("host", "/proc", ""), emptyDirVolume("scratch", "", ""))
+	c := &pod.Spec.Containers[0]
+	c.Command, c.Args = []string{"run", "$(A)"}, []string{"--pod=$(POD)", "$$(A)"}
+	c.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "POD", ValueFrom: fieldRef("metadata.name")}}
+	c.TerminationMessagePath = "/dev/termination-log"
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: "scratch", MountPath: "relative/path"},
+		{Name: "host", MountPath: "/host/proc", ReadOnly: true, MountPropagation: &toContainer},
+	}
+	prepare(t, m, pod)
+	got, err := m.ContainerOptions(pod, c, []string{"10.1.0.2"}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Options{
+		Command: []string{"run", "1"},
+		Args:    []string{"--pod=web", "$(A)"},
+		Env:     []EnvVar{{"A", "1"}, {"POD", "web"}},
+		Mounts: []Mount{
+			{ContainerPath: "/relative/path", HostPath: m.emptyDir(pod.UID, "scratch"), Propagation: corev1.MountPropagationNone},
+			{ContainerPath: "/host/proc", HostPath: "/proc", ReadOnly: true, Propagation: corev1.MountPropagationHostToContainer},
+			{ContainerPath: "/etc/hosts", HostPath: filepath.Join(m.podDir(pod.UID), "etc-hosts"), Propagation: corev1.MountPropagationNone},
+			{ContainerPath: "/dev/termination-log", HostPath: got.TerminationLog, Propagation: corev1.MountPropagationNone},
+		},
+		TerminationLog: got.TerminationLog,
+		LogPath:        "c/3.log",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if dir, name := filepath.Split(got.TerminationLog); dir != filepath.Join(m.podDir(pod.UID), "containers/c")+"/" || len(name) != 8 {
+		t.Errorf("termination message file %q", got.TerminationLog)
+	}
+	if info, err := os.Stat(got.TerminationLog); err != nil || info.Mode() != 0o666 {
+		t.Errorf("termination message file: %v, %v, want mode 0666", info, err)
+	}
+	if !exists(filepath.Join(m.LogDirectory(pod), "c")) || filepath.Base(m.LogDirectory(pod)) != "ns_web_0f1c-22" {
+		t.Errorf("log directory %q", m.LogDirectory(pod))
+	}
+	again, err := m.ContainerOptions(pod, c, nil, 4)
+	if err != nil || again.TerminationLog == got.TerminationLog {
+		t.Errorf("a second instance shares the termination message file (%v)", err)
+	}
+}
+
+func TestContainerOptionsErrors(t *testing.T) {
+	enabled, odd := corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyMode("Odd")
+	bidirectional, oddPropagation := corev1.MountPropagationBidirectional, corev1.MountPropagationMode("Odd")
+	tests := map[string]struct {
+		mount corev1.VolumeMount
+		want  string
+	}{
+		"no such volume":           {corev1.VolumeMount{Name: "x"}, `cannot find volume "x" to mount into container "c"`},
+		"absolute subPath":         {corev1.VolumeMount{Name: "v", SubPath: "/etc"}, "error SubPath `/etc` must not be an absolute path"},
+		"subPath with steps back":  {corev1.VolumeMount{Name: "v", SubPath: "a/../../b"}, "must not contain '..'"},
+		"steps back in a variable": {corev1.VolumeMount{Name: "v", SubPathExpr: "$(UP)"}, "must not contain '..'"},
+		"subPathExpr unknown":      {corev1.VolumeMount{Name: "v", SubPathExpr: "$(B)/$(A)/$(B)"}, "missing value for A, B"},
+		"subPath of a file":        {corev1.VolumeMount{Name: "file", SubPath: "a"}, `failed to prepare subPath for volumeMount "file" of container "c"`},
+		"propagation":              {corev1.VolumeMount{Name: "v", MountPropagation: &oddPropagation}, `invalid MountPropagation mode: "Odd"`},
+		"recursive, not read-only": {corev1.VolumeMount{Name: "v", RecursiveReadOnly: &enabled}, "but it is not read-only"},
+		"recursive, propagated":    {corev1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &bidirectional}, "not compatible with propagation"},
+		"recursive, unsupported":   {corev1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, "not supported by the runtime"},
+		"recursive, unknown":       {corev1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &odd}, `unknown recursive read-only mode "Odd"`},
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	write(t, file, "")
+	m := newManager(t, nil)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := withVolumes(emptyDirVolume("v", "", ""), hostPathVolume("file", file, corev1.HostPathFile))
+			prepare(t, m, pod)
+			c := &pod.Spec.Containers[0]
+			c.Env = []corev1.EnvVar{{Name: "UP", Value: ".."}}
+			tt.mount.MountPath = "/mnt"
+			c.VolumeMounts = []corev1.VolumeMount{tt.mount}
+			if _, err := m.ContainerOptions(pod, c, nil, 0); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestContainerNameIsNoPath(t *testing.T) {
+	m, pod := newManager(t, nil), testPod(nil)
+	if _, err := m.ContainerOptions(pod, &corev1.Container{Name: "../../x"}, nil, 0); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestRecursiveReadOnly(t *testing.T) {
+	modes := map[corev1.RecursiveReadOnlyMode][2]bool{ // without, with support
+		corev1.RecursiveReadOnlyDisabled:   {false, false},
+		corev1.RecursiveReadOnlyIfPossible: {false, true},
+	}
+	for mode, want := range modes {
+		for i, supported := range []bool{false, true} {
+			m := newManager(t, func(c *Config) { c.RecursiveReadOnly = supported })
+			got, err := m.recursiveReadOnly(&corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &mode})
+			if err != nil || got != want[i] {
+				t.Errorf("%s, supported %v: %v, %v, want %v", mode, supported, got, err, want[i])
+			}
+		}
+	}
+}
+
+func TestHosts(t *testing.T) {
+	node := read(t, "/etc/hosts")
+	aliases := []corev1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"a", "b"}}}
+	const tail = "\n# Entries added by HostAliases.\n10.9.9.9\ta\tb\n"
+	tests := map[string]struct {
+		change func(*corev1.Pod)
+		ips    []string
+		want   string // empty: no mount
+	}{
+		"pod network": {func(*corev1.Pod) {}, []string{"10.1.0.2", "fd00::2"}, hostsHeader + hostsLocal + "10.1.0.2\tweb\nfd00::2\tweb\n"},
+		"subdomain and aliases": {
+			func(p *corev1.Pod) { p.Spec.Subdomain = "sub"; p.Spec.HostAliases = aliases }, []string{"10.1.0.2"},
+			hostsHeader + hostsLocal + "10.1.0.2\tweb.sub.ns.svc.cluster.local\tweb\n" + tail,
+		},
+		"no IP yet":    {func(*corev1.Pod) {}, nil, ""},
+		"host network": {func(p *corev1.Pod) { p.Spec.HostNetwork = true; p.Spec.HostAliases = aliases }, nil, hostsHeaderHostNetwork + node + tail},
+		"a mount of its own": {
+			func(p *corev1.Pod) {
+				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
+			}, []string{"10.1.0.2"}, "",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, pod := newManager(t, nil), testPod(tt.change)
+			prepare(t, m, pod)
+			mount, err := m.hostsMount(pod, &pod.Spec.Containers[0], tt.ips)
+			if err != nil || (mount != nil) != (tt.want != "") {
+				t.Fatalf("mount %v, %v, want one: %v", mount, err, tt.want != "")
+			}
+			if mount == nil {
+				return
+			}
+			if diff := cmp.Diff(tt.want, read(t, mount.HostPath)); diff != "" {
+				t.Errorf("hosts file (-want +got):\n%s", diff)
+			}
+			if info, err := os.Stat(mount.HostPath); err != nil || info.Mode() != 0o644 {
+				t.Errorf("%v, %v, want mode 0644", info, err)
+			}
+		})
+	}
+}
+
+func TestHostsFileStaysTheSameFile(t *testing.T) {
+	m, pod := newManager(t, nil), testPod(nil)
+	prepare(t, m, pod)
+	var inodes [2]uint64
+	for i, ip := range []string{"10.1.0.2", "10.1.0.3"} {
+		mount, err := m.hostsMount(pod, &pod.Spec.Containers[0], []string{ip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stat unix.Stat_t
+		if err := unix.Stat(mount.HostPath, &stat); err != nil {
+			t.Fatal(err)
+		}
+		inodes[i] = stat.Ino
+	}
+	if inodes[0] != inodes[1] {
+		t.Error("running containers would keep the old file")
+	}
+}
+
+// subPathOptions mounts volume v with the subPath and returns the host path.
+func subPathOptions(t *testing.T, m *Manager, pod *corev1.Pod, subPath string) string {
+	t.Helper()
+	c := &pod.Spec.Containers[0]
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/mnt", SubPath: subPath}}
+	options, err := m.ContainerOptions(pod, c, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options.Mounts[0].HostPath
+}
+
+func TestSubPath(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", "", ""))
+	asRoot(t, m, pod)
+	prepare(t, m, pod)
+	volume := m.emptyDir(pod.UID, "v")
+
+	path := subPathOptions(t, m, pod, "a/b")
+	if want := filepath.Join(m.podDir(pod.UID), "volume-subpaths/v/c/0"); path != want {
+		t.Fatalf("host path %q, want %q", path, want)
+	}
+	write(t, filepath.Join(path, "f"), "x")
+	if read(t, filepath.Join(volume, "a/b/f")) != "x" {
+		t.Error("the mount does not lead into the volume")
+	}
+	if info, err := os.Stat(filepath.Join(volume, "a/b")); err != nil || info.Mode() != fs.ModeDir|0o777 {
+		t.Errorf("%v, %v, want the mode of the volume", info, err)
+	}
+	// Another instance may have another path; a file can be mounted too.
+	if path := subPathOptions(t, m, pod, "a/b/f"); read(t, path) != "x" {
+		t.Error("the file is not mounted")
+	}
+	if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+}
+
+func TestSubPathDoesNotLeaveTheVolume(t *testing.T) {
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "secret"), "secret")
+	tests := map[string]struct{ link, to, subPath string }{
+		"an absolute link":       {"escape", outside, "escape"},
+		"a relative link":        {"escape", "../../../../../../../../../../../.." + outside, "escape"},
+		"a link on the way":      {"escape", filepath.Dir(outside), "escape/" + filepath.Base(outside)},
+		"a link to a proc magic": {"escape", "/proc/self/root" + outside, "escape"},
+	}
+	for _, kind := range []string{"emptyDir", "hostPath"} {
+		for name, tt := range tests {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				m := newManager(t, nil)
+				volume := filepath.Join(t.TempDir(), "volume")
+				pod := withVolumes(hostPathVolume("v", volume, corev1.HostPathDirectoryOrCreate))
+				if kind == "emptyDir" {
+					pod = withVolumes(emptyDirVolume("v", "", ""))
+					volume = m.emptyDir(pod.UID, "v")
+				}
+				asRoot(t, m, pod)
+				prepare(t, m, pod)
+				if err := os.Symlink(tt.to, filepath.Join(volume, tt.link)); err != nil {
+					t.Fatal(err)
+				}
+				c := &pod.Spec.Containers[0]
+				c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/mnt", SubPath: tt.subPath}}
+				options, err := m.ContainerOptions(pod, c, nil, 0)
+				if err == nil && exists(filepath.Join(options.Mounts[0].HostPath, "secret")) {
+					t.Error("the link leads out of the volume")
+				}
+			})
+		}
+	}
+}
+
+func TestTerminationMessage(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("a", 100) + strings.Repeat("b", MaxTerminationMessage)
+	for name, content := range map[string]string{"short": "bye", "long": long, "empty": ""} {
+		write(t, filepath.Join(dir, name), content)
+	}
+	if err := os.Symlink(filepath.Join(dir, "short"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		want      string
+		wantFound bool
+	}{
+		"short":   {"bye", true},
+		"long":    {long[100:], true},
+		"empty":   {"", false},
+		"missing": {"", false},
+		"link":    {"Error on reading termination log " + filepath.Join(dir, "link") + ": open " + filepath.Join(dir, "link") + ": too many levels of symbolic links", true},
+	}
+	m := newManager(t, nil)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, found := m.TerminationMessage(filepath.Join(dir, name)); got != tt.want || found != tt.wantFound {
+				t.Errorf("message %q, %v, want %q, %v", got, found, tt.want, tt.wantFound)
+			}
+		})
+	}
+}
+
+func TestTerminationLogsAreBounded(t *testing.T) {
+	m, pod := newManager(t, nil), testPod(nil)
+	prepare(t, m, pod)
+	var last string
+	for i := range keptTerminationLogs + 5 {
+		file, err := m.newTerminationLog(pod, "c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(int64(1000+i), 0)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if last != "" && !exists(last) {
+			t.Fatal("the file of the instance before is gone")
+		}
+		last = file
+	}
+	entries, err := os.ReadDir(filepath.Dir(last))
+	if err != nil || len(entries) != keptTerminationLogs {
+		t.Errorf("%d files, %v, want %d", len(entries), err, keptTerminationLogs)
+	}
+}
+
+func TestNextRestartCount(t *testing.T) {
+	tests := map[string]struct {
+		files []string
+		want  int
+	}{
+		"no logs": {nil, 0},
+		"highest": {[]string{"0.log", "9.log", "10.log"}, 11},
+		"rotated": {[]string{"3.log.20260101-000000", "3.log.20260101-000000.gz"}, 4},
+		"others":  {[]string{"x.log", "5.txt", "99999999999999999999.log", "1.log"}, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, pod := newManager(t, nil), testPod(nil)
+			dir := filepath.Join(m.LogDirectory(pod), "c")
+			if len(tt.files) > 0 {
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, file := range tt.files {
+				write(t, filepath.Join(dir, file), "")
+			}
+			if got, err := m.NextRestartCount(pod, "c"); err != nil || got != tt.want {
+				t.Errorf("count %d, %v, want %d", got, err, tt.want)
+			}
+		})
+	}
+}

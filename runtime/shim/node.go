@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,17 +81,16 @@ func (n *node) register(ctx context.Context) error {
 		if err := n.api.Create(ctx, found); err != nil {
 			return fmt.Errorf("register node: %w", err)
 		}
-		// A create does not write the status.
 	} else if err != nil {
 		return fmt.Errorf("get node: %w", err)
 	}
 	if found.Labels[labelRegisteredBy] != registeredByShim {
 		return errForeignNode
 	}
-	if err := n.keepTaint(ctx, found); err != nil {
+	if err := n.heartbeat(ctx, found); err != nil {
 		return err
 	}
-	return n.heartbeat(ctx, found)
+	return n.keepTaints(ctx, found)
 }
 
 // fresh is the Node as it is registered.
@@ -111,15 +112,23 @@ func (n *node) fresh() *corev1.Node {
 // noPods keeps Pods away: there is no kubelet to run them.
 var noPods = corev1.Taint{Key: v1alpha1.TaintNoPods, Effect: corev1.TaintEffectNoSchedule}
 
-// keepTaint puts the taint back if somebody removed it.
-func (n *node) keepTaint(ctx context.Context, found *corev1.Node) error {
-	for _, t := range found.Spec.Taints {
-		if t.MatchTaint(&noPods) {
-			return nil
-		}
+// notReady is what the API server puts on every new Node. (admission plugin
+// TaintNodesByCondition)
+var notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+
+// keepTaints puts the taint back if somebody removed it, and takes away the one
+// that the API server gives a new Node: it is ready, and where there is no
+// controller manager nobody else would.
+func (n *node) keepTaints(ctx context.Context, found *corev1.Node) error {
+	taints := slices.DeleteFunc(slices.Clone(found.Spec.Taints), func(t corev1.Taint) bool { return t.MatchTaint(&notReady) })
+	if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&noPods) }) {
+		taints = append(taints, noPods)
+	}
+	if equality.Semantic.DeepEqual(taints, found.Spec.Taints) {
+		return nil
 	}
 	base := found.DeepCopy()
-	found.Spec.Taints = append(found.Spec.Taints, noPods)
+	found.Spec.Taints = taints
 	if err := n.api.Patch(ctx, found, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("taint node: %w", err)
 	}

@@ -259,7 +259,7 @@ func (s *shim) interruptAtEnd(ctx context.Context) error {
 // registerStreamMetric tells whether the runtime's events arrive.
 func registerStreamMetric(healthy func() bool) {
 	metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "managedworkload_runtime_events_healthy",
+		Name: "managedworkload_shim_runtime_events_healthy",
 		Help: "1 while container events arrive from the runtime, 0 while it has to be listed each second.",
 	}, func() float64 {
 		if healthy() {

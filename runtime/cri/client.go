@@ -149,9 +149,9 @@ func dialTarget(endpoint string) (string, error) {
 	return "unix://" + path, nil
 }
 
-// errorf is an error of our own about an answer of the runtime.
-func errorf(code codes.Code, operation, message string) error {
-	return fmt.Errorf("%s: %w", operation, status.Error(code, message))
+// badAnswer is an error of our own about an answer of the runtime.
+func badAnswer(operation, message string) error {
+	return fmt.Errorf("%s: %w", operation, status.Error(codes.Internal, message))
 }
 
 // invoke calls the runtime with a deadline; a timeout of 0 is none.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -28,9 +27,9 @@ func (e *configError) Error() string {
 	return e.message
 }
 
-// ContainerConfigError lets callers tell CreateContainerConfigError from
+// InvalidConfig lets callers tell CreateContainerConfigError from
 // CreateContainerError without knowing this package.
-func (e *configError) ContainerConfigError() bool {
+func (e *configError) InvalidConfig() bool {
 	return true
 }
 
@@ -41,8 +40,10 @@ func asConfigError(err error) error {
 	return &configError{message: err.Error()}
 }
 
-// CreateContainer creates a container in its sandbox and returns its ID. An
-// error that has the method ContainerConfigError() bool is the template's, not
+// CreateContainer creates a container in its sandbox and returns its ID. A
+// runtime may drop the template's stop signal without a word (containerd before
+// 2.3): the status of the container tells before it is started. An
+// error that has the method InvalidConfig() bool is the template's, not
 // the runtime's. (kubelet kuberuntime_container.go:startContainer)
 func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (string, error) {
 	config, err := c.containerConfig(ctx, pod, container, options)
@@ -63,32 +64,9 @@ func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container
 		return "", err
 	}
 	if response.GetContainerId() == "" {
-		return "", errorf(codes.Internal, operation, "the runtime gave no ID")
-	}
-	if err := c.verifyStopSignal(ctx, response.GetContainerId(), config.StopSignal); err != nil {
-		return "", err
+		return "", badAnswer(operation, "the runtime gave no ID")
 	}
 	return response.GetContainerId(), nil
-}
-
-// verifyStopSignal refuses a runtime that drops the stop signal without a word
-// (containerd before 2.3): the container is removed before it was ever started.
-func (c *Client) verifyStopSignal(ctx context.Context, id string, want runtimeapi.Signal) error {
-	if want == runtimeapi.Signal_RUNTIME_DEFAULT {
-		return nil
-	}
-	s, err := c.rawContainerStatus(ctx, id)
-	if err != nil {
-		return err
-	}
-	if s.GetStopSignal() == want {
-		return nil
-	}
-	if err := c.RemoveContainer(ctx, id); err != nil {
-		return err
-	}
-	return asConfigError(fmt.Errorf("lifecycle.stopSignal %s is not supported by the container runtime: it would stop the container with %s",
-		signalName(want), s.GetStopSignal()))
 }
 
 // containerConfig describes a container. (kubelet
@@ -118,7 +96,7 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 		return nil, err
 	}
 	return &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: container.Name, Attempt: uint32(max(options.Attempt, 0))}, //nolint:gosec // not negative
+		Metadata:    &runtimeapi.ContainerMetadata{Name: container.Name, Attempt: uint32(max(options.Attempt, 0))},
 		Image:       &runtimeapi.ImageSpec{Image: options.ImageRef, UserSpecifiedImage: container.Image},
 		Command:     place.Command,
 		Args:        place.Args,

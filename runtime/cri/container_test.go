@@ -109,7 +109,7 @@ func TestCreateContainerConfig(t *testing.T) {
 				s.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "pod"}
 				s.Seccomp.ProfileType = runtimeapi.SecurityProfile_RuntimeDefault
 				s.Apparmor = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
-				s.ApparmorProfile = "runtime/default"
+				s.ApparmorProfile = "runtime/default" //nolint:staticcheck // older runtimes know only the name
 			},
 		},
 		"the container's own security": {
@@ -120,13 +120,13 @@ func TestCreateContainerConfig(t *testing.T) {
 					AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault},
 				}
 				c.SecurityContext = &corev1.SecurityContext{
-					RunAsUser: ptr.To[int64](7), RunAsGroup: ptr.To[int64](8), Privileged: ptr.To(true),
-					ReadOnlyRootFilesystem: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false),
+					RunAsUser: ptr.To[int64](7), RunAsGroup: ptr.To[int64](8), Privileged: new(true),
+					ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false),
 					Capabilities:    &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}},
 					ProcMount:       ptr.To(corev1.UnmaskedProcMount),
 					SELinuxOptions:  &corev1.SELinuxOptions{Level: "own"},
-					SeccompProfile:  &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("a/b.json")},
-					AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: ptr.To("mine")},
+					SeccompProfile:  &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("a/b.json")},
+					AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("mine")},
 				}
 			},
 			want: func(c *runtimeapi.ContainerConfig) {
@@ -138,7 +138,7 @@ func TestCreateContainerConfig(t *testing.T) {
 				s.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "own"}
 				s.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/seccomp/a/b.json"}
 				s.Apparmor = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"}
-				s.ApparmorProfile = "localhost/mine"
+				s.ApparmorProfile = "localhost/mine" //nolint:staticcheck // older runtimes know only the name
 			},
 		},
 		"resources": {
@@ -184,12 +184,12 @@ func TestCreateContainerConfig(t *testing.T) {
 
 // isConfigError is how a caller that does not know this package sees it.
 func isConfigError(err error) bool {
-	var e interface{ ContainerConfigError() bool }
-	return errors.As(err, &e) && e.ContainerConfigError()
+	var e interface{ InvalidConfig() bool }
+	return errors.As(err, &e) && e.InvalidConfig()
 }
 
 func TestCreateContainerRefuses(t *testing.T) {
-	nonRoot := func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{RunAsNonRoot: ptr.To(true)} }
+	nonRoot := func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{RunAsNonRoot: new(true)} }
 	tests := map[string]struct {
 		container func(*corev1.Container)
 		image     *runtimeapi.Image
@@ -225,7 +225,7 @@ func TestCreateContainerRefuses(t *testing.T) {
 		"seccomp outside of the directory": {
 			container: func(c *corev1.Container) {
 				c.SecurityContext = &corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{
-					Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("../shadow"),
+					Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("../shadow"),
 				}}
 			},
 			image: image("example.com/app:v1", nil, ""),
@@ -260,7 +260,7 @@ func TestNonRootIsAllowed(t *testing.T) {
 	fake, client := newFake(t)
 	fake.images = []*runtimeapi.Image{image("example.com/app:v1", ptr.To[int64](5), "")}
 	pod := newPod()
-	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true)}
 	if _, err := client.CreateContainer(t.Context(), pod, &pod.Spec.Containers[0], plainOptions); err != nil {
 		t.Error(err)
 	}
@@ -279,19 +279,20 @@ func TestUserNameOfTheImage(t *testing.T) {
 	}
 }
 
-// A runtime that drops the stop signal would stop the container with another
-// one: it must not even start.
+// A runtime that drops the stop signal shows it before the container is started.
 func TestDroppedStopSignal(t *testing.T) {
 	fake, client := newFake(t)
-	fake.dropSignal = true
-	pod := newPod()
-	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGUSR1)}
-	_, err := client.CreateContainer(t.Context(), pod, &pod.Spec.Containers[0], plainOptions)
-	if err == nil || !isConfigError(err) || !strings.Contains(err.Error(), "lifecycle.stopSignal SIGUSR1 is not supported") {
-		t.Errorf("want it refused, got %v", err)
-	}
-	if len(fake.containers) != 0 {
-		t.Error("the container is still there")
+	for drop, want := range map[bool]string{false: "SIGUSR1", true: "SIGTERM"} {
+		fake.set(func() { fake.dropSignal = drop })
+		pod := newPod()
+		pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGUSR1)}
+		id, err := client.CreateContainer(t.Context(), pod, &pod.Spec.Containers[0], plainOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := client.ContainerStatus(t.Context(), id); err != nil || s.StopSignal != want {
+			t.Errorf("want %s, got %s, %v", want, s.StopSignal, err)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"sync"
 
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -62,7 +61,7 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 		return "", err
 	}
 	if response.GetImageRef() == "" {
-		return "", errorf(codes.Internal, quote("pull image", image), "the runtime gave no reference")
+		return "", badAnswer(quote("pull image", image), "the runtime gave no reference")
 	}
 	return response.GetImageRef(), nil
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -206,7 +206,8 @@ func kubeletHash(container *corev1.Container) (string, error) {
 		return "", fmt.Errorf("hash container %q: %w", container.Name, err)
 	}
 	hash := fnv.New32a()
-	fmt.Fprint(hash, dump.ForHash(fields))
+	// A hash takes everything.
+	_, _ = hash.Write([]byte(dump.ForHash(fields)))
 	return strconv.FormatUint(uint64(hash.Sum32()), 16), nil
 }
 

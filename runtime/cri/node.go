@@ -39,7 +39,7 @@ func readNodeFacts(ctx context.Context) nodeFacts {
 			"warning", err.Error())
 	}
 	// The fields' sizes differ between architectures.
-	facts.memory = int64(uint64(info.Totalram) * uint64(info.Unit)) //nolint:gosec,unconvert // no machine has 8 EiB
+	facts.memory = int64(uint64(info.Totalram) * uint64(info.Unit))
 	var fs unix.Statfs_t
 	facts.unified = unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
 	facts.swapLimits = swapLimits(facts.unified)
@@ -59,7 +59,7 @@ func swapLimits(unified bool) bool {
 		return false
 	}
 	_, path, _ := strings.Cut(strings.TrimSpace(string(data)), "::")
-	_, err = os.Stat(filepath.Join("/sys/fs/cgroup", path, "memory.swap.max"))
+	_, err = os.Stat(filepath.Join("/sys/fs/cgroup", path, "memory.swap.max")) //nolint:gosec // the kernel names the path
 	return err == nil
 }
 
@@ -116,7 +116,7 @@ func possibleCPUs(file string) []int {
 	for i := range runtime.NumCPU() {
 		seen = append(seen, i)
 	}
-	data, err := os.ReadFile(file) //nolint:gosec // the kernel's own file
+	data, err := os.ReadFile(file) //nolint:gosec // a file of the kernel
 	if err != nil {
 		return seen
 	}

@@ -229,7 +229,7 @@ func (c *Client) SandboxStatus(ctx context.Context, id string) (plan.SandboxStat
 		return plan.SandboxStatus{}, err
 	}
 	if response.GetStatus() == nil {
-		return plan.SandboxStatus{}, errorf(codes.Internal, operation, "the runtime's answer is empty")
+		return plan.SandboxStatus{}, badAnswer(operation, "the runtime's answer is empty")
 	}
 	return convertSandbox(response.GetStatus()), nil
 }
@@ -257,7 +257,7 @@ func (c *Client) rawContainerStatus(ctx context.Context, id string) (*runtimeapi
 		return nil, err
 	}
 	if response.GetStatus() == nil {
-		return nil, errorf(codes.Internal, operation, "the runtime's answer is empty")
+		return nil, badAnswer(operation, "the runtime's answer is empty")
 	}
 	return response.GetStatus(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,7 +27,7 @@ func TestConformanceContainerAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	t.Cleanup(func() { _ = file.Close() })
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)
@@ -176,12 +177,8 @@ func TestReadContainer(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			annotations := map[string]string{}
-			for k, v := range sound {
-				annotations[k] = v
-			}
-			for k, v := range tc.change {
-				annotations[k] = v
-			}
+			maps.Copy(annotations, sound)
+			maps.Copy(annotations, tc.change)
 			want := soundRecord
 			tc.want(&want)
 			got, warnings := readContainer(annotations, 9)

@@ -128,18 +128,18 @@ func leastMemoryRequest(pod *corev1.Pod) int64 {
 // qosClass of a pod without pod-level resources, which templates may not have.
 // (pkg/apis/core/v1/helper/qos/qos.go:ComputePodQOS)
 func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
-	any, guaranteed := false, true
+	some, guaranteed := false, true
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 				request, limit := list[i].Resources.Requests[name], list[i].Resources.Limits[name]
-				any = any || request.Sign() > 0 || limit.Sign() > 0
+				some = some || request.Sign() > 0 || limit.Sign() > 0
 				guaranteed = guaranteed && limit.Sign() > 0 && request.Cmp(limit) == 0
 			}
 		}
 	}
 	switch {
-	case !any:
+	case !some:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

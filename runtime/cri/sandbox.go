@@ -37,7 +37,7 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		return "", err
 	}
 	if response.GetPodSandboxId() == "" {
-		return "", errorf(codes.Internal, "run sandbox", "the runtime gave no ID")
+		return "", badAnswer("run sandbox", "the runtime gave no ID")
 	}
 	return response.GetPodSandboxId(), nil
 }

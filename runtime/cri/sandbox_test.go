@@ -70,7 +70,7 @@ func TestRunSandboxConfig(t *testing.T) {
 			},
 		},
 		"shared process namespace": {
-			pod: func(p *corev1.Pod) { p.Spec.ShareProcessNamespace = ptr.To(true) },
+			pod: func(p *corev1.Pod) { p.Spec.ShareProcessNamespace = new(true) },
 			want: func(c *runtimeapi.PodSandboxConfig) {
 				c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
 			},
@@ -108,7 +108,7 @@ func TestRunSandboxConfig(t *testing.T) {
 					SELinuxOptions: &corev1.SELinuxOptions{User: "u", Role: "r", Type: "t", Level: "l"},
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined},
 				}
-				p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+				p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
 			},
 			want: func(c *runtimeapi.PodSandboxConfig) {
 				s := c.Linux.SecurityContext
@@ -155,7 +155,7 @@ func TestRunSandboxConfig(t *testing.T) {
 func TestRunSandboxRefuses(t *testing.T) {
 	fake, client := newFake(t)
 	for name, change := range map[string]func(*corev1.Pod){
-		"user namespace": func(p *corev1.Pod) { p.Spec.HostUsers = ptr.To(false) },
+		"user namespace": func(p *corev1.Pod) { p.Spec.HostUsers = new(false) },
 		"unknown groups policy": func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(corev1.SupplementalGroupsPolicy("Other"))}
 		},

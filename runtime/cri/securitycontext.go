@@ -43,8 +43,7 @@ func (c *Client) containerSecurity(pod *corev1.Pod, container *corev1.Container,
 		NoNewPrivs:       sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
 		Seccomp:          seccomp,
 		Apparmor:         apparmor,
-		// Older runtimes know only the name.
-		ApparmorProfile: apparmorName,
+		ApparmorProfile:  apparmorName, //nolint:staticcheck // older runtimes know only the name
 	}
 	if sc.ProcMount == nil || *sc.ProcMount != corev1.UnmaskedProcMount {
 		out.MaskedPaths, out.ReadonlyPaths = c.node.maskedPaths, readonlyPaths()
@@ -135,6 +134,9 @@ func seccompProfile(p *corev1.SeccompProfile, root string) (*runtimeapi.Security
 	case corev1.SeccompProfileTypeLocalhost:
 		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
 			return nil, errors.New("localhostProfile must be set if seccompProfile type is Localhost")
+		}
+		if root == "" {
+			return nil, errors.New("seccompProfile type Localhost: the node has no directory of seccomp profiles")
 		}
 		if !filepath.IsLocal(*p.LocalhostProfile) {
 			return nil, fmt.Errorf("localhostProfile %q leaves the directory of seccomp profiles", *p.LocalhostProfile)

@@ -61,8 +61,8 @@ type Kill struct {
 	// Trigger and Message say why; the message is that of the Killing event.
 	Trigger v1alpha1.KillTrigger
 	Message string
-	// Removed is whether the spec does not name the container any more; it can
-	// be killed from its record only, and should be removed afterwards.
+	// Removed is whether the spec does not name the container any more, so that
+	// it can be killed from its record only.
 	Removed bool
 	// FromRecord is whether hook and grace period are those recorded when the
 	// container was created, because the spec is another one since.

@@ -53,6 +53,9 @@ func newKill(e *Executor, t target, opts KillOptions, turns *turns) *kill {
 	k := &kill{e: e, target: t, opts: opts, turns: turns, shortened: make(chan struct{}, 1)}
 	if opts.Resume != nil {
 		k.resume(*opts.Resume)
+		if opts.Override != nil && k.setLimit(time.Now(), *opts.Override) {
+			k.applyLimit()
+		}
 		return k
 	}
 	grace := graceOf(t, opts)

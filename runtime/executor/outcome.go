@@ -21,7 +21,7 @@ const (
 // finish completes the record: how the kill ended, by what the runtime says
 // about the container now.
 func (k *kill) finish(ctx context.Context, stopErr error) {
-	after, err := k.e.runtime.ContainerStatus(context.WithoutCancel(ctx), k.id)
+	after, err := k.e.facts(ctx, k.id)
 	k.change(func(rec *v1alpha1.KillRecord) {
 		now := time.Now()
 		rec.Phase = v1alpha1.KillPhaseDone

@@ -47,7 +47,7 @@ func newRecord(t target, opts KillOptions, grace plan.Grace) v1alpha1.KillRecord
 		}
 	}
 	if t.before != nil {
-		rec.RestartCount = int32(min(t.before.RestartCount, 1<<30)) //nolint:gosec // bounded
+		rec.RestartCount = int32(min(t.before.RestartCount, 1<<30))
 		rec.StopSignal = t.before.StopSignal
 	}
 	return rec

@@ -44,14 +44,13 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, records []v1alph
 }
 
 func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) error {
-	now, err := e.runtime.ContainerStatus(ctx, rec.ContainerID)
-	if err != nil && !isNotFound(err) {
-		return fmt.Errorf("resume the kill of container %q: %w", rec.Container, err)
-	}
-	if err != nil || now.State == plan.ContainerExited {
-		e.closeRecord(ctx, pod, rec)
-		turns.ended(rec.Container)
+	now, err := e.facts(ctx, rec.ContainerID)
+	switch {
+	case isNotFound(err), err == nil && now.State == plan.ContainerExited:
+		e.closeRecord(ctx, pod, rec, turns)
 		return nil
+	case err != nil:
+		return fmt.Errorf("resume the kill of container %q: %w", rec.Container, err)
 	}
 	opts := KillOptions{
 		Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy, Resume: rec,
@@ -67,16 +66,17 @@ func (e *Executor) closeRecords(ctx context.Context, pod *corev1.Pod, running []
 		rec := &opts.Resume[i]
 		runs := slices.ContainsFunc(running, func(c *plan.ContainerStatus) bool { return c.ID == rec.ContainerID })
 		if !runs && rec.Phase != v1alpha1.KillPhaseDone {
-			e.closeRecord(ctx, pod, rec)
+			e.closeRecord(ctx, pod, rec, nil)
 		}
 	}
 }
 
 // closeRecord completes the record of a kill whose container has left.
-func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord) {
+func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) {
 	t := target{pod: pod, spec: pod, id: rec.ContainerID, container: &corev1.Container{Name: rec.Container}}
 	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: rec}, nil)
 	k.finish(ctx, nil)
+	turns.ended(rec.Container)
 }
 
 // resume sets a kill to where its record says it was.

@@ -34,7 +34,7 @@ func (e *startError) Unwrap() error { return e.reason }
 // invalidConfig is implemented by errors of CreateContainer that say that the
 // container could not be described to the runtime, as CreateContainerConfigError
 // does.
-type invalidConfig interface{ InvalidConfig() bool }
+type invalidConfig interface{ ContainerConfigError() bool }
 
 // start starts one container, unless it has to wait, and adds the result.
 // target names the container that an ephemeral one joins.
@@ -102,8 +102,7 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 	return s.postStart(ctx, c, id)
 }
 
-// create creates the container. One whose stop signal the runtime drops is not
-// started: it would be killed with another signal than its owner wrote.
+// create creates the container.
 func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string) (string, error) {
 	id, err := s.e.runtime.CreateContainer(ctx, s.in.Pod, c, plan.CreateOptions{
 		SandboxID: s.sandboxID, SandboxAttempt: s.in.Actions.Attempt,
@@ -112,37 +111,13 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 	if err != nil {
 		reason := ErrCreateContainer
 		var config invalidConfig
-		if errors.As(err, &config) && config.InvalidConfig() {
+		if errors.As(err, &config) && config.ContainerConfigError() {
 			reason = ErrCreateContainerConfig
 		}
 		return "", s.runtimeFailure(ctx, c, id, reason, err)
 	}
-	if err := s.checkStopSignal(ctx, c, id); err != nil {
-		return "", err
-	}
 	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeNormal, "Created", "Container created")
 	return id, nil
-}
-
-func (s *syncRun) checkStopSignal(ctx context.Context, c *corev1.Container, id string) error {
-	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
-		return nil
-	}
-	want := string(*c.Lifecycle.StopSignal)
-	status, err := s.e.runtime.ContainerStatus(ctx, id)
-	if err != nil {
-		return s.runtimeFailure(ctx, c, id, ErrCreateContainer, err)
-	}
-	if status.StopSignal == want {
-		return nil
-	}
-	if err := s.e.removeContainer(context.WithoutCancel(ctx), id, true); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove a container whose stop signal is not honoured",
-			"container", c.Name)
-	}
-	message := fmt.Sprintf("the container runtime does not honour lifecycle.stopSignal %s", want)
-	s.failed(c, id, message)
-	return &startError{ErrCreateContainerConfig, message}
 }
 
 // postStart runs the postStart hook; the container counts as started after it.
@@ -192,8 +167,7 @@ func (s *syncRun) failed(c *corev1.Container, id, message string) {
 
 // reasonOf is the brief reason of a start error.
 func reasonOf(err error) string {
-	var failure *startError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*startError](err); ok {
 		return failure.reason.Error()
 	}
 	return err.Error()

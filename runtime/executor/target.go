@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,7 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 				name, e.containerURI(id), formatPod(pod), opts.Message)
 		}
 	}
-	before, err := e.runtime.ContainerStatus(ctx, id)
+	before, err := e.facts(ctx, id)
 	switch {
 	case err == nil:
 		t.before = &before
@@ -50,6 +51,17 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 		t.spec, t.container = restoreSpec(pod, name, before.Recorded)
 	}
 	return t, nil
+}
+
+// factsTimeout bounds how long a kill waits to learn about its container: the
+// kill itself needs no answer.
+const factsTimeout = 10 * time.Second
+
+// facts reads what the runtime says about a container, also after ctx has ended.
+func (e *Executor) facts(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factsTimeout)
+	defer cancel()
+	return e.runtime.ContainerStatus(ctx, id)
 }
 
 // restoreSpec makes of a container's record what a kill needs. A deletion of

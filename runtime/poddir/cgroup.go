@@ -174,7 +174,7 @@ func memoryUse(path string) int64 {
 	if cgroups.Mode() == cgroups.Unified {
 		file = filepath.Join(cgroupMount, path, "memory.current")
 	}
-	content, err := os.ReadFile(file)
+	content, err := os.ReadFile(file) //nolint:gosec // a file of the kernel
 	if err != nil {
 		return 0
 	}

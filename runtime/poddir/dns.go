@@ -151,7 +151,7 @@ func readResolvConf(path string) (DNSConfig, error) {
 	if path == "" {
 		return DNSConfig{}, nil
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // named by a flag
 	if err != nil {
 		return DNSConfig{}, fmt.Errorf("read resolver configuration: %w", err)
 	}

@@ -20,16 +20,16 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 			}
 		}
 	}
-	any, guaranteed := false, len(all) > 0
+	some, guaranteed := false, len(all) > 0
 	for _, r := range all {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, limit := r.Requests[name], r.Limits[name]
-			any = any || !request.IsZero() || !limit.IsZero()
+			some = some || !request.IsZero() || !limit.IsZero()
 			guaranteed = guaranteed && !limit.IsZero() && (request.IsZero() || request.Cmp(limit) == 0)
 		}
 	}
 	switch {
-	case !any:
+	case !some:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

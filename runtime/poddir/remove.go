@@ -99,7 +99,7 @@ func unmountBelow(dir string) error {
 // removeTree removes name in dir and all below it. It follows no link and crosses
 // no mount: one that is left is an error and what is behind it stays.
 func removeTree(ctx context.Context, dir, name string) error {
-	parent, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	parent, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) //nolint:gosec // a root of the configuration
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,13 +54,11 @@ func TestHostPathTypes(t *testing.T) {
 		for kind, path := range paths {
 			t.Run(name+" on "+kind, func(t *testing.T) {
 				err := newManager(t, nil).Prepare(t.Context(), withVolumes(hostPathVolume("v", path, tt.kind)))
-				for _, ok := range tt.ok {
-					if ok == kind {
-						if err != nil {
-							t.Errorf("unexpected error: %v", err)
-						}
-						return
+				if slices.Contains(tt.ok, kind) {
+					if err != nil {
+						t.Errorf("unexpected error: %v", err)
 					}
+					return
 				}
 				want := `MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + path + " " + tt.text
 				if name == "unknown" {

@@ -176,7 +176,7 @@ func (s *podState) hasStarted(name string) bool {
 func (s *podState) wake(name string) {
 	for _, k := range kinds {
 		if w := s.workers[workerKey{name, k}]; w != nil {
-			w.adjust()
+			w.wake()
 		}
 	}
 }

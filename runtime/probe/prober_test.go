@@ -99,7 +99,7 @@ func TestHTTPProbe(t *testing.T) {
 	for path, code := range map[string]int{"/ok": 200, "/last": 399, "/missing": 404, "/broken": 500} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(code)
-			fmt.Fprint(w, "secret")
+			_, _ = fmt.Fprint(w, "secret")
 		})
 	}
 	mux.HandleFunc("/local", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/broken", http.StatusFound) })
@@ -107,7 +107,7 @@ func TestHTTPProbe(t *testing.T) {
 		http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
 	})
 	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
-	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 1<<20)) })
+	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, strings.Repeat("x", 1<<20)) })
 	mux.HandleFunc("/query", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "a=b" {
 			w.WriteHeader(http.StatusBadRequest)
@@ -276,8 +276,13 @@ func TestGRPCProbe(t *testing.T) {
 	backend := &healthServer{}
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, backend)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
 	t.Cleanup(func() { server.Stop(); <-done })
 	tests := map[string]struct {
 		service *string

@@ -24,8 +24,9 @@ const (
 )
 
 // statusCache remembers statuses by ID, so that a steady pod costs two lists and
-// nothing else. A list's state must match for a status to be used; running,
-// exited and ready ones do not change otherwise, and no others are kept.
+// nothing else. A list's state must match for a status to be used, and only of
+// running, exited and ready ones is it believed that they do not change
+// otherwise. Of all others it remembers whose they are.
 type statusCache struct {
 	mu         sync.Mutex
 	sandboxes  map[string]kept[plan.SandboxStatus]
@@ -36,7 +37,13 @@ type statusCache struct {
 type kept[T any] struct {
 	uid    types.UID
 	at     time.Time
+	steady bool
 	status T
+}
+
+// current tells whether the status may stand for a fresh one.
+func (k kept[T]) current() bool {
+	return k.steady && time.Since(k.at) < statusMaxAge
 }
 
 func newStatusCache() *statusCache {
@@ -50,41 +57,32 @@ func newStatusCache() *statusCache {
 func (c *statusCache) sandbox(id string, state plan.SandboxState) (plan.SandboxStatus, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k, ok := c.sandboxes[id]
-	return k.status, ok && k.status.State == state && time.Since(k.at) < statusMaxAge
+	k := c.sandboxes[id]
+	return k.status, k.current() && k.status.State == state
 }
 
 func (c *statusCache) container(id string, state plan.ContainerState) (plan.ContainerStatus, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k, ok := c.containers[id]
-	return k.status, ok && k.status.State == state && time.Since(k.at) < statusMaxAge
+	k := c.containers[id]
+	return k.status, k.current() && k.status.State == state
 }
 
-// keepSandbox remembers a ready sandbox.
 func (c *statusCache) keepSandbox(uid types.UID, s plan.SandboxStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep()
-	if s.State != plan.SandboxReady {
-		delete(c.sandboxes, s.ID)
-		return
-	}
-	c.sandboxes[s.ID] = kept[plan.SandboxStatus]{uid: uid, at: time.Now(), status: s}
+	c.sandboxes[s.ID] = kept[plan.SandboxStatus]{uid: uid, at: time.Now(), steady: s.State == plan.SandboxReady, status: s}
 }
 
-// keepContainer remembers a running or exited container. One that has only just
-// exited is not: containerd may learn of the OOM killer after the exit.
+// keepContainer does not believe one that has only just exited: containerd may
+// learn of the OOM killer after the exit.
 func (c *statusCache) keepContainer(uid types.UID, s plan.ContainerStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep()
-	settled := s.State == plan.ContainerRunning || s.State == plan.ContainerExited && time.Since(s.FinishedAt) > exitSettles
-	if !settled {
-		delete(c.containers, s.ID)
-		return
-	}
-	c.containers[s.ID] = kept[plan.ContainerStatus]{uid: uid, at: time.Now(), status: s}
+	steady := s.State == plan.ContainerRunning || s.State == plan.ContainerExited && time.Since(s.FinishedAt) > exitSettles
+	c.containers[s.ID] = kept[plan.ContainerStatus]{uid: uid, at: time.Now(), steady: steady, status: s}
 }
 
 // owner tells which pod a sandbox or container belongs to.

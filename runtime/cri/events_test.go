@@ -91,6 +91,11 @@ func TestEventOfWhatIsGone(t *testing.T) {
 	sandbox := runSandbox(t, client, pod, 0)
 	container := start(t, client, pod, &pod.Spec.Containers[0], sandbox, 0)
 	podStatus(t, client)
+	// Also when the pod was last seen stopped.
+	if err := client.StopSandbox(t.Context(), sandbox); err != nil {
+		t.Fatal(err)
+	}
+	podStatus(t, client)
 	notified := make(chan types.UID, 100)
 	watch(t, client, func(uid types.UID) { notified <- uid })
 	for _, id := range []string{sandbox, container} {

@@ -129,7 +129,8 @@ func (c *Client) listPod(ctx context.Context, uid types.UID) ([]*runtimeapi.PodS
 // PodStatus observes one pod: its sandboxes and containers newest first, with
 // what was recorded at their creation and termination messages. What goes away
 // while it looks is left out. A pod that the runtime has nothing of has an empty
-// status. (kubelet kuberuntime_manager.go:GetPodStatus)
+// status. What a status points to is shared with later ones and must not be
+// changed. (kubelet kuberuntime_manager.go:GetPodStatus)
 func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {
 	sandboxes, containers, err := c.listPod(ctx, uid)
 	if err != nil {

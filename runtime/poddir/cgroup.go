@@ -196,6 +196,10 @@ func (m *Manager) removeCgroup(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return err
 	}
+	if cgroups.Mode() == cgroups.Hybrid {
+		// runc makes a cgroup there too, and leaves its parents.
+		dirs = append(dirs, filepath.Join(cgroupMount, "unified", path))
+	}
 	for _, dir := range dirs {
 		if err := removeCgroupDir(ctx, dir); err != nil {
 			return fmt.Errorf("remove cgroup: %w", err)

@@ -172,6 +172,13 @@ func TestCgroupLifecycle(t *testing.T) {
 		t.Errorf("memory limit %d after it was taken away", got)
 	}
 	// What a runtime left behind goes too.
+	unified := filepath.Join(cgroupMount, "unified", path)
+	if cgroups.Mode() == cgroups.Hybrid {
+		t.Cleanup(func() { _ = os.Remove(filepath.Dir(unified)) })
+		if err := os.MkdirAll(filepath.Join(unified, "left"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.Mkdir(filepath.Join(filepath.Dir(memory), "left"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +186,7 @@ func TestCgroupLifecycle(t *testing.T) {
 		if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
 			t.Fatal(err)
 		}
-		if cgroupExists(path) || exists(filepath.Dir(memory)) {
+		if cgroupExists(path) || exists(filepath.Dir(memory)) || exists(unified) {
 			t.Error("the cgroup is still there")
 		}
 	}

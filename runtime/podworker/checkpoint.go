@@ -48,6 +48,9 @@ type Checkpoint struct {
 	// records: those under way with their phase and absolute deadline.
 	PodStatus *corev1.PodStatus           `json:"podStatus,omitempty"`
 	Status    v1alpha1.NodeWorkloadStatus `json:"status"`
+	// Details are what the probes said that asked for kills under way, by the
+	// kill's ID.
+	Details map[string]string `json:"details,omitempty"`
 	// Unannounced are the IDs of kills that ended and were not published yet.
 	Unannounced []string `json:"unannounced,omitempty"`
 	// Backoff by plan.BackoffKey.

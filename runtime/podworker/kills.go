@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -17,12 +18,11 @@ func (w *worker) recordKill(rec v1alpha1.KillRecord) {
 		// What fails now fails because this process ends; the next one resumes.
 		return
 	}
-	w.enrich(&rec)
 	w.mu.Lock()
 	if !slices.ContainsFunc(w.rec.Status.Kills, sameID(rec.ID)) {
 		w.rec.Status.KillCount++
 	}
-	w.rec.Status.Kills = status.AddKill(w.rec.Status.Kills, rec)
+	w.addKill(rec)
 	ended := rec.Phase == v1alpha1.KillPhaseDone && !slices.Contains(w.rec.Unannounced, rec.ID)
 	if ended {
 		w.rec.Unannounced = append(w.rec.Unannounced, rec.ID)
@@ -36,23 +36,39 @@ func (w *worker) recordKill(rec v1alpha1.KillRecord) {
 	w.wakeUp()
 }
 
-// enrich adds to a probe's kill why the probe failed.
-func (w *worker) enrich(rec *v1alpha1.KillRecord) {
+// detail is why the probe of a probe's kill failed; it is asked when the kill
+// begins, for a new container makes the probe forget it. w.mu is held.
+func (w *worker) detail(rec v1alpha1.KillRecord) string {
 	if rec.Trigger != v1alpha1.TriggerLivenessProbe && rec.Trigger != v1alpha1.TriggerStartupProbe {
-		return
+		return ""
 	}
-	w.mu.Lock()
-	known := slices.IndexFunc(w.rec.Status.Kills, sameID(rec.ID))
-	if known >= 0 {
-		rec.Message = w.rec.Status.Kills[known].Message
+	known, ok := w.rec.Details[rec.ID]
+	if !ok {
+		known = w.cfg.Prober.LastFailure(w.id.UID, rec.ContainerID, rec.Trigger)
 	}
-	w.mu.Unlock()
-	if known >= 0 {
-		return
+	return known
+}
+
+// addKill adds a record; its summary tells the detail too, its message has the
+// kubelet's words alone. w.mu is held.
+func (w *worker) addKill(rec v1alpha1.KillRecord) {
+	kills := status.AddKill(w.rec.Status.Kills, rec)
+	detail := w.detail(rec)
+	details := maps.Clone(w.rec.Details)
+	delete(details, rec.ID)
+	if i := slices.IndexFunc(kills, sameID(rec.ID)); i >= 0 && detail != "" {
+		told := rec
+		told.Message += ": " + detail
+		kills[i].Summary = status.KillSummary(told)
+		if rec.Phase != v1alpha1.KillPhaseDone {
+			if details == nil {
+				details = map[string]string{}
+			}
+			details[rec.ID] = detail
+		}
 	}
-	if failure := w.cfg.Prober.LastFailure(w.id.UID, rec.ContainerID, rec.Trigger); failure != "" {
-		rec.Message += ": " + failure
-	}
+	w.rec.Details = details
+	w.rec.Status.Kills = kills
 }
 
 // stillUnderWay returns the latest records of the given kills that have not

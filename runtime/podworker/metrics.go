@@ -25,24 +25,24 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "managedworkload_kills_total",
+			Name: "managedworkload_shim_kills_total",
 			Help: "Kills that have ended, by trigger and outcome.",
 		}, []string{"trigger", "outcome"}),
 		restarts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "managedworkload_container_restarts_total",
+			Name: "managedworkload_shim_container_restarts_total",
 			Help: "Restarts of containers.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "managedworkload_worker_panics_total",
+			Name: "managedworkload_shim_worker_panics_total",
 			Help: "Panics of workers that were recovered.",
 		}),
 		syncs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "managedworkload_sync_duration_seconds",
+			Name:    "managedworkload_shim_sync_duration_seconds",
 			Help:    "Time a worker took for one step, by its state.",
 			Buckets: []float64{.005, .02, .1, .3, 1, 3, 10, 30, 100},
 		}, []string{"state"}),
 		workloads: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "managedworkload_workloads",
+			Name: "managedworkload_shim_workloads",
 			Help: "Workloads that have a worker on this node.",
 		}),
 	}

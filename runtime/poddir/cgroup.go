@@ -4,32 +4,23 @@
 package poddir
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/containerd/cgroups/v3"
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/containerd/cgroups/v3/cgroup2"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	cgroupMount = "/sys/fs/cgroup"
-	// A cgroup stays busy for a moment after its last process was reaped.
-	cgroupRemovals   = 6
-	cgroupRemoveWait = 10 * time.Millisecond
-)
+const cgroupMount = "/sys/fs/cgroup"
 
 // CgroupParent is the pod's cgroup as CRI wants it: the parent of its sandbox and
 // containers; empty when none is kept.
@@ -105,12 +96,24 @@ func applyLimits(path, driver string, limits cgroupLimits) error {
 		_, err := cgroup1.New(cgroup1.StaticPath(path), resourcesV1(limits))
 		return err
 	case driver == CgroupDriverSystemd:
-		_, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resourcesV2(limits))
-		return err
+		return applySlice(path, resourcesV2(limits))
 	default:
 		_, err := cgroup2.NewManager(cgroupMount, path, resourcesV2(limits))
 		return err
 	}
+}
+
+// applySlice also writes to the files: systemd leaves a slice that exists as it is.
+func applySlice(path string, resources *cgroup2.Resources) error {
+	resources.Pids = nil // systemd's own accounting
+	if _, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resources); err != nil {
+		return err
+	}
+	slice, err := cgroup2.Load(path)
+	if err != nil {
+		return err
+	}
+	return slice.Update(resources)
 }
 
 func resourcesV1(limits cgroupLimits) *specs.LinuxResources {
@@ -133,7 +136,7 @@ func resourcesV2(limits cgroupLimits) *cgroup2.Resources {
 	return &cgroup2.Resources{
 		CPU:    &cgroup2.CPU{Weight: &weight, Max: cgroup2.NewCPUMax(quota, &period)},
 		Memory: &cgroup2.Memory{Max: &memory},
-		Pids:   &cgroup2.Pids{Max: math.MaxInt64},
+		Pids:   &cgroup2.Pids{Max: withoutLimit},
 	}
 }
 
@@ -183,81 +186,4 @@ func memoryUse(path string) int64 {
 		return 0
 	}
 	return use
-}
-
-// removeCgroup removes the pod's cgroup and empty ones that a runtime has left
-// below it. It kills nothing: one with processes is an error.
-func (m *Manager) removeCgroup(ctx context.Context, uid types.UID) error {
-	path := m.cgroupPath(uid)
-	if path == "" || cgroups.Mode() == cgroups.Unavailable {
-		return nil
-	}
-	dirs, err := cgroupDirs(path)
-	if err != nil {
-		return err
-	}
-	if cgroups.Mode() == cgroups.Hybrid {
-		// runc makes a cgroup there too, and leaves its parents.
-		dirs = append(dirs, filepath.Join(cgroupMount, "unified", path))
-	}
-	for _, dir := range dirs {
-		if err := removeCgroupDir(ctx, dir); err != nil {
-			return fmt.Errorf("remove cgroup: %w", err)
-		}
-	}
-	if m.cgroupDriver() == CgroupDriverSystemd {
-		return stopSlice(path)
-	}
-	return nil
-}
-
-// stopSlice tells systemd that the slice, by now without processes, has ended.
-func stopSlice(path string) error {
-	slice, err := cgroup2.LoadSystemd("", filepath.Base(path))
-	if err != nil {
-		return fmt.Errorf("load slice %q: %w", path, err)
-	}
-	if err := slice.DeleteSystemd(); err != nil {
-		return fmt.Errorf("stop slice %q: %w", path, err)
-	}
-	return nil
-}
-
-func removeCgroupDir(ctx context.Context, dir string) error {
-	wait := cgroupRemoveWait
-	for try := 1; ; try++ {
-		err := removeDirs(dir)
-		if !errors.Is(err, unix.EBUSY) || try == cgroupRemovals {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(wait):
-		}
-		wait *= 2
-	}
-}
-
-// removeDirs removes a directory and those below it, deepest first; the files of
-// a cgroup go with it.
-func removeDirs(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.IsDir() {
-			if err := removeDirs(filepath.Join(dir, entry.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

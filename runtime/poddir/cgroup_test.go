@@ -277,3 +277,37 @@ func TestMemoryLimitBelowUseWaits(t *testing.T) {
 		t.Errorf("memory limit %s after the use was over", got)
 	}
 }
+
+func TestPopulated(t *testing.T) {
+	tests := map[string]struct {
+		events string
+		want   bool
+	}{
+		"empty":       {"populated 0\nfrozen 0\n", false},
+		"processes":   {"populated 1\nfrozen 0\n", true},
+		"other order": {"frozen 0\npopulated 0\n", false},
+		"not there":   {"", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if tt.events != "" {
+				write(t, filepath.Join(dir, "cgroup.events"), tt.events)
+			}
+			if got, err := populated(dir); err != nil || got != tt.want {
+				t.Errorf("populated %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestResourcesV2AreWritten: each value must be one that the kernel takes.
+func TestResourcesV2AreWritten(t *testing.T) {
+	want := []string{"cpu", "memory", "pids"}
+	if diff := cmp.Diff(want, resourcesV2(cgroupLimits{2, -1, -1}).EnabledControllers()); diff != "" {
+		t.Errorf("controllers (-want +got):\n%s", diff)
+	}
+	if got := resourcesV2(cgroupLimits{2, -1, -1}).Pids.Max; got != -1 {
+		t.Errorf("pids.max %d, want -1, which is written as max", got)
+	}
+}

@@ -25,6 +25,8 @@ func commands() []command {
 	return []command{
 		{"pause", "", "hold a pod's namespaces and reap", 0, -1, func([]string) error { return pause() }},
 		{"seq", "CMD , CMD ...", "run commands until one fails", 1, -1, runSequence},
+		{"try", "CMD ...", "run a command and print its error instead of failing", 1, -1, try},
+		{"show-args", "[ARGUMENTS]", "print the arguments, a line each, and run until a stop signal", 0, -1, showArgs},
 		{"sleep", "DURATION", "wait", 1, 1, sleep},
 		{"exit", "CODE", "exit with the code", 1, 1, exit},
 		{"echo", "TEXT", "print", 0, -1, echo},
@@ -45,6 +47,7 @@ func commands() []command {
 		{"http-get", "URL", "print the body; fail on a status of 400 or more", 1, 1, httpGet},
 		{"id", "", "ids, groups and capabilities of this process", 0, 0, printID},
 		{"limits", "", "cgroup limits of this process as it sees them", 0, 0, printLimits},
+		{"mount-tmpfs", "FOLDER", "mount a tmpfs on a new folder", 1, 1, mountTmpfs},
 		{"mounts", "", "print the mount table", 0, 0, func([]string) error { return cat([]string{"/proc/self/mountinfo"}) }},
 		{"hostname", "", "print the host name", 0, 0, hostname},
 		{"ps", "", "process ids and command lines", 0, 0, processes},
@@ -83,6 +86,23 @@ func runSequence(args []string) error {
 		args = args[min(end+1, len(args)):]
 	}
 	return nil
+}
+
+func try(args []string) error {
+	if err := run(args); err != nil {
+		return echo([]string{"error:", err.Error()})
+	}
+	return nil
+}
+
+// showArgs stands for any program: it takes whatever arguments there are.
+func showArgs(args []string) error {
+	for _, arg := range args {
+		if err := echo([]string{arg}); err != nil {
+			return err
+		}
+	}
+	return serve(nil)
 }
 
 func sleep(args []string) error {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func echo(args []string) error {
@@ -120,6 +122,13 @@ func readlink(args []string) error {
 		return err
 	}
 	return echo([]string{target})
+}
+
+func mountTmpfs(args []string) error {
+	if err := os.Mkdir(args[0], 0o755); err != nil {
+		return err
+	}
+	return unix.Mount("tmpfs", args[0], "tmpfs", 0, "size=64k")
 }
 
 func writeTermination(args []string) error {

@@ -173,6 +173,8 @@ func TestCommands(t *testing.T) {
 		{args: []string{"wait-file", file}},
 		{args: []string{"write", file, "text"}},
 		{args: []string{"seq", "cat", file, ",", "echo", "", "and", "more"}, want: "text and more\n"},
+		{args: []string{"seq", "try", "cat", "/no/such/file", ",", "echo", "on"}, want: "error: open /no/such/file: no such file or directory\non\n"},
+		{args: []string{"try", "exit", "3"}, want: "error: exit status 3\n"},
 		{args: []string{"env", asProgram}, want: "1\n"},
 		{args: []string{"env", "NOT_SET"}, wantCode: 1},
 		{args: []string{"write-termination-message", "bye", file}},

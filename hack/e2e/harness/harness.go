@@ -8,6 +8,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -37,8 +38,9 @@ type Env struct {
 }
 
 // Run starts a stack, runs the tests of the binary on it and takes it down. It
-// returns the exit status, and sets *env before the first test.
-func Run(m *testing.M, env **Env, options localstack.Options) int {
+// returns the exit status, and sets *env before the first test. The setups, if
+// any, change the stack before that.
+func Run(m *testing.M, env **Env, options localstack.Options, setups ...func(context.Context, *Env) error) int {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		fmt.Println("skipped: the end-to-end tests need root on Linux")
 		return 0
@@ -52,6 +54,12 @@ func Run(m *testing.M, env **Env, options localstack.Options) int {
 		return 1
 	}
 	*env = e
+	for _, setup := range setups {
+		if err := setup(ctx, e); err != nil {
+			fmt.Fprintln(os.Stderr, "set the stack up:", errors.Join(err, cleanup()))
+			return 1
+		}
+	}
 	status := m.Run()
 	if err := cleanup(); err != nil {
 		fmt.Fprintln(os.Stderr, "take the stack down:", err)

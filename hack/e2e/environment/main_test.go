@@ -1,0 +1,86 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package environment tests what a container finds around itself, asserted from
+// inside: network, names, files, volumes, rights and limits; what becomes of
+// images that cannot be had; and what is left when a workload is gone.
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+// What the shim of these tests is told.
+const (
+	clusterDNS     = "10.96.0.10"
+	nodeNameserver = "192.0.2.53"
+	nodeResolvConf = "nameserver " + nodeNameserver + "\nsearch node.test\noptions timeout:1\n"
+)
+
+var env *harness.Env
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() == 0 && os.Getenv(inMountNamespace) == "" {
+		os.Exit(withSharedMounts())
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Geteuid() == 0 {
+		// As systemd does: without it, no host path could be propagated.
+		if err := unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
+			fmt.Fprintln(os.Stderr, "share the mounts:", err)
+			return 1
+		}
+	}
+	resolvConf, err := resolvConfFile()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "write a resolv.conf:", err)
+		return 1
+	}
+	defer os.Remove(resolvConf) //nolint:errcheck // A temporary file.
+	return harness.Run(m, &env, localstack.Options{ShimArgs: []string{
+		"--cluster-dns=" + clusterDNS, "--cluster-domain=mw.test", "--resolv-conf=" + resolvConf,
+	}})
+}
+
+func resolvConfFile() (string, error) {
+	file, err := os.CreateTemp("", "mw-e2e-resolv-conf-")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(nodeResolvConf)
+	return file.Name(), errors.Join(err, file.Close())
+}
+
+// inMountNamespace in the environment: the process has mounts of its own.
+const inMountNamespace = "MW_E2E_OWN_MOUNTS"
+
+// withSharedMounts runs the tests once more in a mount namespace of their own:
+// the machine's mounts may be private, and must stay as they are.
+func withSharedMounts() int {
+	runtime.LockOSThread() // the child gets SIGKILL when this thread ends
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), inMountNamespace+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		fmt.Fprintln(os.Stderr, "start in a mount namespace:", err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,221 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+func recorded(c *fakeContainer) {
+	grace := int64(7)
+	c.Recorded.TerminationGracePeriodSeconds = &grace
+	c.Recorded.PreStop = &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"prestop", "old"}}}
+}
+
+func TestPodKillGoesByTheRecordWhereTheTemplateChanged(t *testing.T) {
+	pod := testPod(30, withPreStopExec)
+	tests := map[string]struct {
+		edit        func(c *fakeContainer)
+		name        string
+		trigger     v1alpha1.KillTrigger
+		wantHook    string
+		wantTimeout float64
+	}{
+		"same definition": {
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = plan.HashContainer(&pod.Spec.Containers[0]) },
+			wantHook: "app", wantTimeout: 30,
+		},
+		"definition not recorded": {name: "app", edit: recorded, wantHook: "app", wantTimeout: 30},
+		"other definition": {
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v1:other" }, wantHook: "old", wantTimeout: 7,
+		},
+		"hash of another version": {
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v0:other" }, wantHook: "app", wantTimeout: 30,
+		},
+		"not in the template": {name: "gone", edit: recorded, wantHook: "old", wantTimeout: 7},
+		"an orphan's pod is made of records": {
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v1:other" },
+			trigger: v1alpha1.TriggerOrphan, wantHook: "app", wantTimeout: 30,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running(tc.name, tc.edit)
+				e := newFakeExecutor(f)
+				if _, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{Trigger: tc.trigger}); err != nil {
+					t.Fatal(err)
+				}
+				if diff := gocmp.Diff([]stopCall{{tc.name, 0, tc.wantTimeout}}, f.stopCalls()); diff != "" {
+					t.Error(diff)
+				}
+				if execs := f.ops("ExecSync"); len(execs) != 1 || execs[0]["cmd"].([]any)[1] != tc.wantHook {
+					t.Errorf("hooks: %v, want %s", execs, tc.wantHook)
+				}
+			})
+		})
+	}
+}
+
+func TestRemovedContainerIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("gone", recorded)
+		e := newFakeExecutor(f)
+		result := e.SyncPod(t.Context(), SyncInput{Pod: testPod(30, nil), Observed: f.observed(), Actions: plan.Actions{
+			SandboxID: "sb",
+			ContainersToKill: []plan.Kill{{ID: "gone-id", Name: "gone", Trigger: v1alpha1.TriggerContainerRemoved,
+				Removed: true, FromRecord: true}},
+		}})
+		if result.Error() != nil {
+			t.Fatal(result.Error())
+		}
+		if len(f.stopCalls()) != 1 || len(f.ops("RemoveContainer")) != 1 {
+			t.Errorf("stops %v, removals %v", f.stopCalls(), f.ops("RemoveContainer"))
+		}
+	})
+}
+
+func TestFailedKillEndsTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.stopError = "Unknown" })
+		e := newFakeExecutor(f)
+		in := startApp(testPod(30, nil), f)
+		in.Actions.ContainersToKill = []plan.Kill{
+			{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe},
+			{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerUnknownState},
+		}
+		result := e.SyncPod(t.Context(), in)
+		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 || result.Error() == nil {
+			t.Errorf("stops %v, creations %v, error %v", f.stopCalls(), f.ops("CreateContainer"), result.Error())
+		}
+	})
+}
+
+func TestOverrideSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", nil)
+		e := newFakeExecutor(f)
+		_, err := e.KillPod(t.Context(), testPod(30, nil), f.observed(), KillPodOptions{
+			Trigger: v1alpha1.TriggerTermination, Override: new(int64(9)), Source: v1alpha1.GraceSourceDeletion,
+			Message: "deleted", RequestedBy: "somebody",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := f.lastRecords()[0]
+		if rec.Grace.Seconds != 9 || rec.Grace.Source != v1alpha1.GraceSourceDeletion || rec.Message != "deleted" || rec.RequestedBy != "somebody" {
+			t.Errorf("record: %+v", rec)
+		}
+		if msg := f.ops("Event")[0].str("message"); msg != "Stopping container app" {
+			t.Errorf("event %q", msg)
+		}
+	})
+}
+
+func TestRemoveDead(t *testing.T) {
+	at := func(id, name string, state plan.ContainerState, age time.Duration) plan.ContainerStatus {
+		return plan.ContainerStatus{ID: id, Name: name, State: state, CreatedAt: time.Unix(1000, 0).Add(-age)}
+	}
+	observed := &plan.PodStatus{Containers: []plan.ContainerStatus{
+		at("a4", "a", plan.ContainerRunning, 0), at("a2", "a", plan.ContainerExited, 2*time.Second),
+		at("a3", "a", plan.ContainerExited, time.Second), at("a1", "a", plan.ContainerExited, 3*time.Second),
+		at("b1", "b", plan.ContainerExited, time.Second), at("a0", "a", plan.ContainerUnknown, 4*time.Second),
+	}}
+	for name, tc := range map[string]struct {
+		exited string
+		all    bool
+		want   []string
+	}{
+		"older ones of the name": {exited: "a3", want: []string{"a2", "a1"}},
+		"the only one stays":     {exited: "b1"},
+		"an unknown ID":          {exited: "zz"},
+		"everything":             {exited: "zz", all: true, want: []string{"a3", "b1", "a2", "a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := gocmp.Diff(tc.want, tooManyDead(observed, tc.exited, tc.all)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLogsGoBeforeTheContainer(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"0.log", "0.log.20260101", "1.log"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := newFakeRuntime()
+	f.running("app", func(c *fakeContainer) { c.State, c.LogPath = plan.ContainerExited, filepath.Join(dir, "0.log") })
+	f.running("old", func(c *fakeContainer) { c.State, c.LogPath = plan.ContainerExited, filepath.Join(dir, "1.log") })
+	e := newFakeExecutor(f)
+	observed := f.observed()
+	if err := e.RemoveDead(t.Context(), observed, "app-id", true); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if len(f.containers) != 0 {
+		t.Errorf("containers left: %v", f.containers)
+	}
+}
+
+func TestLogDirectoriesOfPodsThatAreGone(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"ns_p_uid-1", "ns_q_uid-2", "other"} {
+		if err := os.Mkdir(filepath.Join(root, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := newFakeExecutor(newFakeRuntime())
+	opts := GarbageOptions{
+		List:           func(context.Context) (Garbage, error) { return Garbage{}, nil },
+		ContentRemoved: func(uid types.UID) bool { return uid != "uid-2" },
+		Logs:           LogRoot(root), Policy: DefaultGarbagePolicy(),
+	}
+	left := func() (names []string) {
+		entries, err := os.ReadDir(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		return names
+	}
+	if err := e.CollectGarbage(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"ns_p_uid-1", "ns_q_uid-2", "other"}, left()); diff != "" {
+		t.Errorf("something was removed by an incomplete list: %s", diff)
+	}
+	opts.AllKnown = true
+	if err := e.CollectGarbage(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"ns_q_uid-2", "other"}, left()); diff != "" {
+		t.Error(diff)
+	}
+	if err := LogRoot(root).Remove("../x"); err == nil {
+		t.Error("a directory outside was removed")
+	}
+}

@@ -1,0 +1,280 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// startApp is a sync that starts the container app in a sandbox.
+func startApp(pod *corev1.Pod, f *fakeRuntime) SyncInput {
+	return SyncInput{
+		Pod: pod, Observed: f.observed(), Backoff: map[string]*plan.Backoff{},
+		Actions: plan.Actions{SandboxID: "sb", ContainersToStart: []int{0}},
+	}
+}
+
+// reasons are the reasons of the events so far.
+func (f *fakeRuntime) reasons() []string {
+	var reasons []string
+	for _, e := range f.ops("Event") {
+		reasons = append(reasons, e.str("reason"))
+	}
+	return reasons
+}
+
+func withPostStart(pod *corev1.Pod) {
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+		PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"poststart", "app"}}},
+	}
+}
+
+func TestDeletionDuringPostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.hooks = map[string]hookScript{"poststart/app": {Seconds: 3600}}
+		e := newFakeExecutor(f)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		pod := testPod(30, withPostStart)
+		result := e.SyncPod(ctx, startApp(pod, f))
+		if got := time.Since(f.start); got != 5*time.Second {
+			t.Errorf("the sync took %v: it did not end with the deletion", got)
+		}
+		if !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Waiting)+len(result.Results) > 0 {
+			t.Errorf("result: %+v", result)
+		}
+		if len(f.stopCalls()) > 0 || slices.Contains(f.reasons(), "FailedPostStartHook") {
+			t.Error("the container was killed for its hook; its deletion kills it")
+		}
+		if _, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination}); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.stopCalls()) != 1 {
+			t.Errorf("StopContainer: %v", f.stopCalls())
+		}
+	})
+}
+
+func TestFailedPostStartKills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.hooks = map[string]hookScript{"poststart/app": {Error: "command terminated with exit code 7"}}
+		e := newFakeExecutor(f)
+		result := e.SyncPod(t.Context(), startApp(testPod(30, withPostStart), f))
+		rec := f.lastRecords()[0]
+		if rec.Trigger != v1alpha1.TriggerPostStartHookFailed || rec.Grace.Seconds != 30 || *rec.StopTimeoutSeconds != 30 {
+			t.Errorf("record: %+v", rec)
+		}
+		if got := result.Waiting["app"].Reason; got != "PostStartHookError" {
+			t.Errorf("waiting reason %q", got)
+		}
+		want := []string{"Pulling", "Pulled", "Created", "Started", "FailedPostStartHook", "Killing"}
+		if diff := gocmp.Diff(want, f.reasons()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestImagePullBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.pullError = map[string]string{"img:1": "Unknown"}
+		e := newFakeExecutor(f)
+		var pulls []float64
+		for range 50 {
+			result := e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
+			reason := result.Waiting["app"]
+			switch reason.Reason {
+			case "ErrImagePull":
+				pulls = append(pulls, time.Since(f.start).Seconds())
+				if reason.Message != "rpc error: code = Unknown desc = runtime exploded" {
+					t.Fatalf("message %q", reason.Message)
+				}
+			case "ImagePullBackOff":
+				want := `Back-off pulling image "img:1": ErrImagePull: rpc error: code = Unknown desc = runtime exploded`
+				if reason.Message != want {
+					t.Fatalf("message %q", reason.Message)
+				}
+			default:
+				t.Fatalf("waiting: %+v", result.Waiting)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if diff := gocmp.Diff([]float64{0, 10, 30, 70, 150, 310}, pulls); diff != "" {
+			t.Errorf("pulls (-want +got):\n%s", diff)
+		}
+		if got := f.reasons(); !slices.Contains(got, "BackOff") || !slices.Contains(got, "Failed") {
+			t.Errorf("events: %v", got)
+		}
+	})
+}
+
+func TestImageNames(t *testing.T) {
+	for image, want := range map[string]struct{ pulled, reason string }{
+		"busybox":                 {"busybox:latest", ""},
+		"reg.example:5000/app":    {"reg.example:5000/app:latest", ""},
+		"reg.example:5000/app:v2": {"reg.example:5000/app:v2", ""},
+		"Busybox":                 {"", "InvalidImageName"},
+		"a b":                     {"", "InvalidImageName"},
+	} {
+		t.Run(image, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				e := newFakeExecutor(f)
+				pod := testPod(30, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = image })
+				result := e.SyncPod(t.Context(), startApp(pod, f))
+				if got := result.Waiting["app"].Reason; got != want.reason {
+					t.Errorf("reason %q, want %q", got, want.reason)
+				}
+				if pulls := f.ops("PullImage"); want.pulled != "" && (len(pulls) != 1 || pulls[0].str("image") != want.pulled) {
+					t.Errorf("pulls: %v, want %s", pulls, want.pulled)
+				}
+			})
+		})
+	}
+}
+
+func TestRestartCountOfLogs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"0.log", "2.log", "11.log.20260101-000000.gz", "x.log", "7.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "99.log"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		dir  string
+		want int
+	}{{dir, 12}, {filepath.Join(dir, "missing"), 0}} {
+		if got, err := restartCountOfLogs(tc.dir); err != nil || got != tc.want {
+			t.Errorf("%s: got %d, %v, want %d", tc.dir, got, err, tc.want)
+		}
+	}
+}
+
+func TestRestartCountWithoutAStatus(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "app"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "app", "4.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		e := newFakeExecutor(f)
+		e.logDir = func(*corev1.Pod) string { return dir }
+		e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
+		if created := f.ops("CreateContainer"); len(created) != 1 || created[0]["attempt"] != 5.0 {
+			t.Errorf("created: %v, want attempt 5", created)
+		}
+	})
+}
+
+func TestVolumesDoNotHoldKillsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", nil)
+		e := newFakeExecutor(f)
+		e.prepare = func(context.Context, *corev1.Pod) error {
+			return errors.New("hostPath type check failed: /x is not a directory")
+		}
+		in := startApp(testPod(30, nil), f)
+		in.Actions.ContainersToKill = []plan.Kill{{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}}
+		result := e.SyncPod(t.Context(), in)
+		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 {
+			t.Errorf("stops %v, creations %v", f.stopCalls(), f.ops("CreateContainer"))
+		}
+		last := f.ops("Event")[1]
+		if result.Err == nil || last.str("reason") != "FailedMount" ||
+			last.str("message") != "Unable to attach or mount volumes: hostPath type check failed: /x is not a directory" {
+			t.Errorf("error %v, event %v", result.Err, last)
+		}
+		in.Actions = plan.Actions{SandboxID: "sb"}
+		if result := e.SyncPod(t.Context(), in); result.Err != nil {
+			t.Errorf("a sync that creates nothing prepared the volumes: %v", result.Err)
+		}
+	})
+}
+
+// badConfig is an error as runtime/cri makes it.
+type badConfig struct{ error }
+
+func (badConfig) ContainerConfigError() bool { return true }
+
+type refusingRuntime struct {
+	*fakeRuntime
+	err error
+}
+
+func (r refusingRuntime) CreateContainer(context.Context, *corev1.Pod, *corev1.Container, plan.CreateOptions) (string, error) {
+	return "", r.err
+}
+
+func TestCreateErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want Reason
+	}{
+		"the template's": {fmt.Errorf("x: %w", badConfig{errors.New("no such user")}),
+			Reason{"CreateContainerConfigError", "x: no such user"}},
+		"the runtime's": {fmt.Errorf("create container: %w", errorOf("Unknown")),
+			Reason{"CreateContainerError", "runtime exploded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				e := newFakeExecutor(f)
+				e.runtime = refusingRuntime{f, tc.err}
+				result := e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
+				if diff := gocmp.Diff(tc.want, result.Waiting["app"]); diff != "" {
+					t.Error(diff)
+				}
+				if result.OnlyBackoff() || result.Error() == nil {
+					t.Errorf("result: %+v", result)
+				}
+			})
+		})
+	}
+}
+
+func TestOnlyBackoff(t *testing.T) {
+	until := time.Now()
+	wait := Result{Action: ActionStartContainer, Target: "a", Err: ErrCrashLoopBackOff, BackoffUntil: until.Add(time.Minute)}
+	sooner := Result{Action: ActionStartContainer, Target: "b", Err: ErrCrashLoopBackOff, BackoffUntil: until}
+	var r SyncResult
+	if r.OnlyBackoff() {
+		t.Error("nothing is wrong, so it is no back-off")
+	}
+	r.add(wait)
+	r.add(sooner)
+	r.add(Result{Action: ActionStartContainer, Target: "c"})
+	if !r.OnlyBackoff() || !r.MinBackoffExpiration.Equal(until) {
+		t.Errorf("OnlyBackoff %v, until %v", r.OnlyBackoff(), r.MinBackoffExpiration)
+	}
+	if diff := gocmp.Diff([]string{"c"}, r.Started); diff != "" {
+		t.Error(diff)
+	}
+	r.add(Result{Action: ActionKillPodSandbox, Err: ErrKillPodSandbox})
+	if r.OnlyBackoff() {
+		t.Error("a failed kill is more than a back-off")
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
 // environment resolves a container's env in the order of the template, so that a
@@ -39,7 +41,7 @@ func (m *Manager) environment(pod *corev1.Pod, c *corev1.Container, podIPs []str
 
 func (m *Manager) envValue(pod *corev1.Pod, c *corev1.Container, e *corev1.EnvVar, podIPs []string, values map[string]string) (string, error) {
 	if e.Value != "" || e.ValueFrom == nil {
-		return Expand(e.Value, lookupIn(values)), nil
+		return expansion.Expand(e.Value, expansion.In(values)), nil
 	}
 	switch from := e.ValueFrom; {
 	case from.FieldRef != nil:

@@ -12,36 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func TestExpand(t *testing.T) {
-	values := map[string]string{"A": "a", "REF": "$(A)", "EMPTY": "", "with space": "s"}
-	tests := map[string]struct{ in, want string }{
-		"nothing":             {"plain", "plain"},
-		"empty":               {"", ""},
-		"one":                 {"x$(A)y", "xay"},
-		"twice":               {"$(A)$(A)", "aa"},
-		"no second expansion": {"$(REF)", "$(A)"},
-		"empty value":         {"[$(EMPTY)]", "[]"},
-		"unknown stays":       {"$(B)", "$(B)"},
-		"escaped":             {"$$(A)", "$(A)"},
-		"escaped dollar":      {"$$$$", "$$"},
-		"escaped and one":     {"$$$(A)", "$a"},
-		"not closed":          {"$(A", "$(A"},
-		"not closed twice":    {"$(A $(A)", "$(A $(A)"},
-		"shell style":         {"$A ${A}", "$A ${A}"},
-		"dollar at the end":   {"x$", "x$"},
-		"empty name":          {"$()", "$()"},
-		"name with a space":   {"$(with space)", "s"},
-		"umlaut":              {"$ü$(A)", "$üa"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := Expand(tt.in, lookupIn(values)); got != tt.want {
-				t.Errorf("Expand(%q) = %q, want %q", tt.in, got, tt.want)
-			}
-		})
-	}
-}
-
 func fieldRef(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
@@ -204,12 +174,5 @@ func TestNodeCapacityIsFoundOut(t *testing.T) {
 		if q := m.capacity[name]; q.Sign() <= 0 {
 			t.Errorf("capacity of %s is %s", name, q.String())
 		}
-	}
-}
-
-func TestExpandStatic(t *testing.T) {
-	got := ExpandStatic([]string{"cat", "$(A)", "$(POD)", "$(NONE)"}, []corev1.EnvVar{{Name: "A", Value: "$(B)"}, {Name: "POD", ValueFrom: fieldRef("metadata.name")}})
-	if diff := cmp.Diff([]string{"cat", "$(B)", "", "$(NONE)"}, got); diff != "" {
-		t.Errorf("command (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
 // Options is what the pod's place on the node adds to a container.
@@ -57,8 +59,8 @@ func (m *Manager) ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs 
 		return Options{}, err
 	}
 	options := Options{
-		Command: expandAll(c.Command, lookupIn(values)),
-		Args:    expandAll(c.Args, lookupIn(values)),
+		Command: expansion.All(c.Command, expansion.In(values)),
+		Args:    expansion.All(c.Args, expansion.In(values)),
 		Env:     env,
 		LogPath: filepath.Join(c.Name, strconv.Itoa(restartCount)+".log"),
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
 // checkSubPath refuses what leads out of a volume by its text alone.
@@ -27,6 +29,24 @@ func checkSubPath(subPath string) error {
 		return fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", subPath)
 	}
 	return nil
+}
+
+// expandSubPath expands subPathExpr; a name without a value is an error.
+// (container/helpers.go:ExpandContainerVolumeMounts)
+func expandSubPath(expr string, values map[string]string) (string, error) {
+	var missing []string
+	expanded := expansion.Expand(expr, func(name string) (string, bool) {
+		value := values[name]
+		if value == "" && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+		return value, true
+	})
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return "", fmt.Errorf("missing value for %s", strings.Join(missing, ", "))
+	}
+	return expanded, nil
 }
 
 // bindSubPath makes the subPath of a volume safe to mount: what a container may

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
 // probeExec runs a command in the container. A command that cannot be started is
 // the prober's own error and never a failure. (pkg/probe/exec/exec.go)
 func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
-	command := poddir.ExpandStatic(t.spec.Exec.Command, t.container.Env)
+	command := expansion.Static(t.spec.Exec.Command, t.container.Env)
 	stdout, stderr, code, err := exec.ExecSync(ctx, t.id, command, t.timeout())
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded:

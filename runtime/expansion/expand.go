@@ -1,11 +1,11 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+// Package expansion replaces $(NAME) references as the kubelet does in a
+// container's environment, command and paths.
+package expansion
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -57,7 +57,8 @@ func expandOne(out *strings.Builder, text string, lookup func(string) (string, b
 	}
 }
 
-func expandAll(texts []string, lookup func(string) (string, bool)) []string {
+// All expands each of several texts; nil without any.
+func All(texts []string, lookup func(name string) (string, bool)) []string {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -68,35 +69,18 @@ func expandAll(texts []string, lookup func(string) (string, bool)) []string {
 	return out
 }
 
-// ExpandStatic expands a probe's command from the literal values of env only.
+// Static expands a probe's command from the literal values of env only.
 // (container/helpers.go:ExpandContainerCommandOnlyStatic)
-func ExpandStatic(command []string, env []corev1.EnvVar) []string {
+func Static(command []string, env []corev1.EnvVar) []string {
 	values := make(map[string]string, len(env))
 	for _, e := range env {
 		values[e.Name] = e.Value
 	}
-	return expandAll(command, lookupIn(values))
+	return All(command, In(values))
 }
 
-// expandSubPath expands subPathExpr; a name without a value is an error.
-// (container/helpers.go:ExpandContainerVolumeMounts)
-func expandSubPath(expr string, values map[string]string) (string, error) {
-	var missing []string
-	expanded := Expand(expr, func(name string) (string, bool) {
-		value := values[name]
-		if value == "" && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-		return value, true
-	})
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		return "", fmt.Errorf("missing value for %s", strings.Join(missing, ", "))
-	}
-	return expanded, nil
-}
-
-func lookupIn(values map[string]string) func(string) (string, bool) {
+// In looks names up in a map.
+func In(values map[string]string) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := values[name]
 		return value, ok

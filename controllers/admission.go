@@ -109,6 +109,11 @@ func checkFields(mw *v1alpha1.ManagedWorkload) verdict {
 		}
 		return verdict{reason: v1alpha1.ReasonRefusedFields, message: strings.Join(words, "; ")}
 	}
+	if grace := mw.Spec.Template.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		// The API server would take it for 1.
+		err := field.Invalid(field.NewPath("spec", "template", "spec", "terminationGracePeriodSeconds"), *grace, "must be greater than or equal to 0")
+		return verdict{reason: v1alpha1.ReasonInvalidTemplate, message: err.Error()}
+	}
 	message := "the template is accepted"
 	if len(withoutMeaning) > 0 {
 		message += "; without meaning here: " + strings.Join(withoutMeaning, ", ")

@@ -62,15 +62,17 @@ func (p placer) tolerates(node *corev1.Node, effect corev1.TaintEffect) bool {
 
 // automaticTolerations are those that a DaemonSet's pods get
 // (daemonset_util.go:AddOrUpdateDaemonPodTolerations), and that for a node which
-// only keeps Pods away.
+// only keeps Pods away. The taints for a kubelet that is not ready or does not
+// respond are tolerated with NoSchedule too: a shim does without a kubelet, its
+// Lease tells whether it responds, and every new Node begins with that taint.
 func automaticTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	tolerate := func(key string, effect corev1.TaintEffect) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 	}
 	tolerations := []corev1.Toleration{
 		tolerate(v1alpha1.TaintNoPods, ""),
-		tolerate(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
-		tolerate(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		tolerate(corev1.TaintNodeNotReady, ""),
+		tolerate(corev1.TaintNodeUnreachable, ""),
 		tolerate(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
 		tolerate(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
 		tolerate(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),

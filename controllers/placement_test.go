@@ -68,7 +68,7 @@ func TestPlace(t *testing.T) {
 		},
 		"cordoned":                            {taints: []corev1.Taint{taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)}, want: run},
 		"not ready and unreachable":           {taints: []corev1.Taint{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, want: run},
-		"not ready, NoSchedule":               {taints: []corev1.Taint{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, want: stay},
+		"a kubelet that is not ready":         {taints: []corev1.Taint{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule)}, want: run},
 		"under pressure":                      {taints: []corev1.Taint{taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule), taint(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule), taint(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule)}, want: run},
 		"no network, pod network":             {taints: []corev1.Taint{taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)}, want: stay},
 		"no network, host network":            {spec: corev1.PodSpec{HostNetwork: true}, taints: []corev1.Taint{taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)}, want: run},

@@ -1,0 +1,132 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// testTiming are the manager's times in the suite against the API server.
+var testTiming = timing{releaseAfter: time.Second, killsInterval: 300 * time.Millisecond}
+
+var (
+	// api reaches the real API server; nil when its binaries are not there.
+	api client.WithWatch
+	// apiConfig is its address.
+	apiConfig *rest.Config
+	// whyNoAPI says what is missing.
+	whyNoAPI string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(runSuite(m))
+}
+
+// runSuite runs the tests beside one API server and one manager.
+func runSuite(m *testing.M) int {
+	assets, err := findAssets()
+	if err != nil {
+		whyNoAPI = err.Error()
+		return m.Run()
+	}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	log := logr.Discard()
+	if os.Getenv("MANAGER_LOG") != "" {
+		log = funcr.New(func(_, args string) { fmt.Fprintln(os.Stderr, args) }, funcr.Options{LogTimestamp: true})
+	}
+	ctrl.SetLogger(log)
+	apiConfig, err = env.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the API server:", err)
+		return 1
+	}
+	defer func() {
+		if err := env.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		}
+	}()
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), log))
+	done, err := startManager(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the manager:", err)
+		cancel()
+		return 1
+	}
+	code := m.Run()
+	cancel()
+	if err := <-done; err != nil {
+		fmt.Fprintln(os.Stderr, "the manager:", err)
+		return 1
+	}
+	return code
+}
+
+// findAssets is the folder with etcd and kube-apiserver: $KUBEBUILDER_ASSETS, or
+// bin of this module.
+func findAssets() (string, error) {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir, nil
+	}
+	dir := filepath.Join("..", "bin")
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("KUBEBUILDER_ASSETS is not set and bin/ has no %s: run make tools", name)
+		}
+	}
+	return dir, nil
+}
+
+func startManager(ctx context.Context) (<-chan error, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	cfg := rest.CopyConfig(apiConfig)
+	cfg.QPS, cfg.Burst = 500, 500
+	if api, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme}); err != nil {
+		return nil, err
+	}
+	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil {
+		return nil, err
+	}
+	options := Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}
+	mgr, err := newManager(ctx, cfg, options, config.Controller{})
+	if err != nil {
+		return nil, err
+	}
+	recorder, stop, err := newRecorder(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := setUp(ctx, mgr, options.Namespace, recorder, testTiming); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer stop()
+		done <- mgr.Start(ctx)
+	}()
+	return done, nil
+}

@@ -1,0 +1,140 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// object makes an object of a kind with a spec, past the types of Go.
+func (c *cluster) object(kind, name string, spec map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	u.SetNamespace(c.namespace)
+	u.SetName(name)
+	return u
+}
+
+func templateWith(container map[string]any, spec map[string]any) map[string]any {
+	c := map[string]any{"name": "app", "image": "app:1"}
+	for k, v := range container {
+		c[k] = v
+	}
+	s := map[string]any{"containers": []any{c}, "nodeName": "nowhere"}
+	for k, v := range spec {
+		s[k] = v
+	}
+	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": s}
+}
+
+func TestAdmissionRefusesBadInput(t *testing.T) {
+	tests := map[string]struct {
+		kind string
+		spec map[string]any
+		want string // "" is admitted
+	}{
+		"a good ManagedWorkload": {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil)}},
+		"no template":            {kind: "ManagedWorkload", spec: map[string]any{}, want: "spec.template"},
+		"an unknown field":       {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, map[string]any{"contianers": "x"})}, want: `unknown field "spec.template.spec.contianers"`},
+		"an unknown field of ours": {
+			kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil), "replicas": int64(3)}, want: `unknown field "spec.replicas"`,
+		},
+		"a bad quantity": {
+			kind: "ManagedWorkload", want: "cpu",
+			spec: map[string]any{"template": templateWith(map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": "much"}}}, nil)},
+		},
+		"a port that is no number": {
+			kind: "ManagedWorkload", want: "containerPort",
+			spec: map[string]any{"template": templateWith(map[string]any{"ports": []any{map[string]any{"containerPort": "http"}}}, nil)},
+		},
+		"a good NodeWorkload":              {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(3)}},
+		"a NodeWorkload without a node":    {kind: "NodeWorkload", spec: map[string]any{"template": templateWith(nil, nil)}, want: "spec.nodeName"},
+		"a NodeWorkload of an empty node":  {kind: "NodeWorkload", spec: map[string]any{"nodeName": "", "template": templateWith(nil, nil)}, want: "spec.nodeName"},
+		"a negative deletion grace period": {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(-1)}, want: "spec.deletionGracePeriodSeconds"},
+	}
+	c := newCluster(t)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := c.object(tc.kind, "", tc.spec)
+			obj.SetGenerateName("bad-")
+			err := api.Create(t.Context(), obj, client.FieldValidation(metav1.FieldValidationStrict), client.DryRunAll)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestNodeWorkloadChangesThatAreRefused(t *testing.T) {
+	c := newCluster(t)
+	grace := func(u *unstructured.Unstructured, v int64) {
+		u.Object["spec"].(map[string]any)["deletionGracePeriodSeconds"] = v
+	}
+	tests := map[string]struct {
+		start  map[string]any
+		change func(*unstructured.Unstructured)
+		want   string
+	}{
+		"another node":              {change: func(u *unstructured.Unstructured) { u.Object["spec"].(map[string]any)["nodeName"] = "n2" }, want: "nodeName is immutable"},
+		"grace set":                 {change: func(u *unstructured.Unstructured) { grace(u, 10) }},
+		"grace set to all there is": {change: func(u *unstructured.Unstructured) { grace(u, 30) }},
+		"grace beyond the default":  {change: func(u *unstructured.Unstructured) { grace(u, 31) }, want: "may only shrink"},
+		"grace shrunk":              {start: map[string]any{"deletionGracePeriodSeconds": int64(10)}, change: func(u *unstructured.Unstructured) { grace(u, 0) }},
+		"grace grown":               {start: map[string]any{"deletionGracePeriodSeconds": int64(10)}, change: func(u *unstructured.Unstructured) { grace(u, 11) }, want: "may only shrink"},
+		"grace removed": {
+			start: map[string]any{"deletionGracePeriodSeconds": int64(10)},
+			change: func(u *unstructured.Unstructured) {
+				delete(u.Object["spec"].(map[string]any), "deletionGracePeriodSeconds")
+			},
+			want: "may not be removed",
+		},
+		"grace negative": {change: func(u *unstructured.Unstructured) { grace(u, -1) }, want: "greater than or equal to 0"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := map[string]any{"nodeName": "n1", "template": templateWith(nil, nil)}
+			for k, v := range tc.start {
+				spec[k] = v
+			}
+			obj := c.object("NodeWorkload", "", spec)
+			obj.SetGenerateName("nw-")
+			if err := api.Create(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+			// The manager writes its condition in between: only the spec is sent.
+			base := obj.DeepCopy()
+			tc.change(obj)
+			err := api.Patch(t.Context(), obj, client.MergeFrom(base))
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// What was never seen by the manager is in progress for kstatus.
+func TestStatusDefaultsToUnobserved(t *testing.T) {
+	c := newCluster(t)
+	obj := c.object("ManagedWorkload", "fresh", map[string]any{"template": templateWith(nil, nil)})
+	if err := api.Create(t.Context(), obj, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	got, found, err := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	if err != nil || !found || got != -1 {
+		t.Errorf("status.observedGeneration = %d (%v, %v), want -1", got, found, err)
+	}
+}

@@ -116,8 +116,9 @@ type Stack struct {
 }
 
 // Start brings the stack up and returns once everything in it is ready. What an
-// earlier stack left in the same state folder is taken down first; a folder
-// whose stack is in use by a living process is refused. On failure nothing is
+// earlier stack left in the same state folder is taken down first, and so are
+// the stacks of processes that died; a folder whose stack is in use by a living
+// process is refused. On failure nothing is
 // left running, and the error ends with the log of what failed.
 func Start(ctx context.Context, opts Options) (*Stack, error) {
 	opts.setDefaults()
@@ -147,11 +148,14 @@ func (s *Stack) up(ctx context.Context) error {
 	if err := takeDown(ctx, s.layout, nil); err != nil {
 		return fmt.Errorf("take down the stack that was there: %w", err)
 	}
+	if err := s.sweep(ctx); err != nil {
+		return err
+	}
 	var err error
 	if s.tools, err = findTools(s.opts); err != nil {
 		return err
 	}
-	if s.state, err = newState(s.layout); err != nil {
+	if s.state, err = newState(s.layout, !s.opts.Detach); err != nil {
 		return err
 	}
 	s.launcher = newLauncher(!s.opts.Detach)

@@ -27,7 +27,9 @@ type state struct {
 	file string
 	mu   sync.Mutex
 
-	BootID    string             `json:"bootID"`
+	BootID string `json:"bootID"`
+	// Bound tells that the stack was not to outlive the process that started it.
+	Bound     bool               `json:"bound"`
 	Processes map[string]process `json:"processes"`
 	Before    before             `json:"before"`
 }
@@ -39,7 +41,7 @@ type process struct {
 	Start uint64 `json:"start"`
 }
 
-func newState(l layout) (*state, error) {
+func newState(l layout, bound bool) (*state, error) {
 	bootID, err := readBootID()
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func newState(l layout) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{file: l.stateFile(), BootID: bootID, Processes: map[string]process{}, Before: host}
+	s := &state{file: l.stateFile(), BootID: bootID, Bound: bound, Processes: map[string]process{}, Before: host}
 	return s, s.save()
 }
 

@@ -51,8 +51,7 @@ manifests: ## Generate the CRDs and the manager's role.
 
 .PHONY: docs
 docs: ## Generate docs/fields.md from the table of template fields.
-	go run ./hack/fieldsdoc > docs/fields.md.new
-	mv docs/fields.md.new docs/fields.md
+	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.

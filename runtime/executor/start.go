@@ -34,7 +34,7 @@ func (e *startError) Unwrap() error { return e.reason }
 // invalidConfig is implemented by errors of CreateContainer that say that the
 // container could not be described to the runtime, as CreateContainerConfigError
 // does.
-type invalidConfig interface{ ContainerConfigError() bool }
+type invalidConfig interface{ InvalidConfig() bool }
 
 // start starts one container, unless it has to wait, and adds the result.
 // target names the container that an ephemeral one joins.
@@ -111,7 +111,7 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 	if err != nil {
 		reason := ErrCreateContainer
 		var config invalidConfig
-		if errors.As(err, &config) && config.ContainerConfigError() {
+		if errors.As(err, &config) && config.InvalidConfig() {
 			reason = ErrCreateContainerConfig
 		}
 		return "", s.runtimeFailure(ctx, c, id, reason, err)
@@ -135,7 +135,7 @@ func (s *syncRun) postStart(ctx context.Context, c *corev1.Container, id string)
 		return ctx.Err()
 	}
 	log := logr.FromContextOrDiscard(ctx).WithValues("container", c.Name)
-	log.Error(err, "Failed to execute postStart hook")
+	log.Info("PostStart hook failed") // without the error, which may hold what the container wrote
 	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 	kill := KillOptions{
 		Trigger: v1alpha1.TriggerPostStartHookFailed, Message: "FailedPostStartHook", RequestedBy: s.in.RequestedBy,

@@ -218,7 +218,7 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 // badConfig is an error as runtime/cri makes it.
 type badConfig struct{ error }
 
-func (badConfig) ContainerConfigError() bool { return true }
+func (badConfig) InvalidConfig() bool { return true }
 
 type refusingRuntime struct {
 	*fakeRuntime

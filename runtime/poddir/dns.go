@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -63,7 +63,7 @@ func (m *Manager) baseDNS(pod *corev1.Pod) (DNSConfig, error) {
 	if pod.Spec.DNSPolicy == corev1.DNSNone {
 		return DNSConfig{}, nil
 	}
-	config, err := readResolvConf(m.config.ResolvConf)
+	config, err := readResolvConf(nodeRoot(m.config.HostRoot), m.config.ResolvConf)
 	if err != nil {
 		return DNSConfig{}, err
 	}
@@ -147,11 +147,11 @@ func limitSearches(searches []string) []string {
 	return kept
 }
 
-func readResolvConf(path string) (DNSConfig, error) {
+func readResolvConf(node nodeRoot, path string) (DNSConfig, error) {
 	if path == "" {
 		return DNSConfig{}, nil
 	}
-	f, err := os.Open(path) //nolint:gosec // named by a flag
+	f, err := node.open(path, unix.O_RDONLY)
 	if err != nil {
 		return DNSConfig{}, fmt.Errorf("read resolver configuration: %w", err)
 	}

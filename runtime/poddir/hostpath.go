@@ -18,7 +18,7 @@ func (m *Manager) setUpHostPath(pod *corev1.Pod, volume *corev1.Volume) error {
 	if was, ok := done[volume.Name]; ok && was == hostPathKey(source) {
 		return nil
 	}
-	if err := checkHostPath(source.Path, hostPathType(source)); err != nil {
+	if err := checkHostPath(nodeRoot(m.config.HostRoot), source.Path, hostPathType(source)); err != nil {
 		return err
 	}
 	done[volume.Name] = hostPathKey(source)
@@ -38,7 +38,7 @@ func hostPathKey(source *corev1.HostPathVolumeSource) string {
 
 // checkHostPath checks what lies at the path, symbolic links followed, and makes
 // it for the two types that say so. (volume/hostpath/host_path.go:checkTypeInternal)
-func checkHostPath(path string, wanted corev1.HostPathType) error {
+func checkHostPath(node nodeRoot, path string, wanted corev1.HostPathType) error {
 	if wanted == corev1.HostPathUnset {
 		return nil
 	}
@@ -46,12 +46,12 @@ func checkHostPath(path string, wanted corev1.HostPathType) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
+	info, err := node.stat(path)
 	switch {
 	case err != nil && wanted == corev1.HostPathDirectoryOrCreate:
-		return os.MkdirAll(path, 0o755) //nolint:gosec // the mode the API promises
+		return node.mkdirAll(path)
 	case err != nil && wanted == corev1.HostPathFileOrCreate:
-		return makeFile(path)
+		return node.makeFile(path)
 	case err != nil, info.Mode().Type() != mode:
 		return fmt.Errorf("hostPath type check failed: %s is not a %s", path, name)
 	default:

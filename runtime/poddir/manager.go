@@ -61,6 +61,10 @@ type Config struct {
 	// ResolvConf is the node's resolver configuration; empty means that pods get
 	// a resolver on localhost.
 	ResolvConf string
+	// HostRoot is where the node's root directory is seen when this process runs in
+	// a container; empty when it does not. RootDir and LogRoot stand at the same
+	// path inside and outside.
+	HostRoot string
 	// CgroupParent is above every pod's cgroup, such as /managedworkload; empty
 	// means that no pod cgroups are kept.
 	CgroupParent string

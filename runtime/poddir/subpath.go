@@ -57,7 +57,7 @@ func expandSubPath(expr string, values map[string]string) (string, error) {
 // A directory that is missing is made with the mode of the volume's root.
 // (volume/util/subpath)
 func (m *Manager) bindSubPath(pod *corev1.Pod, c *corev1.Container, index int, volumePath, subPath string) (string, error) {
-	root, err := os.OpenFile(volumePath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) //nolint:gosec // the volume as the template names it
+	root, err := nodeRoot(m.config.HostRoot).open(volumePath, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return "", err
 	}

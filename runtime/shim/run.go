@@ -32,6 +32,10 @@ const (
 	// defaultRuntimeName is the scheme of container IDs when the runtime does not
 	// answer at start.
 	defaultRuntimeName = "containerd"
+	// restartTolerance is how long before the agent's start a container must have
+	// started to count as one of an earlier agent's, for probes and status.
+	// (kubelet prober/prober_manager.go:kubeletRestartGracePeriod)
+	restartTolerance = 10 * time.Second
 	// askTimeout is how long the start waits for the runtime's name.
 	askTimeout = 2 * time.Second
 )
@@ -73,6 +77,11 @@ type shim struct {
 	garbage  *collector
 }
 
+// survivorsBefore is the start of the agent as probes and status take it, so that
+// every container of an earlier process counts as one: a container that was ready
+// stays ready, also if it was started right before the restart.
+func (s *shim) survivorsBefore() time.Time { return s.started.Add(restartTolerance) }
+
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now()}
@@ -111,7 +120,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	o := s.options
 	config := poddir.Config{
 		RootDir: o.podsDir(), LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
-		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf,
+		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: o.HostRoot,
 		CgroupParent: o.CgroupParent, Logger: log,
 	}
 	if o.CgroupDriver != cgroupDriverAuto {
@@ -130,7 +139,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName(ctx),
 	})
-	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.started)
+	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
 	return nil
 }
 
@@ -166,7 +175,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Removed:      func(podworker.Identity) { s.overseer.kick() },
 		ClusterID:    func() string { return s.overseer.currentCluster() },
 		BootID:       bootID(),
-		StartedAt:    s.started,
+		StartedAt:    s.survivorsBefore(),
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName(ctx),
 	})

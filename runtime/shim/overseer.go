@@ -27,8 +27,9 @@ const (
 	// relistForeign is the time between two lists while the runtime is not the
 	// shim's own.
 	relistForeign = 5 * time.Second
-	// settleKick lets news gather before a list that they ask for.
-	settleKick = 500 * time.Millisecond
+	// settleKick lets news gather before a list that they ask for. It is short:
+	// until the list, workloads are started beside pods of others.
+	settleKick = 20 * time.Millisecond
 	// maxNamed is how many foreign pods are named.
 	maxNamed = 10
 )

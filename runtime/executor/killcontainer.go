@@ -35,6 +35,9 @@ func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, id, name 
 // kill is KillContainer for a container that may have to wait for its turn.
 func (e *Executor) kill(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions, turns *turns) error {
 	t, err := e.resolveTarget(ctx, pod, id, name, opts)
+	if opts.FromRecord && isNotFound(err) {
+		return nil // gone, and its record with it
+	}
 	if err != nil {
 		return err
 	}
@@ -104,7 +107,8 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	}
 	k.preStopEvent(outcome)
 	if hookErr != nil {
-		logr.FromContextOrDiscard(ctx).Error(hookErr, "PreStop hook failed", "container", k.container.Name)
+		// Without the error, which may hold what the container wrote.
+		logr.FromContextOrDiscard(ctx).Info("PreStop hook did not succeed", "container", k.container.Name, "outcome", outcome)
 	}
 	k.change(func(rec *v1alpha1.KillRecord) {
 		rec.PreStop.Outcome = outcome

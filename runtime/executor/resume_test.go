@@ -51,24 +51,29 @@ func TestResume(t *testing.T) {
 		wantHooks   int
 		wantStops   []stopCall
 		wantOutcome v1alpha1.KillOutcome
+		wantPreStop v1alpha1.PreStopOutcome
 	}{
 		"a hook that was cut off runs again in what is left": {
 			record:      func() v1alpha1.KillRecord { return inHook(cutRecord(10*time.Second, v1alpha1.KillPhasePreStop, 30)) },
 			hookSeconds: 5, wantHooks: 1, wantStops: []stopCall{{"app", 5, 15}}, wantOutcome: v1alpha1.KillOutcomeGraceful,
+			wantPreStop: v1alpha1.PreStopSucceeded,
 		},
 		"and is cancelled at the old deadline": {
 			record:      func() v1alpha1.KillRecord { return inHook(cutRecord(10*time.Second, v1alpha1.KillPhasePreStop, 30)) },
 			hookSeconds: 500, wantHooks: 1, wantStops: []stopCall{{"app", 20, 2}}, wantOutcome: v1alpha1.KillOutcomeGraceful,
+			wantPreStop: v1alpha1.PreStopTimedOut,
 		},
 		"a hook whose time is over does not": {
 			record:    func() v1alpha1.KillRecord { return inHook(cutRecord(40*time.Second, v1alpha1.KillPhasePreStop, 30)) },
 			wantStops: []stopCall{{"app", 0, 2}}, wantOutcome: v1alpha1.KillOutcomeGraceful,
+			wantPreStop: v1alpha1.PreStopTimedOut,
 		},
 		"nor does one that had ended": {
 			record: func() v1alpha1.KillRecord {
 				return afterHook(cutRecord(10*time.Second, v1alpha1.KillPhaseWaitingForTurn, 30))
 			},
 			wantStops: []stopCall{{"app", 0, 20}}, wantOutcome: v1alpha1.KillOutcomeGraceful,
+			wantPreStop: v1alpha1.PreStopSucceeded,
 		},
 		"a StopContainer goes on with what is left": {
 			record: func() v1alpha1.KillRecord {
@@ -118,6 +123,9 @@ func TestResume(t *testing.T) {
 						t.Errorf("the hook ran %d times, want %d", got, tc.wantHooks)
 					}
 					checkResumed(t, f, tc.wantOutcome)
+					if tc.wantPreStop != "" && f.lastRecords()[0].PreStop.Outcome != tc.wantPreStop {
+						t.Errorf("preStop %+v, want %s", f.lastRecords()[0].PreStop, tc.wantPreStop)
+					}
 				})
 			}
 		})

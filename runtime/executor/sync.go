@@ -41,14 +41,14 @@ func (e *Executor) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 		s.kill, s.reset, s.pruneInitContainers, s.prepare, s.createSandbox, s.startContainers,
 	}
 	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			if !errors.Is(err, errEnd) {
-				s.result.Err = err
-			}
-			break
+		err := ctx.Err()
+		if err == nil {
+			err = step(ctx)
 		}
-		if ctx.Err() != nil {
-			s.result.Err = ctx.Err()
+		if err != nil && !errors.Is(err, errEnd) {
+			s.result.Err = err
+		}
+		if err != nil {
 			break
 		}
 	}

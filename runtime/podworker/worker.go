@@ -155,7 +155,8 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 		return w.awaitPredecessor(d, uid)
 	}
 	delay, err := w.stepIn(ctx, w.advance(facts{deleted: d.deleted}), d, *usable)
-	if w.changed() {
+	if w.changed() || *w.pool.currentUsable() != *usable {
+		// The wake for this may have come while an operation answered it.
 		delay = 0
 	}
 	return delay, err

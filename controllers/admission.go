@@ -13,10 +13,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/template"
@@ -133,8 +133,17 @@ func podOf(mw *v1alpha1.ManagedWorkload, name string) *corev1.Pod {
 		},
 		Spec: t.Spec,
 	}
-	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+	pod.Spec.AutomountServiceAccountToken = new(false)
 	return pod
+}
+
+// storedVerdict is what was said about the template when it was judged last.
+func storedVerdict(status *v1alpha1.ManagedWorkloadStatus) (verdict, bool) {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
+	if c == nil || c.Status == metav1.ConditionUnknown {
+		return verdict{}, false
+	}
+	return verdict{accepted: c.Status == metav1.ConditionTrue, reason: c.Reason, message: c.Message}, true
 }
 
 // ask lets the API server admit a Pod without creating it. Only the verdict is

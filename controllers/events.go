@@ -38,7 +38,7 @@ const maxEventMessage = 1000
 func (r *managedWorkloadReconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, done []v1alpha1.NodeKillRecord) {
 	setWorkloadMetrics(mw, status)
 	r.announceKills(mw, done)
-	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed {
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
 		switch {
 		case c.Status == metav1.ConditionFalse:
 			r.warn(mw, c.Reason, c.Message)

@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -199,13 +198,12 @@ func (r *managedWorkloadReconciler) reconcileVerdict(ctx context.Context, s *sco
 		}
 		return nil
 	}
-	for _, c := range s.before.Conditions {
-		if c.Type == v1alpha1.ConditionAccepted && c.Status == metav1.ConditionTrue && c.ObservedGeneration == s.mw.Generation {
-			s.verdict = verdict{accepted: true, reason: c.Reason, message: c.Message}
-			s.wakeAfter(lastRecheck)
-			logr.FromContextOrDiscard(ctx).V(1).Info("The API server could not be asked about the template", "reason", err.Error())
-			return nil
-		}
+	stored, known := storedVerdict(&s.before)
+	if known && stored.accepted && s.before.ObservedGeneration == s.mw.Generation {
+		s.verdict = stored
+		s.wakeAfter(lastRecheck)
+		logr.FromContextOrDiscard(ctx).Info("The API server could not be asked about a template that it accepted before", "reason", err.Error())
+		return nil
 	}
 	s.verdict = verdict{undecided: true, reason: reasonAdmissionPending, message: err.Error()}
 	return err

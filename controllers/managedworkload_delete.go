@@ -22,7 +22,11 @@ import (
 // lets them go when they are to be kept. No garbage collector is relied on, so
 // the finalizers that ask for one are honoured here.
 func (r *managedWorkloadReconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	s.verdict = verdict{accepted: true, reason: v1alpha1.ReasonAccepted, message: "the object is being deleted"}
+	stored, known := storedVerdict(&s.before)
+	if !known {
+		stored = verdict{undecided: true, reason: v1alpha1.ReasonTerminating, message: "the object is being deleted"}
+	}
+	s.verdict = stored
 	grace, problem := deletionGrace(s.mw.Annotations)
 	s.graceProblem = problem
 	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, grace, byWorkloadDeleted) }

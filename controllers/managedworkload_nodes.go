@@ -161,7 +161,7 @@ func (r *managedWorkloadReconciler) end(ctx context.Context, mw *v1alpha1.Manage
 	}
 	r.recorder.Eventf(mw, corev1.EventTypeNormal, eventSuccessfulDelete, "Deleted NodeWorkload: %s", nw.Name)
 	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "requestedBy", by)
-	nw.DeletionTimestamp = ptr.To(metav1.Now())
+	nw.DeletionTimestamp = new(metav1.Now())
 	return nil
 }
 

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -226,7 +225,7 @@ func (r *nodeWorkloadReconciler) setUp(mgr manager.Manager) error {
 func controllerOptions() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		RecoverPanic:            ptr.To(true),
+		RecoverPanic:            new(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 	}
 }

@@ -157,5 +157,5 @@ func conditionChanged(old, status *v1alpha1.ManagedWorkloadStatus, kind string) 
 // count32 is a number of nodes as the API carries it.
 func count32(n int) int32 {
 	const most = 1<<31 - 1
-	return int32(min(n, most)) //nolint:gosec // bounded by the line itself
+	return int32(min(n, most))
 }

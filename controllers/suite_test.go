@@ -32,6 +32,8 @@ var (
 	api client.WithWatch
 	// apiConfig is its address.
 	apiConfig *rest.Config
+	// apiKubeconfig is the same as a file's content.
+	apiKubeconfig []byte
 	// whyNoAPI says what is missing.
 	whyNoAPI string
 )
@@ -62,6 +64,7 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
 		return 1
 	}
+	apiKubeconfig = env.KubeConfig
 	defer func() {
 		if err := env.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the API server:", err)
@@ -112,7 +115,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	options := Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}
-	mgr, err := newManager(ctx, cfg, options, config.Controller{})
+	mgr, err := newManager(ctx, cfg, options, config.Controller{SkipNameValidation: new(true)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -25,13 +26,9 @@ func (c *cluster) object(kind, name string, spec map[string]any) *unstructured.U
 
 func templateWith(container map[string]any, spec map[string]any) map[string]any {
 	c := map[string]any{"name": "app", "image": "app:1"}
-	for k, v := range container {
-		c[k] = v
-	}
+	maps.Copy(c, container)
 	s := map[string]any{"containers": []any{c}, "nodeName": "nowhere"}
-	for k, v := range spec {
-		s[k] = v
-	}
+	maps.Copy(s, spec)
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": s}
 }
 
@@ -104,9 +101,7 @@ func TestNodeWorkloadChangesThatAreRefused(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := map[string]any{"nodeName": "n1", "template": templateWith(nil, nil)}
-			for k, v := range tc.start {
-				spec[k] = v
-			}
+			maps.Copy(spec, tc.start)
 			obj := c.object("NodeWorkload", "", spec)
 			obj.SetGenerateName("nw-")
 			if err := api.Create(t.Context(), obj); err != nil {

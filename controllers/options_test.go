@@ -1,0 +1,127 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+func TestOptions(t *testing.T) {
+	tests := map[string]struct {
+		args      []string
+		want      Options
+		wantError bool
+	}{
+		"defaults": {want: Options{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}},
+		"all set": {
+			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n"},
+			want: Options{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", LeaderElect: true, Namespace: "n"},
+		},
+		"no namespace": {args: []string{"--namespace="}, want: Options{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, wantError: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got Options
+			fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+			got.AddFlags(fs)
+			if err := fs.Parse(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+			if err := got.validate(); (err != nil) != tc.wantError {
+				t.Errorf("validate: %v", err)
+			}
+		})
+	}
+}
+
+func TestRunNeedsAnAPIServer(t *testing.T) {
+	err := Run(t.Context(), Options{Kubeconfig: filepath.Join(t.TempDir(), "missing"), Namespace: "n", MetricsBindAddress: "0", HealthProbeBindAddress: "0"})
+	if err == nil {
+		t.Error("ran without an API server")
+	}
+}
+
+// Run serves its health and its metrics, elects a leader, and ends when asked to.
+// (It does not run in parallel: its manager acts beside the suite's.)
+func TestRun(t *testing.T) {
+	if api == nil {
+		t.Skip(whyNoAPI)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, apiKubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Kubeconfig: kubeconfig, LeaderElect: true, Namespace: v1alpha1.DefaultNamespace,
+		MetricsBindAddress: freeAddress(t), HealthProbeBindAddress: freeAddress(t),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	for _, url := range []string{
+		"http://" + o.HealthProbeBindAddress + "/healthz",
+		"http://" + o.HealthProbeBindAddress + "/readyz",
+		"http://" + o.MetricsBindAddress + "/metrics",
+	} {
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			return answers(ctx, url)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	lease := &coordinationv1.Lease{}
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := api.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: leaderElectionID}, lease)
+		return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != "", client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Errorf("no leader was elected: %v", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func answers(ctx context.Context, url string) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false, nil //nolint:nilerr // it does not listen yet
+	}
+	return resp.StatusCode == http.StatusOK, resp.Body.Close()
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -48,6 +48,9 @@ type fakeRuntime struct {
 	pullError, createError, startError map[string]string
 	runSandboxError, sandboxStatusErr  string
 	onRunSandbox                       func()
+	// sandboxKills makes StopSandbox kill what is left in the sandbox, as
+	// containerd does.
+	sandboxKills bool
 	// script of containers that are created later
 	scriptFor func(name string, attempt int) fakeContainer
 }
@@ -349,12 +352,22 @@ func (f *fakeRuntime) StopSandbox(_ context.Context, id string) error {
 			kind = s.stopError
 			if kind == "" {
 				s.State = plan.SandboxNotReady
+				f.killRest(id)
 			}
 		}
 	}
 	f.mu.Unlock()
 	f.record("StopPodSandbox", entry{"sandboxID": id, "error": kind})
 	return errorOf(kind)
+}
+
+// killRest kills what still runs in a sandbox. f.mu is held.
+func (f *fakeRuntime) killRest(id string) {
+	for _, c := range f.containers {
+		if f.sandboxKills && c.SandboxID == id && (c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown) {
+			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, exitCodeSIGKILL, time.Now()
+		}
+	}
 }
 
 func (f *fakeRuntime) RemoveSandbox(_ context.Context, id string) error {

@@ -162,80 +162,6 @@ func (f *fakeRuntime) observed() *plan.PodStatus {
 	return observed
 }
 
-func (f *fakeRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
-	c := f.find(id)
-	if c == nil {
-		f.record("StopContainer", entry{"container": "", "id": id, "timeout": float64(timeout)})
-		return errorOf("NotFound")
-	}
-	f.record("StopContainer", entry{"container": c.Name, "id": id, "timeout": float64(timeout)})
-	err := f.stop(ctx, c, timeout)
-	f.record("StopContainerEnd", entry{"container": c.Name, "id": id, "error": kindOf(c, err)})
-	return err
-}
-
-func kindOf(c *fakeContainer, err error) string {
-	if err == nil {
-		return ""
-	}
-	if c.stopError == "" {
-		return err.Error()
-	}
-	return c.stopError
-}
-
-// stop waits until the container has left by itself or the timeout is over, and
-// then returns the scripted error.
-func (f *fakeRuntime) stop(ctx context.Context, c *fakeContainer, timeout int64) error {
-	if c.stopError == "NotFound" || c.stopError == "PlainNotFound" {
-		return errorOf(c.stopError)
-	}
-	f.mu.Lock()
-	if c.State == plan.ContainerExited {
-		f.mu.Unlock()
-		return nil
-	}
-	if c.stopped == nil {
-		c.stopped = make(chan struct{})
-	}
-	stopped := c.stopped
-	f.mu.Unlock()
-	leaves := time.Duration(c.stopSeconds * float64(time.Second))
-	by := min(leaves, time.Duration(timeout)*time.Second)
-	if c.ignoresTerm {
-		by = time.Duration(timeout) * time.Second
-	}
-	if by > 0 {
-		select {
-		case <-time.After(by):
-		case <-stopped:
-			return errorOf(c.stopError)
-		case <-ctx.Done():
-			return status.FromContextError(ctx.Err()).Err()
-		}
-	}
-	if c.stopError == "" {
-		f.exit(c, stopped, c.ignoresTerm || by < leaves)
-	}
-	return errorOf(c.stopError)
-}
-
-func (f *fakeRuntime) exit(c *fakeContainer, stopped chan struct{}, forced bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if c.State == plan.ContainerExited {
-		return
-	}
-	close(stopped)
-	c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, c.stopExitCode, time.Now()
-	if forced && !c.sameExitCode {
-		c.ExitCode = exitCodeSIGKILL
-	}
-	if c.oomKilled {
-		c.ExitCode, c.Reason = exitCodeSIGKILL, reasonOOMKilled
-	}
-}
-
 func (f *fakeRuntime) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
 	c := f.find(id)
 	if c == nil {
@@ -308,76 +234,6 @@ func (f *fakeRuntime) Do(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 }
 
-func (f *fakeRuntime) RunSandbox(_ context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
-	f.record("RunPodSandbox", entry{"attempt": float64(attempt), "error": f.runSandboxError})
-	if f.onRunSandbox != nil {
-		f.onRunSandbox()
-	}
-	if f.runSandboxError != "" {
-		return "", errorOf(f.runSandboxError)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	id := fmt.Sprintf("%s_%s_%s_%d", pod.Name, pod.Namespace, pod.UID, attempt)
-	mode := "POD"
-	sandboxNet := &plan.SandboxNetwork{IP: "192.168.192.168"}
-	if pod.Spec.HostNetwork {
-		mode = "NODE"
-	}
-	f.sandboxes = slices.Insert(f.sandboxes, 0, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
-		ID: id, State: plan.SandboxReady, Attempt: attempt, CreatedAt: time.Now(), NetworkNamespace: mode, Network: sandboxNet,
-	}})
-	return id, nil
-}
-
-func (f *fakeRuntime) SandboxStatus(_ context.Context, id string) (plan.SandboxStatus, error) {
-	if f.sandboxStatusErr != "" {
-		return plan.SandboxStatus{}, errorOf(f.sandboxStatusErr)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range f.sandboxes {
-		if s.ID == id {
-			return s.SandboxStatus, nil
-		}
-	}
-	return plan.SandboxStatus{}, errorOf("NotFound")
-}
-
-func (f *fakeRuntime) StopSandbox(_ context.Context, id string) error {
-	kind := ""
-	f.mu.Lock()
-	for _, s := range f.sandboxes {
-		if s.ID == id {
-			kind = s.stopError
-			if kind == "" {
-				s.State = plan.SandboxNotReady
-				f.killRest(id)
-			}
-		}
-	}
-	f.mu.Unlock()
-	f.record("StopPodSandbox", entry{"sandboxID": id, "error": kind})
-	return errorOf(kind)
-}
-
-// killRest kills what still runs in a sandbox. f.mu is held.
-func (f *fakeRuntime) killRest(id string) {
-	for _, c := range f.containers {
-		if f.sandboxKills && c.SandboxID == id && (c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown) {
-			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, exitCodeSIGKILL, time.Now()
-		}
-	}
-}
-
-func (f *fakeRuntime) RemoveSandbox(_ context.Context, id string) error {
-	f.record("RemovePodSandbox", entry{"sandboxID": id, "error": ""})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.sandboxes = slices.DeleteFunc(f.sandboxes, func(s *fakeSandbox) bool { return s.ID == id })
-	return nil
-}
-
 func (f *fakeRuntime) CreateContainer(_ context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
 	kind := f.createError[c.Name]
 	f.record("CreateContainer", entry{"container": c.Name, "attempt": float64(opts.Attempt), "sandboxID": opts.SandboxID,
@@ -424,26 +280,6 @@ func (f *fakeRuntime) RemoveContainer(_ context.Context, id string) error {
 	defer f.mu.Unlock()
 	f.containers = slices.DeleteFunc(f.containers, func(c *fakeContainer) bool { return c.ID == id })
 	return nil
-}
-
-func (f *fakeRuntime) ImageRef(_ context.Context, image string) (string, error) {
-	if f.images[image] {
-		return image, nil
-	}
-	return "", nil
-}
-
-func (f *fakeRuntime) PullImage(_ context.Context, image string, _ *corev1.Pod) (string, error) {
-	kind := f.pullError[image]
-	f.record("PullImage", entry{"image": image, "error": kind})
-	if kind != "" {
-		return "", errorOf(kind)
-	}
-	if f.images == nil {
-		f.images = map[string]bool{}
-	}
-	f.images[image] = true
-	return image, nil
 }
 
 // Event records an event.

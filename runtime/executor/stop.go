@@ -1,0 +1,106 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// stopSlack is how much longer than its timeout a StopContainer may take.
+const stopSlack = 2 * time.Minute
+
+// stop calls StopContainer with what is left of the grace period, and once more
+// with less whenever that is shortened. It returns when all calls have.
+func (k *kill) stop(ctx context.Context) error {
+	stopCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	k.beginStop(cancel)
+	defer k.beginStop(nil)
+	if k.e.isInterrupted() {
+		return ErrInterrupted
+	}
+	calls := &stopCalls{k: k, results: make(chan error)}
+	err := calls.run(stopCtx, plan.StopTimeout(k.left))
+	if errors.Is(context.Cause(stopCtx), ErrInterrupted) {
+		return ErrInterrupted
+	}
+	return err
+}
+
+// beginStop says how an interruption ends the last phase, and takes a
+// shortening into account that came between the phases.
+func (k *kill) beginStop(cancel context.CancelCauseFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cancel = cancel
+	k.applyLimit()
+}
+
+// stopCalls are the StopContainer calls of one kill.
+type stopCalls struct {
+	k       *kill
+	results chan error
+	pending int
+	// deadline is the earliest of the calls'.
+	deadline time.Time
+}
+
+// run makes the first call, those that shortenings ask for, and waits for all.
+// One that succeeds is enough.
+func (s *stopCalls) run(ctx context.Context, timeout int64) error {
+	s.call(ctx, timeout)
+	var first error
+	failed, succeeded := false, false
+	for s.pending > 0 {
+		select {
+		case err := <-s.results:
+			s.pending--
+			if err == nil || isNotFound(err) {
+				succeeded = true
+			} else if !failed {
+				first, failed = err, true
+			}
+		case <-s.k.shortened:
+			// A container that has stopped needs no second call.
+			if less := s.k.stopLimit(); !succeeded && time.Now().Add(seconds(less)).Before(s.deadline) {
+				s.call(ctx, less)
+			}
+		}
+	}
+	if succeeded {
+		return nil
+	}
+	return first
+}
+
+func (s *stopCalls) call(ctx context.Context, timeout int64) {
+	now := time.Now()
+	s.deadline = now.Add(seconds(timeout))
+	s.k.stopping(now, timeout)
+	s.pending++
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, seconds(timeout)+stopSlack)
+		defer cancel()
+		s.results <- s.k.e.runtime.StopContainer(ctx, s.k.id, timeout)
+	}()
+}
+
+// stopping notes a StopContainer call in the record.
+func (k *kill) stopping(now time.Time, timeout int64) {
+	k.change(func(rec *v1alpha1.KillRecord) {
+		rec.Phase = v1alpha1.KillPhaseStopping
+		if rec.StopTime == nil {
+			rec.StopTime = &metav1.MicroTime{Time: now}
+		}
+		rec.StopTimeoutSeconds = &timeout
+		k.stopDeadline = now.Add(seconds(timeout))
+	})
+}

@@ -146,6 +146,7 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 		d.pod = withDeletion(d.pod, latest.DeletionTimestamp, latest.DeletionGracePeriodSeconds)
 	}
 	d.version++
+	w.dirty = true
 	w.wakeUp()
 }
 
@@ -171,6 +172,7 @@ func (w *worker) abandon(recorded *corev1.Pod) {
 	}
 	d.deleted = true
 	d.version++
+	w.dirty = true
 	w.wakeUp()
 }
 

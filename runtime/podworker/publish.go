@@ -73,11 +73,9 @@ func (w *worker) publishOnce(ctx context.Context) error {
 	}
 	w.rec.Unannounced = slices.DeleteFunc(w.rec.Unannounced, func(id string) bool { return slices.Contains(ended, id) })
 	state, pod := w.rec.State, w.want.reported()
+	w.dirty = w.dirty || len(ended) > 0
 	w.mu.Unlock()
 	w.announce(pod, st.Kills, ended)
-	if len(ended) > 0 && state != Removed {
-		w.save()
-	}
 	if state == Terminated {
 		w.wakeUp()
 	}

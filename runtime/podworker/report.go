@@ -80,6 +80,7 @@ func (w *worker) report(d desired, st corev1.PodStatus, usable Usable) {
 	})
 	news := !equality.Semantic.DeepEqual(before, w.rec.Status)
 	w.unpublished = w.unpublished || news
+	w.dirty = w.dirty || news || changed
 	restarts := w.rec.Status.Restarts - before.Restarts
 	w.mu.Unlock()
 	if restarts > 0 && before.ObservedGeneration > 0 {
@@ -87,9 +88,6 @@ func (w *worker) report(d desired, st corev1.PodStatus, usable Usable) {
 	}
 	if news {
 		signal(w.publish)
-	}
-	if changed && w.state() != Removed {
-		w.save()
 	}
 }
 

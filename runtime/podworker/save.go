@@ -21,14 +21,35 @@ func (w *worker) save() {
 	cp.Unannounced = append([]string(nil), w.rec.Unannounced...)
 	cp.Pod, cp.PodHash, cp.Generation = w.want.pod, w.want.hash, w.want.generation
 	cp.Gone, cp.Orphan, cp.RequestedBy = w.want.gone, w.want.orphan, w.want.requestedBy
-	removed := w.rec.State == Removed
+	final := w.final
+	w.dirty = false
 	w.mu.Unlock()
-	if removed {
+	if final {
 		return
 	}
 	if err := w.cfg.Store.Save(&cp); err != nil {
 		w.log.Error(err, "Checkpoint not written")
 	}
+}
+
+// saveIfDirty writes the checkpoint if it is out of date.
+func (w *worker) saveIfDirty() {
+	w.mu.Lock()
+	dirty := w.dirty
+	w.mu.Unlock()
+	if dirty {
+		w.save()
+	}
+}
+
+// removeCheckpoint removes the checkpoint for good.
+func (w *worker) removeCheckpoint() error {
+	w.saveMu.Lock()
+	defer w.saveMu.Unlock()
+	w.mu.Lock()
+	w.final = true
+	w.mu.Unlock()
+	return w.cfg.Store.Remove(w.id.UID)
 }
 
 // backoff returns the entries that a sync works on.
@@ -51,4 +72,5 @@ func (w *worker) keepBackoff(entries map[string]*plan.Backoff) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rec.Backoff = entries
+	w.dirty = true
 }

@@ -99,7 +99,7 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		w.runs(d, st, usable)
 		return delayOf(actions), nil
 	}
-	w.save()
+	w.saveIfDirty()
 	outcome := w.execute(ctx, d, observed, actions)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -260,6 +260,7 @@ func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
 		return false
 	}
 	w.rec.TemplateHash = d.hash
+	w.dirty = true
 	return true
 }
 

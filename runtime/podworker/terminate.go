@@ -58,6 +58,7 @@ func (w *worker) terminate(ctx context.Context, d desired) (time.Duration, error
 	st := w.computeStatus(d, stopped, true)
 	w.advance(facts{stopped: true})
 	w.report(d, st, usable)
+	w.stopped = stopped
 	w.wakeUp()
 	return 0, nil
 }
@@ -92,7 +93,7 @@ func (w *worker) withRecordedPod(ctx context.Context, d desired) (desired, error
 // shortened meanwhile reaches the kills under way.
 func (w *worker) killAll(ctx context.Context, d desired, observed *plan.PodStatus) error {
 	grace, source := w.shrinkGrace(d)
-	w.save()
+	w.saveIfDirty()
 	request := KillRequest{
 		Pod: d.pod, Observed: observed, Grace: grace, Source: source,
 		Trigger: trigger(d), RequestedBy: d.requester(), Resume: w.resume,
@@ -126,6 +127,7 @@ func (w *worker) shrinkGrace(d desired) (int64, v1alpha1.GraceSource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	grace, source := d.terminationGrace(w.rec.Grace)
+	w.dirty = w.dirty || grace != w.rec.Grace
 	w.rec.Grace = grace
 	w.rec.RequestedBy = d.requestedBy
 	return grace, source
@@ -185,7 +187,15 @@ func (w *worker) finish(ctx context.Context, d desired) (time.Duration, error) {
 	if !d.deleted {
 		return jitter(resyncInterval), nil
 	}
-	if err := w.removeContainers(ctx); err != nil {
+	observed := w.stopped
+	w.stopped = nil
+	if observed == nil {
+		var err error
+		if observed, err = w.observeStopped(ctx); err != nil {
+			return w.removalFailed(err)
+		}
+	}
+	if err := w.removeContainers(ctx, observed); err != nil {
 		return w.removalFailed(err)
 	}
 	if err := w.cfg.PodDir.Remove(ctx, w.id); err != nil {
@@ -195,7 +205,7 @@ func (w *worker) finish(ctx context.Context, d desired) (time.Duration, error) {
 		signal(w.publish)
 		return flushDelay, nil
 	}
-	if err := w.cfg.Store.Remove(w.id.UID); err != nil {
+	if err := w.removeCheckpoint(); err != nil {
 		return jitter(errorDelay), err
 	}
 	if err := w.cfg.Publisher.Release(ctx, w.id); err != nil && !errors.Is(err, ErrGone) {
@@ -211,13 +221,8 @@ func (w *worker) removalFailed(err error) (time.Duration, error) {
 	return jitter(errorDelay), err
 }
 
-// removeContainers removes containers and sandboxes. One that runs against all
-// expectation is never removed.
-func (w *worker) removeContainers(ctx context.Context) error {
-	observed, err := w.observeStopped(ctx)
-	if err != nil {
-		return err
-	}
+// removeContainers removes containers and sandboxes that do not run.
+func (w *worker) removeContainers(ctx context.Context, observed *plan.PodStatus) error {
 	for _, c := range observed.Containers {
 		if err := w.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil && !isNotFound(err) {
 			return fmt.Errorf("remove container %q: %w", c.Name, err)

@@ -41,6 +41,9 @@ type worker struct {
 	unpublished bool
 	// publishing says that it is being written right now.
 	publishing bool
+	// dirty says that the checkpoint is older than rec; final that there will be
+	// none any more.
+	dirty, final bool
 	// objectGone says that the API has no such object.
 	objectGone bool
 	killError  string
@@ -54,6 +57,8 @@ type worker struct {
 	// current and definitions are the pod of the last plan.
 	current     *corev1.Pod
 	definitions *plan.Definitions
+	// stopped is what was observed when everything had just stopped.
+	stopped *plan.PodStatus
 	// exited are the containers that were dead at the last look.
 	exited     map[string]bool
 	panics     int
@@ -155,6 +160,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 		return w.awaitPredecessor(d, uid)
 	}
 	delay, err := w.stepIn(ctx, w.advance(facts{deleted: d.deleted}), d, *usable)
+	w.saveIfDirty()
 	if w.changed() || *w.pool.currentUsable() != *usable {
 		// The wake for this may have come while an operation answered it.
 		delay = 0
@@ -181,12 +187,10 @@ func (w *worker) advance(f facts) State {
 	before := w.rec.State
 	w.rec.State = before.next(f)
 	after := w.rec.State
+	w.dirty = w.dirty || after != before
 	w.mu.Unlock()
 	if after != before {
 		w.log.Info("Worker changes its state", "from", before, "to", after)
-		if after != Removed {
-			w.save()
-		}
 	}
 	return after
 }

@@ -51,9 +51,9 @@ func (f *fakeRuntime) stop(ctx context.Context, c *fakeContainer, timeout int64)
 	stopped := c.stopped
 	f.mu.Unlock()
 	leaves := time.Duration(c.stopSeconds * float64(time.Second))
-	by := min(leaves, time.Duration(timeout)*time.Second)
+	by := min(leaves, seconds(timeout))
 	if c.ignoresTerm {
-		by = time.Duration(timeout) * time.Second
+		by = seconds(timeout)
 	}
 	if by > 0 {
 		select {

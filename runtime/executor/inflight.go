@@ -226,8 +226,10 @@ func secondsUntil(t time.Time) int64 {
 	return int64(math.Ceil(time.Until(t).Seconds()))
 }
 
-// seconds is a duration of that many seconds, bounded so that it does not
-// overflow.
+// maxSeconds is a hundred years: more would overflow a Duration.
+const maxSeconds = 100 * 365 * 24 * 3600
+
+// seconds is a duration of that many seconds.
 func seconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second
+	return time.Duration(min(n, maxSeconds)) * time.Second
 }

@@ -43,10 +43,12 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	return nil
 }
 
+// preStopIsOver tells whether this kill's hook has ended, or there was none when
+// the kill began: a template may have got one since.
 func (k *kill) preStopIsOver() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.rec.PreStop != nil && k.rec.PreStop.Outcome != ""
+	return k.rec.PreStop == nil || k.rec.PreStop.Outcome != ""
 }
 
 func (k *kill) preStopOutcome(err error) v1alpha1.PreStopOutcome {

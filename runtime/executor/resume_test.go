@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,38 @@ func TestResumeTakesAShorterOverride(t *testing.T) {
 		}
 		if diff := gocmp.Diff([]stopCall{{"app", 0, 5}}, f.stopCalls()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+func TestResumeOfAKillThatHadNoHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", nil)
+		e := newFakeExecutor(f)
+		rec := stopping(cutRecord(10*time.Second, v1alpha1.KillPhaseStopping, 60), 10*time.Second, 60)
+		// The template has got a hook since.
+		if err := e.Resume(t.Context(), testPod(60, withPreStopExec), []v1alpha1.KillRecord{rec}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]stopCall{{"app", 0, 50}}, f.stopCalls()); diff != "" || len(f.ops("ExecSync")) > 0 {
+			t.Errorf("hooks %v, stops %s", f.ops("ExecSync"), diff)
+		}
+	})
+}
+
+func TestEndlessGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 1}}
+		f.running("app", func(c *fakeContainer) { c.stopSeconds = 3 })
+		e := newFakeExecutor(f)
+		opts := KillOptions{Trigger: v1alpha1.TriggerTermination}
+		if err := e.KillContainer(t.Context(), testPod(math.MaxInt64, withPreStopExec), "app-id", "app", opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.lastRecords()[0]; got.Outcome != v1alpha1.KillOutcomeGraceful || *got.StopTimeoutSeconds != math.MaxInt64-1 {
+			t.Errorf("record %+v", got)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Defaults of core/v1 (k8s.io/kubernetes pkg/apis/core/v1/defaults.go).
@@ -86,8 +87,15 @@ func setContainerDefaults(c *corev1.Container, hostNetwork bool) {
 	}
 }
 
-// setResourceDefaults lets a limit without a request be the request too.
+// setResourceDefaults rounds quantities up to thousandths and lets a limit without
+// a request be the request too. (pkg/apis/core/v1/defaults.go:SetDefaults_ResourceList)
 func setResourceDefaults(r *corev1.ResourceRequirements) {
+	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
+		for name, quantity := range list {
+			quantity.RoundUp(resource.Milli)
+			list[name] = quantity
+		}
+	}
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok {
 			continue

@@ -92,10 +92,9 @@ containers:
 	for name, streams := range map[string]map[string]string{"plain": plain, "stdin": stdin} {
 		contains(t, "standard output of "+name, streams[out], "pipe:")
 	}
-	// A terminal ends its lines in its own way.
-	tty := w.AwaitLog("tty", 0, marker(2))
-	contains(t, "a terminal's output", tty, "/dev/pts/")
-	contains(t, "a terminal's output", tty, "\r\n")
+	for stream, target := range shown(t, w, "tty", in, out) {
+		contains(t, stream, target, "/dev/pts/")
+	}
 	w.AwaitLog("ends", 0, "end")
 	if log := w.AwaitLog("waits", 0, "begin"); strings.Contains(log, "end") {
 		t.Errorf("standard input ended: %q", log)

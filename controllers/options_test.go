@@ -76,7 +76,10 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, o) }()
+	go func() {
+		defer cancel() // nobody waits for what cannot come any more
+		done <- Run(ctx, o)
+	}()
 	for _, url := range []string{
 		"http://" + o.HealthProbeBindAddress + "/healthz",
 		"http://" + o.HealthProbeBindAddress + "/readyz",
@@ -122,6 +125,10 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	return l.Addr().String()
 }

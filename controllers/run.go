@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
-	mgr, err := newManager(ctx, cfg, o, config.Controller{})
+	mgr, err := newManager(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // newManager makes a manager whose cache holds only what is read.
-func newManager(ctx context.Context, cfg *rest.Config, o Options, c config.Controller) (manager.Manager, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -120,7 +120,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, c config.Contr
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Controller:                    c,
+		// A process may run the manager more than once, as tests do.
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

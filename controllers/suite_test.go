@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -115,7 +114,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	options := Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}
-	mgr, err := newManager(ctx, cfg, options, config.Controller{SkipNameValidation: new(true)})
+	mgr, err := newManager(ctx, cfg, options)
 	if err != nil {
 		return nil, err
 	}

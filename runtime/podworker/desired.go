@@ -125,14 +125,17 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := &w.want
-	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil) &&
-		d.requestedBy == nw.Annotations[v1alpha1.AnnotationRequestedBy]
+	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
-	if known || d.gone || d.orphan {
+	if d.gone || d.orphan {
+		return
+	}
+	// Who asks matters with the deletion, not before.
+	d.requestedBy = nw.Annotations[v1alpha1.AnnotationRequestedBy]
+	if known {
 		return
 	}
 	d.generation = nw.Generation
-	d.requestedBy = nw.Annotations[v1alpha1.AnnotationRequestedBy]
 	latest := template.Pod(nw)
 	d.shown = latest
 	d.refused = refusal(&nw.Spec.Template)

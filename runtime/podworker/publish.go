@@ -17,6 +17,9 @@ import (
 // killedReason is the reason of the event that tells how a kill ended.
 const killedReason = "Killed"
 
+// gatherDelay is how long news that are soon followed by others wait for them.
+const gatherDelay = 200 * time.Millisecond
+
 // The wait between two tries to publish.
 const (
 	publishRetryMin = time.Second
@@ -35,6 +38,7 @@ func (w *worker) publishLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.publish:
+			w.gather(ctx)
 		case <-retry.C:
 		}
 		err := w.publishOnce(ctx)
@@ -49,6 +53,29 @@ func (w *worker) publishLoop(ctx context.Context) {
 			delay = min(2*delay, publishRetryMax)
 		}
 	}
+}
+
+// gather waits a moment while a workload is on its way to the state that people
+// wait for: to write each step would slow the way down.
+func (w *worker) gather(ctx context.Context) {
+	timer := time.NewTimer(gatherDelay)
+	defer timer.Stop()
+	for w.underWay() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-w.publish:
+		}
+	}
+}
+
+// underWay says that the workload is being started or ended.
+func (w *worker) underWay() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rec.State == Terminating || (w.rec.State == Syncing && w.rec.Status.Phase == corev1.PodPending)
 }
 
 // publishOnce writes what is not published yet.

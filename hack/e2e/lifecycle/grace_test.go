@@ -130,7 +130,7 @@ containers:
 	if len(w.Find("c", "hook-end")) != 0 {
 		t.Error("the hook ran to its end")
 	}
-	w.AwaitEvent("FailedPreStopHook", "PreStopHook failed")
+	w.AwaitEvent("FailedPreStopHook", "PreStopHook not completed in grace period, cancelled")
 }
 
 // The grace period is shortened in each of the three phases of a kill.

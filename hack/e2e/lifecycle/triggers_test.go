@@ -201,7 +201,7 @@ func TestTriggerSandboxChanged(t *testing.T) {
 	boxes := sandboxes(t, w)
 	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.Hostname = "another" })
 	checkKill(t, w.AwaitTrigger("c", v1alpha1.TriggerSandboxChanged), v1alpha1.KillRecord{
-		Trigger: v1alpha1.TriggerSandboxChanged, Message: "Stopping container c",
+		Trigger: v1alpha1.TriggerSandboxChanged, Message: "Pod definition changed",
 		Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(30, v1alpha1.GraceSourcePod),
 	})
 	if nw := w.AwaitReady(); nw.Status.Restarts != 1 {
@@ -231,23 +231,46 @@ containers:
 	w.AwaitEvent("FailedPostStartHook", "PostStartHook failed")
 }
 
+// A failed probe that leaves nothing to keep and nothing to start is a kill of
+// the whole workload, with the workload's grace period.
 func TestTriggerWorkloadFinished(t *testing.T) {
 	t.Parallel()
 	w := env.Apply(t, `
 restartPolicy: Never
-initContainers:
-- {name: side, image: managedworkload.dev/testprogram:v1, restartPolicy: Always, args: [serve, --log-file=/dir/side], volumeMounts: [{name: dir, mountPath: /dir}]}
-- {name: init, image: managedworkload.dev/testprogram:v1, args: [seq, sleep, 1s, ",", exit, "3"]}
+terminationGracePeriodSeconds: 20
 containers:
-- {name: c, image: managedworkload.dev/testprogram:v1}`+dirVolume)
-	kill := w.AwaitKill("the sidecar is killed when init has failed for good", func(k v1alpha1.KillRecord) bool { return k.Container == "side" })
-	if kill.Trigger != v1alpha1.TriggerWorkloadFinished || kill.Outcome != v1alpha1.KillOutcomeGraceful {
-		t.Errorf("trigger %s, outcome %s", kill.Trigger, kill.Outcome)
-	}
+- name: c
+  image: managedworkload.dev/testprogram:v1
+  args: [serve, --term-exit-code=3, --log-file=/dir/c]
+  livenessProbe: {exec: {command: [/testprogram, check-no-file, /dir/fail]}, periodSeconds: 1, failureThreshold: 1, terminationGracePeriodSeconds: 5}
+  volumeMounts: [{name: dir, mountPath: /dir}]`+dirVolume)
+	w.AwaitReady()
+	touch(t, w, "fail")
+	checkKill(t, w.AwaitTrigger("c", v1alpha1.TriggerWorkloadFinished), v1alpha1.KillRecord{
+		Trigger: v1alpha1.TriggerWorkloadFinished, Message: "Container c failed liveness probe, no container is left to keep or to start",
+		Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(20, v1alpha1.GraceSourcePod),
+	})
+	w.AwaitEvent("Killing", "Stopping container c")
 	w.Await("it has failed", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.Phase == corev1.PodFailed })
 	w.AwaitObject("the ManagedWorkload is stalled", func(mw *v1alpha1.ManagedWorkload) bool {
 		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionStalled, "True")
 	})
+}
+
+// A workload that has ended ends its sidecars.
+func TestTriggerTerminationOfWhatEnded(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, `
+restartPolicy: Never
+initContainers:
+- {name: side, image: managedworkload.dev/testprogram:v1, restartPolicy: Always}
+- {name: init, image: managedworkload.dev/testprogram:v1, args: [seq, sleep, 1s, ",", exit, "3"]}
+containers:
+- {name: c, image: managedworkload.dev/testprogram:v1}`)
+	if kill := w.AwaitTrigger("side", v1alpha1.TriggerTermination); kill.Outcome != v1alpha1.KillOutcomeGraceful {
+		t.Errorf("outcome %s", kill.Outcome)
+	}
+	w.Await("it has failed", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.Phase == corev1.PodFailed })
 }
 
 func TestTriggerRestartAllContainers(t *testing.T) {
@@ -290,7 +313,8 @@ containers:
 		t.Errorf("the removed container saw %q: want its recorded hook to run", got)
 	}
 	after := w.AwaitReady()
-	if len(after.Status.ContainerStatuses) != 1 || after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID {
+	// The statuses are in the order of the names.
+	if len(after.Status.ContainerStatuses) != 1 || after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[1].ContainerID {
 		t.Errorf("containers %+v, want the one that stays, not restarted", after.Status.ContainerStatuses)
 	}
 }

@@ -64,7 +64,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty means in-cluster, else $KUBECONFIG")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
-	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "directory of volumes, checkpoints and the lock")
+	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "directory of the containers' logs")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "cgroup above those of the workloads, outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "cgroupfs, systemd, or auto: as the runtime says")
@@ -114,6 +114,8 @@ func nodeIP() string {
 	return ip.String()
 }
 
-// checkpointDir and podsDir are below the state directory.
+// checkpointDir, podsDir and seccompDir are below the state directory. Localhost
+// seccomp profiles lie below seccompDir, as they do in a kubelet's.
 func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
+func (o *Options) seccompDir() string    { return filepath.Join(o.StateDir, "seccomp") }

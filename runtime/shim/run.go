@@ -130,7 +130,9 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	if s.dirs, err = poddir.New(config); err != nil {
 		return fmt.Errorf("open the pod directories: %w", err)
 	}
-	s.runtime, err = cri.Dial(ctx, cri.Config{Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, PodDir: s.dirs})
+	s.runtime, err = cri.Dial(ctx, cri.Config{
+		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
+	})
 	if err != nil {
 		return fmt.Errorf("open the container runtime: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -99,8 +100,12 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		w.runs(d, st, usable)
 		return delayOf(actions), nil
 	}
-	w.saveIfDirty()
+	// A kill saves before its first side effect; what starts carries all that a
+	// restart needs on itself, so that nothing waits for the disk here.
+	var saving sync.WaitGroup
+	saving.Go(w.saveIfDirty)
 	outcome := w.execute(ctx, d, observed, actions)
+	saving.Wait()
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}

@@ -93,7 +93,6 @@ func (w *worker) withRecordedPod(ctx context.Context, d desired) (desired, error
 // shortened meanwhile reaches the kills under way.
 func (w *worker) killAll(ctx context.Context, d desired, observed *plan.PodStatus) error {
 	grace, source := w.shrinkGrace(d)
-	w.saveIfDirty()
 	request := KillRequest{
 		Pod: d.pod, Observed: observed, Grace: grace, Source: source,
 		Trigger: trigger(d), RequestedBy: d.requester(), Resume: w.resume,

@@ -169,7 +169,7 @@ func refuseUnless(accepted bool) func(*checker, Field, reflect.Value, *field.Pat
 // checkResources refuses resources that nothing would enforce or provide.
 func checkResources(supported ...corev1.ResourceName) func(*checker, Field, reflect.Value, *field.Path) {
 	return func(c *checker, _ Field, v reflect.Value, path *field.Path) {
-		list, ok := v.Interface().(corev1.ResourceList)
+		list, ok := reflect.TypeAssert[corev1.ResourceList](v)
 		if !ok {
 			return
 		}

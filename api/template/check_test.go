@@ -30,8 +30,7 @@ func TestEveryFieldIsClassified(t *testing.T) {
 		}
 		switch {
 		case typ.Kind() == reflect.Struct && !isLeaf(typ):
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 				if name == "" {
 					walk(f.Type, key)

@@ -37,7 +37,7 @@ func Fields() []Field {
 }
 
 const (
-	noSecrets     = "the shim reads no Secrets and ConfigMaps"
+	fromObjects   = "the shim reads no Secrets and ConfigMaps"
 	noScheduler   = "no scheduler is involved: the template's placement fields decide"
 	noNewVolumes  = "only hostPath and emptyDir volumes are supported"
 	noTemplateUse = "as in any Pod template"
@@ -123,7 +123,7 @@ var fields = []Field{
 	{"spec.serviceAccountName", WithoutMeaning, "no token is mounted"},
 	{"spec.serviceAccount", WithoutMeaning, "no token is mounted"},
 	{"spec.automountServiceAccountToken", Refused, "no token is mounted; false is accepted"},
-	{"spec.imagePullSecrets[].*", Refused, noSecrets},
+	{"spec.imagePullSecrets[].*", Refused, fromObjects},
 	{"spec.enableServiceLinks", WithoutMeaning, "no Service variables are set"},
 	{"spec.readinessGates[].*", Refused, "nobody sets such conditions on a NodeWorkload"},
 	{"spec.runtimeClassName", Refused, "the runtime's default handler is used"},
@@ -141,7 +141,7 @@ var fields = []Field{
 	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes},
 	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes},
 	{"spec.volumes[].gitRepo.*", Refused, noNewVolumes},
-	{"spec.volumes[].secret.*", Refused, noSecrets},
+	{"spec.volumes[].secret.*", Refused, fromObjects},
 	{"spec.volumes[].nfs.*", Refused, noNewVolumes},
 	{"spec.volumes[].iscsi.*", Refused, noNewVolumes},
 	{"spec.volumes[].glusterfs.*", Refused, noNewVolumes},
@@ -154,12 +154,12 @@ var fields = []Field{
 	{"spec.volumes[].downwardAPI.*", Refused, "use env with fieldRef"},
 	{"spec.volumes[].fc.*", Refused, noNewVolumes},
 	{"spec.volumes[].azureFile.*", Refused, noNewVolumes},
-	{"spec.volumes[].configMap.*", Refused, noSecrets},
+	{"spec.volumes[].configMap.*", Refused, fromObjects},
 	{"spec.volumes[].vsphereVolume.*", Refused, noNewVolumes},
 	{"spec.volumes[].quobyte.*", Refused, noNewVolumes},
 	{"spec.volumes[].azureDisk.*", Refused, noNewVolumes},
 	{"spec.volumes[].photonPersistentDisk.*", Refused, noNewVolumes},
-	{"spec.volumes[].projected.*", Refused, noSecrets},
+	{"spec.volumes[].projected.*", Refused, fromObjects},
 	{"spec.volumes[].portworxVolume.*", Refused, noNewVolumes},
 	{"spec.volumes[].scaleIO.*", Refused, noNewVolumes},
 	{"spec.volumes[].storageos.*", Refused, noNewVolumes},
@@ -177,7 +177,7 @@ var fields = []Field{
 	{"spec.containers[].ports[].containerPort", Honoured, ""},
 	{"spec.containers[].ports[].protocol", Honoured, ""},
 	{"spec.containers[].ports[].hostIP", Honoured, ""},
-	{"spec.containers[].envFrom[].*", Refused, noSecrets},
+	{"spec.containers[].envFrom[].*", Refused, fromObjects},
 	{"spec.containers[].env[].name", Honoured, ""},
 	{"spec.containers[].env[].value", Honoured, "$(VAR) is expanded"},
 	{"spec.containers[].env[].valueFrom.fieldRef.apiVersion", Honoured, ""},
@@ -185,8 +185,8 @@ var fields = []Field{
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.containerName", Honoured, ""},
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.resource", Honoured, ""},
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.divisor", Honoured, ""},
-	{"spec.containers[].env[].valueFrom.configMapKeyRef.*", Refused, noSecrets},
-	{"spec.containers[].env[].valueFrom.secretKeyRef.*", Refused, noSecrets},
+	{"spec.containers[].env[].valueFrom.configMapKeyRef.*", Refused, fromObjects},
+	{"spec.containers[].env[].valueFrom.secretKeyRef.*", Refused, fromObjects},
 	{"spec.containers[].env[].valueFrom.fileKeyRef.*", Refused, "files as a source of variables are not supported"},
 	{"spec.containers[].resources.limits", Honoured, "cpu and memory; other resources are refused"},
 	{"spec.containers[].resources.requests", Honoured, "cpu and memory; ephemeral-storage has no meaning here; other resources are refused"},

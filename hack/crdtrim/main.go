@@ -30,7 +30,7 @@ func main() {
 }
 
 func trim(file string) error {
-	data, err := os.ReadFile(file) //nolint:gosec // The file is named by the caller of a build tool.
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read CRD: %w", err)
 	}
@@ -43,7 +43,7 @@ func trim(file string) error {
 	if err != nil {
 		return fmt.Errorf("encode CRD %s: %w", file, err)
 	}
-	if err := os.WriteFile(file, append([]byte("---\n"), out...), 0o644); err != nil { //nolint:gosec // A manifest is for all to read.
+	if err := os.WriteFile(file, append([]byte("---\n"), out...), 0o644); err != nil {
 		return fmt.Errorf("write CRD: %w", err)
 	}
 	return nil

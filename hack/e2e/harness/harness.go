@@ -87,7 +87,7 @@ func start(ctx context.Context, options localstack.Options) (*Env, func() error,
 	}
 	kube, err := Client(stack)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w (cleanup: %v)", err, cleanup())
+		return nil, nil, errors.Join(err, cleanup())
 	}
 	return &Env{Stack: stack, Kube: kube}, cleanup, nil
 }

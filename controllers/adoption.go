@@ -38,7 +38,7 @@ func (r *managedWorkloadReconciler) reconcileAdoption(ctx context.Context, s *sc
 	var errs []error
 	for i := range labelled.Items {
 		nw := &labelled.Items[i]
-		if metav1.GetControllerOfNoCopy(nw) != nil || nw.Name != nodeWorkloadName(s.mw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
+		if metav1.GetControllerOfNoCopy(nw) != nil || nw.Name != NodeWorkloadName(s.mw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
 			continue
 		}
 		errs = append(errs, r.adopt(ctx, s, nw))
@@ -77,7 +77,7 @@ func (r *managedWorkloadReconciler) findConflicts(ctx context.Context, s *scope)
 			continue
 		}
 		nw := &v1alpha1.NodeWorkload{}
-		name := nodeWorkloadName(s.mw.Name, node.Name)
+		name := NodeWorkloadName(s.mw.Name, node.Name)
 		err := r.client.Get(ctx, client.ObjectKey{Namespace: s.mw.Namespace, Name: name}, nw)
 		if apierrors.IsNotFound(err) || err == nil && !nw.DeletionTimestamp.IsZero() {
 			continue

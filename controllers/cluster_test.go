@@ -114,7 +114,7 @@ func (c *cluster) workload(change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.
 }
 
 func (c *cluster) share(node string) *v1alpha1.NodeWorkload {
-	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: nodeWorkloadName("web", node)}}
+	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: NodeWorkloadName("web", node)}}
 }
 
 // await watches obj until done says so, and leaves it in that state.

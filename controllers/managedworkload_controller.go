@@ -167,7 +167,7 @@ func (s *scope) take(nw *v1alpha1.NodeWorkload) {
 	case !taken:
 		s.shares[node] = nw
 	case other.UID == nw.UID:
-	case nw.Name == nodeWorkloadName(s.mw.Name, node):
+	case nw.Name == NodeWorkloadName(s.mw.Name, node):
 		s.shares[node] = nw
 		s.surplus = append(s.surplus, other)
 	default:
@@ -213,10 +213,10 @@ func (r *managedWorkloadReconciler) reconcileVerdict(ctx context.Context, s *sco
 func (s *scope) podName() string {
 	for i := range s.nodes {
 		if s.placer.place(&s.nodes[i]).shouldRun {
-			return nodeWorkloadName(s.mw.Name, s.nodes[i].Name)
+			return NodeWorkloadName(s.mw.Name, s.nodes[i].Name)
 		}
 	}
-	return nodeWorkloadName(s.mw.Name, "node")
+	return NodeWorkloadName(s.mw.Name, "node")
 }
 
 // forget drops what is remembered of an object that is gone.

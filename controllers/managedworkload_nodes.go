@@ -102,7 +102,7 @@ func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.mw.Namespace,
-			Name:      nodeWorkloadName(s.mw.Name, node),
+			Name:      NodeWorkloadName(s.mw.Name, node),
 			Labels: map[string]string{
 				v1alpha1.LabelWorkload: labelValue(s.mw.Name),
 				v1alpha1.LabelNode:     labelValue(node),

@@ -17,9 +17,9 @@ const maxNameLength = validation.DNS1123LabelMaxLength
 // hashLength is the number of hex digits that stand for what was cut off.
 const hashLength = 10
 
-// nodeWorkloadName is the name of a workload's share on a node:
+// NodeWorkloadName is the name of a workload's share on a node:
 // `<workload>-<node>`, its end replaced by a hash when that is longer than 63.
-func nodeWorkloadName(workload, node string) string {
+func NodeWorkloadName(workload, node string) string {
 	name := workload + "-" + node
 	if len(name) <= maxNameLength {
 		return name

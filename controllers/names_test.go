@@ -26,10 +26,10 @@ func TestNodeWorkloadName(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := nodeWorkloadName(tc.workload, tc.node)
+			got := NodeWorkloadName(tc.workload, tc.node)
 			hashed := strings.HasSuffix(tc.want, "-")
 			if !hashed && got != tc.want || hashed && (!strings.HasPrefix(got, tc.want) || len(got) != len(tc.want)+hashLength) {
-				t.Errorf("nodeWorkloadName(%q, %q) = %q, want %q", tc.workload, tc.node, got, tc.want)
+				t.Errorf("NodeWorkloadName(%q, %q) = %q, want %q", tc.workload, tc.node, got, tc.want)
 			}
 		})
 	}
@@ -40,14 +40,14 @@ func TestNamesAreValid(t *testing.T) {
 	name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?){0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
 		workload, node := name.Draw(t, "workload"), name.Draw(t, "node")
-		got := nodeWorkloadName(workload, node)
+		got := NodeWorkloadName(workload, node)
 		if errs := validation.IsDNS1123Subdomain(got); len(got) > 63 || len(errs) > 0 {
 			t.Fatalf("%q is no name of a Pod: %v", got, errs)
 		}
 		if errs := validation.IsValidLabelValue(labelValue(workload)); len(errs) > 0 {
 			t.Fatalf("%q is no label value: %v", labelValue(workload), errs)
 		}
-		if len(workload)+len(node) > 62 && got == nodeWorkloadName(workload, node+"x") {
+		if len(workload)+len(node) > 62 && got == NodeWorkloadName(workload, node+"x") {
 			t.Fatalf("two nodes have the name %q", got)
 		}
 	})

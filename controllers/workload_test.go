@@ -53,8 +53,8 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(c.share(node)), c.share(node)); !apierrors.IsNotFound(err) {
 			t.Errorf("the NodeWorkload of %s outlived its ManagedWorkload: %v", node, err)
 		}
-		c.awaitEvent(mw, eventSuccessfulCreate, nodeWorkloadName("web", node))
-		c.awaitEvent(mw, eventSuccessfulDelete, nodeWorkloadName("web", node))
+		c.awaitEvent(mw, eventSuccessfulCreate, NodeWorkloadName("web", node))
+		c.awaitEvent(mw, eventSuccessfulDelete, NodeWorkloadName("web", node))
 		c.awaitEvent(mw, eventKilled, "on node "+node+": SIGTERM ignored")
 	}
 }

@@ -11,8 +11,9 @@ import (
 // Delays of the worker. (kubelet kubelet.go:SyncPod, pod_workers.go:completeWork)
 const (
 	// resyncInterval is the time between two looks without a reason; up to half
-	// of it is added.
-	resyncInterval = 60 * time.Second
+	// of it is added. The kubelet takes 60 s; here events wake a worker, and the
+	// shim lists the runtime each minute.
+	resyncInterval = 120 * time.Second
 	// errorDelay is the time until the next try after an error; up to half of it
 	// is added.
 	errorDelay = 10 * time.Second

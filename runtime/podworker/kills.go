@@ -52,23 +52,21 @@ func (w *worker) detail(rec v1alpha1.KillRecord) string {
 // addKill adds a record; its summary tells the detail too, its message has the
 // kubelet's words alone. w.mu is held.
 func (w *worker) addKill(rec v1alpha1.KillRecord) {
-	kills := status.AddKill(w.rec.Status.Kills, rec)
-	detail := w.detail(rec)
 	details := maps.Clone(w.rec.Details)
-	delete(details, rec.ID)
-	if i := slices.IndexFunc(kills, sameID(rec.ID)); i >= 0 && detail != "" {
+	if detail := w.detail(rec); detail != "" {
 		told := rec
 		told.Message += ": " + detail
-		kills[i].Summary = status.KillSummary(told)
-		if rec.Phase != v1alpha1.KillPhaseDone {
-			if details == nil {
-				details = map[string]string{}
-			}
-			details[rec.ID] = detail
+		rec.Summary = status.KillSummary(told)
+		if details == nil {
+			details = map[string]string{}
 		}
+		details[rec.ID] = detail
+	}
+	if rec.Phase == v1alpha1.KillPhaseDone {
+		delete(details, rec.ID)
 	}
 	w.rec.Details = details
-	w.rec.Status.Kills = kills
+	w.rec.Status.Kills = status.AddKill(w.rec.Status.Kills, rec)
 }
 
 // stillUnderWay returns the latest records of the given kills that have not

@@ -98,7 +98,7 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	actions := w.compute(d, observed, &st)
 	if !needed(actions) {
 		w.runs(d, st, usable)
-		return delayOf(actions), nil
+		return jitter(resyncInterval), nil
 	}
 	// A kill saves before its first side effect; what starts carries all that a
 	// restart needs on itself, so that nothing waits for the disk here.
@@ -143,7 +143,7 @@ func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, 
 	}
 	switch {
 	case !needed(next):
-		return delayOf(next), nil
+		return jitter(resyncInterval), nil
 	case reflect.DeepEqual(actions, next):
 		// The same once more is not done in a hurry.
 		return repeatDelay, nil
@@ -242,9 +242,6 @@ func needed(a plan.Actions) bool {
 	return a.KillPod || a.CreateSandbox || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0 ||
 		len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
 }
-
-// delayOf is when a plan is to be looked at again.
-func delayOf(plan.Actions) time.Duration { return jitter(resyncInterval) }
 
 // runs notes that the template runs, for there was nothing left to do.
 func (w *worker) runs(d desired, st corev1.PodStatus, usable Usable) {

@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,7 @@ type overseer struct {
 	// What follows belongs to the goroutine of run.
 	seen, confirmed bool
 	last            podworker.Usable
+	pods            map[types.UID]cri.Pod
 }
 
 // syncPoll is the time between two looks at whether the API's list is complete.
@@ -155,6 +157,7 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 		return relistBlind
 	}
 	o.pool.SetPresent(identities(pods))
+	o.wakeChanged(pods)
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
 	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
@@ -171,6 +174,24 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 		return relistBlind
 	}
 	return relistHealthy
+}
+
+// wakeChanged wakes the workers whose pods are not what they were at the last
+// list: the safety net for an event that never came.
+func (o *overseer) wakeChanged(pods []cri.Pod) {
+	now := make(map[types.UID]cri.Pod, len(pods))
+	for _, p := range pods {
+		now[p.UID] = p
+		if before, found := o.pods[p.UID]; found && !reflect.DeepEqual(before, p) {
+			o.pool.Wake(p.UID)
+		}
+	}
+	for uid := range o.pods {
+		if _, found := now[uid]; !found {
+			o.pool.Wake(uid)
+		}
+	}
+	o.pods = now
 }
 
 // list lists the pods of a runtime that is ready.

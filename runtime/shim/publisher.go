@@ -33,12 +33,18 @@ type publisher struct {
 	writer       client.Client
 
 	mu sync.Mutex
-	// written are the objects as the last write left them: the cache may lag.
-	written map[types.UID]*v1alpha1.NodeWorkload
+	// written is what the last write left: the cache may lag.
+	written map[types.UID]written
+}
+
+// written is what is remembered of an object that was just written.
+type written struct {
+	resourceVersion string
+	responding      *metav1.Condition
 }
 
 func newPublisher(cached, live client.Reader, writer client.Client) *publisher {
-	return &publisher{cached: cached, live: live, writer: writer, written: map[types.UID]*v1alpha1.NodeWorkload{}}
+	return &publisher{cached: cached, live: live, writer: writer, written: map[types.UID]written{}}
 }
 
 // Publish implements podworker.Publisher.
@@ -120,16 +126,20 @@ func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	written := p.written[id.UID]
-	if written == nil {
+	last, found := p.written[id.UID]
+	if !found {
 		return nw, nil
 	}
-	if order, err := resourceversion.CompareResourceVersion(written.ResourceVersion, nw.ResourceVersion); err != nil || order <= 0 {
+	if order, err := resourceversion.CompareResourceVersion(last.resourceVersion, nw.ResourceVersion); err != nil || order <= 0 {
 		delete(p.written, id.UID)
 		return nw, nil
 	}
-	nw.ResourceVersion = written.ResourceVersion
-	nw.Status = written.Status
+	// Of the status only the manager's condition matters to the next write.
+	nw.ResourceVersion = last.resourceVersion
+	nw.Status = v1alpha1.NodeWorkloadStatus{}
+	if last.responding != nil {
+		nw.Status.Conditions = []metav1.Condition{*last.responding}
+	}
 	return nw, nil
 }
 
@@ -148,7 +158,10 @@ func (p *publisher) get(ctx context.Context, reader client.Reader, id podworker.
 func (p *publisher) remember(nw *v1alpha1.NodeWorkload) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.written[nw.UID] = nw
+	p.written[nw.UID] = written{
+		resourceVersion: nw.ResourceVersion,
+		responding:      meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding).DeepCopy(),
+	}
 }
 
 func (p *publisher) forget(uid types.UID) {

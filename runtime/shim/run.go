@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -36,6 +38,8 @@ const (
 	// started to count as one of an earlier agent's, for probes and status.
 	// (kubelet prober/prober_manager.go:kubeletRestartGracePeriod)
 	restartTolerance = 10 * time.Second
+	// gcPercent trades a little work, where there is hardly any, for memory.
+	gcPercent = 50
 	// askTimeout is how long the start waits for the runtime's name.
 	askTimeout = 2 * time.Second
 )
@@ -48,6 +52,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	log := logr.FromContextOrDiscard(ctx).WithName("shim").WithValues("node", o.NodeName)
 	ctx = logr.NewContext(ctx, log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	lock, err := lockState(o.StateDir)
 	if err != nil {
 		return err

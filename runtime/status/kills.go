@@ -21,8 +21,8 @@ const (
 
 // AddKill returns the kill records with one added, or replaced if there is one
 // with the same ID: newest first, at most 10 of a container and trigger and 100
-// in all. A kill under way is never dropped. The record's summary is set and its
-// texts are cut to what the API takes. The given list is not changed.
+// in all. A kill under way is never dropped. The record's summary is set if
+// it is empty, and its texts are cut to what the API takes. The given list is not changed.
 func AddKill(kills []v1alpha1.KillRecord, r v1alpha1.KillRecord) []v1alpha1.KillRecord {
 	r = boundKill(r)
 	added := slices.Clone(kills)
@@ -67,7 +67,10 @@ func isUnderWay(k v1alpha1.KillRecord) bool { return k.Phase != v1alpha1.KillPha
 // of the API and times to the microseconds it stores.
 func boundKill(r v1alpha1.KillRecord) v1alpha1.KillRecord {
 	r = *r.DeepCopy()
-	r.Summary = KillSummary(r)
+	if r.Summary == "" {
+		r.Summary = KillSummary(r)
+	}
+	r.Summary = truncateRunes(r.Summary, maxSummary)
 	r.ID = truncateRunes(r.ID, 128)
 	r.Container = truncateRunes(r.Container, 63)
 	r.ContainerID = truncateRunes(r.ContainerID, 256)

@@ -1,0 +1,359 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// fakeNode is a node in memory: runtime, executor, API server and all, as far as
+// a worker sees them. It writes down what was asked of it.
+type fakeNode struct {
+	mu    sync.Mutex
+	calls []string
+	pods  map[types.UID]*fakePod
+	// syncing and killing replace what the executor does, if set.
+	syncing func(ctx context.Context, r SyncRequest) SyncOutcome
+	killing func(ctx context.Context, r KillRequest) error
+	// api is what was published last, and gone the objects that do not exist.
+	api        map[types.UID]*v1alpha1.NodeWorkloadStatus
+	gone       map[types.UID]bool
+	apiDown    bool
+	store      Store
+	shortened  []int64
+	killed     []KillRequest
+	resumed    []v1alpha1.KillRecord
+	synced     []SyncRequest
+	recordable *corev1.Pod
+	observeErr error
+	failure    string
+	pool       *Pool
+}
+
+type fakePod struct {
+	sandbox    string
+	containers []plan.ContainerStatus
+}
+
+func newFakeNode(t *testing.T) *fakeNode {
+	t.Helper()
+	store, err := NewCheckpoints(t.TempDir(), logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fakeNode{
+		pods: map[types.UID]*fakePod{}, api: map[types.UID]*v1alpha1.NodeWorkloadStatus{},
+		gone: map[types.UID]bool{}, store: store,
+	}
+}
+
+// start makes a pool over the node and runs it for the rest of the test.
+func (n *fakeNode) start(t *testing.T) *Pool {
+	t.Helper()
+	n.pool = New(Config{
+		Runtime: n, Executor: n, Prober: n, PodDir: fakeDirs{n}, Publisher: n, Events: n, Store: n.store,
+		Log: logr.Discard(), ClusterID: func() string { return "cluster" }, BootID: "boot",
+		HostIPs: []string{"192.0.2.1"}, RuntimeName: "fake",
+	})
+	if err := n.pool.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = n.pool.Run(ctx)
+	}()
+	n.pool.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return n.pool
+}
+
+func (n *fakeNode) note(format string, args ...any) {
+	n.calls = append(n.calls, fmt.Sprintf(format, args...))
+}
+
+func (n *fakeNode) did(call string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Contains(n.calls, call)
+}
+
+func (n *fakeNode) log() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.calls)
+}
+
+func (n *fakeNode) published(uid types.UID) v1alpha1.NodeWorkloadStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if st := n.api[uid]; st != nil {
+		return *st.DeepCopy()
+	}
+	return v1alpha1.NodeWorkloadStatus{}
+}
+
+func (n *fakeNode) PodStatus(_ context.Context, uid types.UID) (*plan.PodStatus, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	st := &plan.PodStatus{ID: string(uid)}
+	if n.observeErr != nil {
+		return nil, n.observeErr
+	}
+	p := n.pods[uid]
+	if p == nil {
+		return st, nil
+	}
+	if p.sandbox != "" {
+		st.Sandboxes = []plan.SandboxStatus{{
+			ID: p.sandbox, State: plan.SandboxReady, NetworkNamespace: "POD",
+			Network: &plan.SandboxNetwork{IP: "10.0.0.2"}, CreatedAt: time.Now(),
+		}}
+		st.IPs = []string{"10.0.0.2"}
+	}
+	st.Containers = slices.Clone(p.containers)
+	for _, c := range p.containers {
+		st.ActiveContainerIDs = append(st.ActiveContainerIDs, c.ID)
+	}
+	return st, nil
+}
+
+func (n *fakeNode) RecordedPod(context.Context, types.UID) (*corev1.Pod, error) {
+	return n.recordable, nil
+}
+
+func (n *fakeNode) RemoveContainer(_ context.Context, id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("remove container %s", id)
+	return nil
+}
+
+func (n *fakeNode) StopSandbox(context.Context, string) error { return nil }
+
+func (n *fakeNode) RemoveSandbox(_ context.Context, id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("remove sandbox %s", id)
+	for uid, p := range n.pods {
+		if p.sandbox == id {
+			delete(n.pods, uid)
+		}
+	}
+	return nil
+}
+
+// Sync starts what the plan says.
+func (n *fakeNode) Sync(ctx context.Context, r SyncRequest) SyncOutcome {
+	n.mu.Lock()
+	n.synced = append(n.synced, r)
+	syncing := n.syncing
+	n.mu.Unlock()
+	if syncing != nil {
+		return syncing(ctx, r)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.run(r)
+	return SyncOutcome{}
+}
+
+func (n *fakeNode) run(r SyncRequest) {
+	p := n.pods[r.Pod.UID]
+	if p == nil {
+		p = &fakePod{sandbox: "sandbox-" + string(r.Pod.UID)}
+		n.pods[r.Pod.UID] = p
+	}
+	for _, k := range r.Actions.ContainersToKill {
+		p.containers = slices.DeleteFunc(p.containers, func(c plan.ContainerStatus) bool { return c.ID == k.ID })
+	}
+	for _, i := range r.Actions.ContainersToStart {
+		c := r.Pod.Spec.Containers[i]
+		n.note("start %s %s", c.Name, c.Image)
+		p.containers = append([]plan.ContainerStatus{{
+			ID: fmt.Sprintf("%s-%d", c.Name, len(n.synced)), Name: c.Name, SandboxID: p.sandbox, Image: c.Image,
+			State: plan.ContainerRunning, CreatedAt: time.Now(), StartedAt: time.Now(),
+			Hash: plan.HashContainer(&c),
+		}}, p.containers...)
+	}
+}
+
+// exit makes the containers of a pod leave by themselves.
+func (n *fakeNode) exit(uid types.UID, code int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop(uid, code)
+}
+
+func (n *fakeNode) stop(uid types.UID, code int32) {
+	if p := n.pods[uid]; p != nil {
+		for i := range p.containers {
+			p.containers[i].State, p.containers[i].ExitCode, p.containers[i].FinishedAt = plan.ContainerExited, code, time.Now()
+			p.containers[i].Reason = "Completed"
+		}
+	}
+}
+
+// Kill ends all containers, with a record for each.
+func (n *fakeNode) Kill(ctx context.Context, r KillRequest) error {
+	n.mu.Lock()
+	n.killed = append(n.killed, r)
+	n.note("kill pod")
+	killing := n.killing
+	n.mu.Unlock()
+	if killing != nil {
+		return killing(ctx, r)
+	}
+	n.kill(r)
+	return nil
+}
+
+func (n *fakeNode) kill(r KillRequest) {
+	for _, c := range r.Observed.Containers {
+		if c.State == plan.ContainerRunning {
+			n.pool.Kill(r.Pod.UID, killRecord(r, c, v1alpha1.KillPhaseStopping))
+			n.pool.Kill(r.Pod.UID, killRecord(r, c, v1alpha1.KillPhaseDone))
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop(r.Pod.UID, 0)
+}
+
+func killRecord(r KillRequest, c plan.ContainerStatus, phase v1alpha1.KillPhase) v1alpha1.KillRecord {
+	rec := v1alpha1.KillRecord{
+		ID: "kill-" + c.ID, Container: c.Name, ContainerID: c.ID, Trigger: r.Trigger, RequestedBy: r.RequestedBy,
+		Phase: phase, Grace: v1alpha1.KillGrace{Seconds: r.Grace, Source: r.Source}, StartTime: metav1.NowMicro(),
+	}
+	if phase == v1alpha1.KillPhaseDone {
+		rec.Outcome = v1alpha1.KillOutcomeGraceful
+	}
+	return rec
+}
+
+func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.shortened = append(n.shortened, seconds)
+}
+
+func (n *fakeNode) RemoveDead(context.Context, *plan.PodStatus, string) error { return nil }
+
+func (n *fakeNode) Resume(_ context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error {
+	n.mu.Lock()
+	n.resumed = append(n.resumed, kills...)
+	n.note("resume")
+	n.mu.Unlock()
+	for _, k := range kills {
+		k.Phase, k.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful
+		n.pool.Kill(pod.UID, k)
+	}
+	return nil
+}
+
+func (n *fakeNode) Update(*corev1.Pod, *plan.PodStatus, *corev1.PodStatus) {}
+
+func (n *fakeNode) StopLivenessAndStartup(types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("stop liveness and startup")
+}
+
+func (n *fakeNode) Remove(types.UID) {}
+
+func (n *fakeNode) Results(types.UID) map[string]plan.ProbeResults { return nil }
+
+func (n *fakeNode) LastFailure(types.UID, string, v1alpha1.KillTrigger) string { return n.failure }
+
+type fakeDirs struct{ n *fakeNode }
+
+func (d fakeDirs) Remove(context.Context, Identity) error {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.note("remove directories")
+	return nil
+}
+
+func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.gone[id.UID]:
+		return ErrGone
+	case n.apiDown:
+		return fmt.Errorf("the API server is away")
+	}
+	n.api[id.UID] = st
+	n.note("publish %s", st.Summary)
+	return nil
+}
+
+func (n *fakeNode) Release(_ context.Context, id Identity) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("release %s", id.UID)
+	return nil
+}
+
+func (n *fakeNode) Event(_ *corev1.Pod, _, _, reason, message string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("event %s: %s", reason, message)
+}
+
+// workload is a NodeWorkload with one container.
+func workload(uid string, change ...func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
+	nw := &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "ns", Name: uid, Generation: 1},
+		Spec: v1alpha1.NodeWorkloadSpec{
+			NodeName: "node",
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image:1"}}}},
+		},
+	}
+	for _, f := range change {
+		f(nw)
+	}
+	return nw
+}
+
+func generation(g int64) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) { nw.Generation = g }
+}
+
+func image(name string) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Image = name }
+}
+
+func deleted(grace *int64) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) {
+		now := metav1.Now()
+		nw.DeletionTimestamp = &now
+		nw.Generation++
+		nw.Spec.DeletionGracePeriodSeconds = grace
+	}
+}
+
+// settle lets a moment pass and everything that follows from it happen.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -83,5 +83,6 @@ run kubectl get mw
 run kubectl get nw
 
 title "The stack stays up. To go on by hand:"
+echo "Container logs: $state/pods-logs/<namespace>_<nodeworkload>_<uid>/<container>/<restart>.log"
 echo "export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
 echo "To end it: make demo-down"

@@ -53,6 +53,8 @@ func (w *worker) detail(rec v1alpha1.KillRecord) string {
 // kubelet's words alone. w.mu is held.
 func (w *worker) addKill(rec v1alpha1.KillRecord) {
 	details := maps.Clone(w.rec.Details)
+	// A record that was taken up again brings the summary of its time.
+	rec.Summary = ""
 	if detail := w.detail(rec); detail != "" {
 		told := rec
 		told.Message += ": " + detail

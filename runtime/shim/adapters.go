@@ -25,7 +25,8 @@ type executorAdapter struct{ *executor.Executor }
 // Sync implements podworker.Executor.
 func (a executorAdapter) Sync(ctx context.Context, r podworker.SyncRequest) podworker.SyncOutcome {
 	result := a.SyncPod(ctx, executor.SyncInput{
-		Pod: r.Pod, Observed: r.Observed, Actions: r.Actions, Backoff: r.Backoff, RequestedBy: r.RequestedBy,
+		Pod: r.Pod, Observed: r.Observed, Actions: r.Actions, Backoff: r.Backoff,
+		BackoffPolicy: &r.BackoffPolicy, RequestedBy: r.RequestedBy,
 	})
 	outcome := podworker.SyncOutcome{BackoffUntil: result.MinBackoffExpiration, Tried: map[string]status.Reason{}}
 	if !result.OnlyBackoff() {

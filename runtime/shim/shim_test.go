@@ -1,0 +1,282 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+func newFakeAPI(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).
+		WithStatusSubresource(&v1alpha1.NodeWorkload{}, &corev1.Node{}).Build()
+}
+
+func nodeWorkload(finalizers ...string) *v1alpha1.NodeWorkload {
+	return &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u", Finalizers: finalizers},
+		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "node"},
+		Status: v1alpha1.NodeWorkloadStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLeaseRenewed},
+		}},
+	}
+}
+
+var identity = podworker.Identity{UID: "u", Namespace: "ns", Name: "n"}
+
+func TestPublishKeepsTheManagersCondition(t *testing.T) {
+	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+	p := newPublisher(api, api, api)
+	for _, summary := range []string{"Running", "Terminating"} {
+		st := &v1alpha1.NodeWorkloadStatus{Summary: summary, Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "PodReady"},
+			{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionUnknown, Reason: "Stale"},
+		}}
+		if err := p.Publish(t.Context(), identity, st); err != nil {
+			t.Fatal(err)
+		}
+		got := &v1alpha1.NodeWorkload{}
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n"}, got); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionShimResponding)
+		if got.Status.Summary != summary || c == nil || c.Reason != v1alpha1.ReasonLeaseRenewed || got.Spec.NodeName != "node" {
+			t.Errorf("summary %q, condition %+v, node %q", got.Status.Summary, c, got.Spec.NodeName)
+		}
+	}
+}
+
+func TestPublishAfterConflict(t *testing.T) {
+	conflicts, writes := 2, 0
+	api := newFakeAPI(t, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			if conflicts--; conflicts >= 0 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "nodeworkloads"}, "n", errors.New("changed"))
+			}
+			writes++
+			return c.SubResource(sub).Update(ctx, obj, opts...)
+		},
+	}, nodeWorkload())
+	p := newPublisher(api, api, api)
+	st := &v1alpha1.NodeWorkloadStatus{Summary: "Running"}
+	for range 2 {
+		if err := p.Publish(t.Context(), identity, st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes != 1 {
+		t.Errorf("%d writes of one status", writes)
+	}
+}
+
+func TestPublishWithoutObject(t *testing.T) {
+	other := nodeWorkload()
+	other.UID = "another"
+	tests := map[string][]client.Object{"no object": nil, "an object of another UID": {other}}
+	for name, objects := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t, interceptor.Funcs{}, objects...)
+			p := newPublisher(api, api, api)
+			if err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: "Running"}); !errors.Is(err, podworker.ErrGone) {
+				t.Errorf("publish: %v, want ErrGone", err)
+			}
+			if err := p.Release(t.Context(), identity); !errors.Is(err, podworker.ErrGone) {
+				t.Errorf("release: %v, want ErrGone", err)
+			}
+		})
+	}
+}
+
+func TestReleaseLeavesOtherFinalizers(t *testing.T) {
+	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload("example.com/theirs", v1alpha1.Finalizer))
+	p := newPublisher(api, api, api)
+	for range 2 {
+		if err := p.Release(t.Context(), identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := &v1alpha1.NodeWorkload{}
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n"}, got); err != nil || !slices.Equal(got.Finalizers, []string{"example.com/theirs"}) {
+		t.Errorf("finalizers %q, error %v", got.Finalizers, err)
+	}
+}
+
+func TestRegisterNode(t *testing.T) {
+	api := newFakeAPI(t, interceptor.Funcs{})
+	n := &node{api: api, name: "node", ips: []string{"192.0.2.1"}, runtime: func() string { return "containerd://2" }}
+	if err := n.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := &corev1.Node{}
+	key := client.ObjectKey{Name: "node"}
+	if err := api.Get(t.Context(), key, got); err != nil {
+		t.Fatal(err)
+	}
+	ready := nodeCondition(got, corev1.NodeReady)
+	if ready == nil || ready.Status != corev1.ConditionTrue || got.Labels[corev1.LabelHostname] != "node" || got.Status.Addresses[0].Address != "192.0.2.1" {
+		t.Errorf("condition %+v, labels %v, addresses %v", ready, got.Labels, got.Status.Addresses)
+	}
+	got.Spec.Taints = []corev1.Taint{notReady}
+	if err := api.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(t.Context(), key, got); err != nil || len(got.Spec.Taints) != 1 || !got.Spec.Taints[0].MatchTaint(&noPods) {
+		t.Errorf("taints %v, error %v, want the one that keeps Pods away", got.Spec.Taints, err)
+	}
+}
+
+// A Node that somebody else keeps is never touched.
+func TestRegisterNodeBesideKubelet(t *testing.T) {
+	api := newFakeAPI(t, interceptor.Funcs{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
+	n := &node{api: api, name: "node", runtime: func() string { return "" }}
+	if err := n.register(t.Context()); !errors.Is(err, errForeignNode) {
+		t.Errorf("register: %v", err)
+	}
+	got := &corev1.Node{}
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "node"}, got); err != nil || len(got.Spec.Taints)+len(got.Status.Conditions) != 0 {
+		t.Errorf("the Node was changed: %+v, error %v", got, err)
+	}
+}
+
+func TestLease(t *testing.T) {
+	api := newFakeAPI(t, interceptor.Funcs{})
+	l := shimLease(api, Options{NodeName: "node", Namespace: "system"})
+	for range 2 {
+		if err := l.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := api.Delete(t.Context(), l.last.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.renew(t.Context()); err != nil {
+		t.Fatalf("renew a lease that was deleted: %v", err)
+	}
+	if l.last.Name != "managedworkload-shim-node" || *l.last.Spec.HolderIdentity != "node" || time.Since(l.last.Spec.RenewTime.Time) > time.Minute {
+		t.Errorf("lease %+v", l.last)
+	}
+}
+
+func TestLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	first, err := lockState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockState(dir); err == nil || !strings.Contains(err.Error(), "one shim per node") {
+		t.Errorf("second lock: %v", err)
+	}
+	if err := first.release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockState(dir)
+	if err != nil {
+		t.Fatalf("lock after the release: %v", err)
+	}
+	if err := again.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestForeignPods(t *testing.T) {
+	ours := cri.Pod{Namespace: "ns", Name: "ours", Ours: true}
+	tests := map[string]struct {
+		pods []cri.Pod
+		want []string
+	}{
+		"none":            {},
+		"only ours":       {pods: []cri.Pod{ours}},
+		"one beside ours": {pods: []cri.Pod{ours, {Namespace: "kube-system", Name: "dns"}}, want: []string{"1 pods", "kube-system/dns", "--allow-foreign-pods"}},
+		"very many":       {pods: make([]cri.Pod, 50), want: []string{"50 pods", "..."}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := foreignPods(tt.pods)
+			if (got == "") != (len(tt.want) == 0) || len(got) > 1000 {
+				t.Errorf("message %q", got)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("message %q, want %q in it", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	valid := Options{NodeName: "node", StateDir: "/state", PodLogDir: "/logs"}
+	tests := map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"valid":         {func(*Options) {}, ""},
+		"no node":       {func(o *Options) { o.NodeName = "" }, "--node-name"},
+		"relative path": {func(o *Options) { o.StateDir = "state" }, "--state-dir"},
+		"no address":    {func(o *Options) { o.NodeIPs = []string{"localhost"} }, "localhost"},
+		"no DNS server": {func(o *Options) { o.ClusterDNS = []string{"dns"} }, "dns"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := valid
+			tt.change(&o)
+			err := o.complete()
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v, want %q in it", err, tt.want)
+			}
+			if err == nil && len(o.NodeIPs) == 0 {
+				t.Error("no address was found")
+			}
+		})
+	}
+}
+
+func TestClusterIsRemembered(t *testing.T) {
+	dir := t.TempDir()
+	api := newFakeAPI(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "id"}})
+	c := newCluster(api, dir)
+	if got, err := c.remembered(); got != "" || err != nil {
+		t.Errorf("remembered %q, error %v, before anything was", got, err)
+	}
+	id, err := c.ask(t.Context())
+	if err != nil || id != "id" {
+		t.Fatalf("asked: %q, error %v", id, err)
+	}
+	if err := c.remember(id); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := newCluster(nil, dir).remembered(); got != "id" || err != nil {
+		t.Errorf("remembered %q, error %v", got, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, clusterFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -43,7 +44,7 @@ const (
 )
 
 // decide says what a node needs. share is nil when it has no NodeWorkload.
-func decide(p placement, share *v1alpha1.NodeWorkload, hash string) step {
+func decide(p placement, share *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
 	switch {
 	case share == nil && p.shouldRun:
 		return stepCreate
@@ -56,6 +57,8 @@ func decide(p placement, share *v1alpha1.NodeWorkload, hash string) step {
 	case terminal(share) && (share.Status.TemplateHash != hash || template.Hash(&share.Spec.Template) != hash):
 		return stepReplace // it could never run again
 	case template.Hash(&share.Spec.Template) != hash || !controllerutil.ContainsFinalizer(share, v1alpha1.Finalizer):
+		return stepUpdate
+	case !equality.Semantic.DeepEqual(share.Spec.RestartBackoff, backoff):
 		return stepUpdate
 	}
 	return stepNone
@@ -78,7 +81,7 @@ func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope
 		}
 		share := s.shares[node.Name]
 		var err error
-		switch decide(s.placer.place(node), share, s.hash) {
+		switch decide(s.placer.place(node), share, s.hash, s.mw.Spec.RestartBackoff) {
 		case stepNone:
 		case stepCreate:
 			err = r.create(ctx, s, node.Name)
@@ -110,7 +113,11 @@ func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 			Finalizers:      []string{v1alpha1.Finalizer},
 			OwnerReferences: []metav1.OwnerReference{ownerReference(s.mw)},
 		},
-		Spec: v1alpha1.NodeWorkloadSpec{NodeName: node, Template: *s.template.DeepCopy()},
+		Spec: v1alpha1.NodeWorkloadSpec{
+			NodeName:       node,
+			Template:       *s.template.DeepCopy(),
+			RestartBackoff: s.mw.Spec.RestartBackoff.DeepCopy(),
+		},
 		// The API server's default, so that nobody takes 0 for an observed one.
 		Status: v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1},
 	}
@@ -134,6 +141,7 @@ func (r *managedWorkloadReconciler) create(ctx context.Context, s *scope, node s
 func (r *managedWorkloadReconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
 	base := nw.DeepCopy()
 	nw.Spec.Template = *s.template.DeepCopy()
+	nw.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
 	controllerutil.AddFinalizer(nw, v1alpha1.Finalizer)
 	if err := r.client.Patch(ctx, nw, locked(base)); err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err)

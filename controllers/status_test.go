@@ -320,6 +320,8 @@ func TestDecide(t *testing.T) {
 		share     *v1alpha1.NodeWorkload
 		want      step
 	}{
+		"another back-off":            {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
+		"another back-off, completed": {run, with(current(corev1.PodSucceeded), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
 		"missing":                     {run, nil, stepCreate},
 		"missing, only stays":         {stay, nil, stepNone},
 		"missing, not wanted":         {never, nil, stepNone},
@@ -338,7 +340,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := decide(tc.placement, tc.share, currentHash); got != tc.want {
+			if got := decide(tc.placement, tc.share, currentHash, nil); got != tc.want {
 				t.Errorf("decide = %d, want %d", got, tc.want)
 			}
 		})

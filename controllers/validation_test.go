@@ -52,9 +52,22 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 			kind: "ManagedWorkload", want: "containerPort",
 			spec: map[string]any{"template": templateWith(map[string]any{"ports": []any{map[string]any{"containerPort": "http"}}}, nil)},
 		},
-		"a good NodeWorkload":              {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(3)}},
-		"a NodeWorkload without a node":    {kind: "NodeWorkload", spec: map[string]any{"template": templateWith(nil, nil)}, want: "spec.nodeName"},
-		"a NodeWorkload of an empty node":  {kind: "NodeWorkload", spec: map[string]any{"nodeName": "", "template": templateWith(nil, nil)}, want: "spec.nodeName"},
+		"a good NodeWorkload":             {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(3)}},
+		"a NodeWorkload without a node":   {kind: "NodeWorkload", spec: map[string]any{"template": templateWith(nil, nil)}, want: "spec.nodeName"},
+		"a NodeWorkload of an empty node": {kind: "NodeWorkload", spec: map[string]any{"nodeName": "", "template": templateWith(nil, nil)}, want: "spec.nodeName"},
+		"a back-off of its own":           {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil), "restartBackoff": map[string]any{"baseSeconds": int64(1), "maxSeconds": int64(300)}}},
+		"a first wait above 300 s": {
+			kind: "ManagedWorkload", want: "spec.restartBackoff.baseSeconds",
+			spec: map[string]any{"template": templateWith(nil, nil), "restartBackoff": map[string]any{"baseSeconds": int64(301)}},
+		},
+		"a maximum below 1 s": {
+			kind: "ManagedWorkload", want: "spec.restartBackoff.maxSeconds",
+			spec: map[string]any{"template": templateWith(nil, nil), "restartBackoff": map[string]any{"maxSeconds": int64(0)}},
+		},
+		"a first wait above the maximum": {
+			kind: "NodeWorkload", want: "baseSeconds may not exceed maxSeconds",
+			spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "restartBackoff": map[string]any{"baseSeconds": int64(5), "maxSeconds": int64(4)}},
+		},
 		"a negative deletion grace period": {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(-1)}, want: "spec.deletionGracePeriodSeconds"},
 	}
 	c := newCluster(t)

@@ -141,6 +141,32 @@ func TestPlacementFollowsNodes(t *testing.T) {
 	})
 }
 
+// A back-off of the workload's own goes to its nodes, and changes there without
+// another template.
+func TestRestartBackoffIsCopied(t *testing.T) {
+	c := newCluster(t)
+	n1 := c.node("n1")
+	c.shimOn(n1)
+	mw := c.workload(func(mw *v1alpha1.ManagedWorkload) {
+		mw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To[int32](2), MaxSeconds: ptr.To[int32](8)}
+	})
+	has := func(base, maximum int32) func(*v1alpha1.NodeWorkload) bool {
+		return func(nw *v1alpha1.NodeWorkload) bool {
+			b := nw.Spec.RestartBackoff
+			return b != nil && ptr.Deref(b.BaseSeconds, 0) == base && ptr.Deref(b.MaxSeconds, 0) == maximum
+		}
+	}
+	created := await(c, c.share(n1), "NodeWorkload with the back-off", has(2, 8))
+	hash := template.Hash(&created.Spec.Template)
+	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.RestartBackoff.MaxSeconds = ptr.To[int32](4) })
+	changed := await(c, c.share(n1), "NodeWorkload with the new back-off", has(2, 4))
+	if got := template.Hash(&changed.Spec.Template); got != hash || changed.UID != created.UID {
+		t.Errorf("The template changed from %s to %s, or the object from %s to %s", hash, got, created.UID, changed.UID)
+	}
+	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.RestartBackoff = nil })
+	await(c, c.share(n1), "NodeWorkload without a back-off of its own", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.RestartBackoff == nil })
+}
+
 func TestNodeWorkloadDeletedByHandComesBack(t *testing.T) {
 	c := newCluster(t)
 	n1 := c.node("n1")

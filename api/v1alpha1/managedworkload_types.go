@@ -46,6 +46,10 @@ type ManagedWorkloadSpec struct {
 	// kubectl.kubernetes.io/restartedAt in the template restarts the containers.
 	// +required
 	Template corev1.PodTemplateSpec `json:"template"`
+	// restartBackoff is how long restarts of containers that keep exiting are put
+	// off; unset means the kubelet's 10 s, doubled up to 300 s.
+	// +optional
+	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
 }
 
 // ManagedWorkloadStatus is the observed state of a ManagedWorkload.
@@ -56,24 +60,30 @@ type ManagedWorkloadStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// desiredNodes is the number of nodes that the template admits.
 	// +optional
+	// +kubebuilder:default=0
 	DesiredNodes int32 `json:"desiredNodes"`
 	// updatedNodes is the number of nodes that run the current template.
 	// +optional
+	// +kubebuilder:default=0
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// readyNodes is the number of nodes on which all containers are ready.
 	// +optional
+	// +kubebuilder:default=0
 	ReadyNodes int32 `json:"readyNodes"`
 	// availableNodes is the number of nodes that are ready and run the current
 	// template.
 	// +optional
+	// +kubebuilder:default=0
 	AvailableNodes int32 `json:"availableNodes"`
 	// unreachableNodes is the number of desired nodes whose shim does not answer
 	// or was never there; ready and updated say nothing certain about them.
 	// +optional
+	// +kubebuilder:default=0
 	UnreachableNodes int32 `json:"unreachableNodes"`
 	// forcedKills is the number of kills in recentKills that the runtime had to
 	// force because the grace period was over.
 	// +optional
+	// +kubebuilder:default=0
 	ForcedKills int32 `json:"forcedKills"`
 	// summary is one line for the STATUS column.
 	// +optional

@@ -59,6 +59,9 @@ type NodeWorkloadSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DeletionGracePeriodSeconds *int64 `json:"deletionGracePeriodSeconds,omitempty"`
+	// restartBackoff is that of the ManagedWorkload.
+	// +optional
+	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
 }
 
 // NodeWorkloadStatus is the observed state of a NodeWorkload.
@@ -93,6 +96,7 @@ type NodeWorkloadStatus struct {
 	Ready string `json:"ready,omitempty"`
 	// restarts is the sum of all restart counts, as kubectl shows for a Pod.
 	// +optional
+	// +kubebuilder:default=0
 	Restarts int32 `json:"restarts"`
 	// podIPs are the addresses of the sandbox.
 	// +optional
@@ -134,6 +138,7 @@ type NodeWorkloadStatus struct {
 	Kills []KillRecord `json:"kills,omitempty"`
 	// killCount is the number of kills that have begun since the object exists.
 	// +optional
+	// +kubebuilder:default=0
 	KillCount int64 `json:"killCount"`
 }
 

@@ -79,7 +79,7 @@ type Config struct {
 	Runtime Runtime
 	Events  Events
 	Kills   KillSink
-	// Backoff is the policy of CrashLoopBackOff.
+	// Backoff is the policy of CrashLoopBackOff, unless a workload has its own.
 	Backoff plan.BackoffPolicy
 	// Prepare makes a pod's directories and volumes ready; nil means that there
 	// is nothing to prepare.

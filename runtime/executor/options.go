@@ -58,6 +58,8 @@ type SyncInput struct {
 	// Backoff holds the entries of CrashLoopBackOff by plan.BackoffKey; the sync
 	// changes it. It belongs to the worker.
 	Backoff map[string]*plan.Backoff
+	// BackoffPolicy is the workload's own; nil means that of the Config.
+	BackoffPolicy *plan.BackoffPolicy
 	// RequestedBy is told in the records of the kills of this sync.
 	RequestedBy string
 }

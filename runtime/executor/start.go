@@ -66,7 +66,11 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 	key := plan.BackoffKey(s.in.Pod, c)
-	next, wait := s.e.backoff.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
+	policy := s.e.backoff
+	if s.in.BackoffPolicy != nil {
+		policy = *s.in.BackoffPolicy
+	}
+	next, wait := policy.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
 	if wait == nil && next != nil {
 		s.in.Backoff[key] = next
 	}

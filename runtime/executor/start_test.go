@@ -38,6 +38,30 @@ func (f *fakeRuntime) reasons() []string {
 	return reasons
 }
 
+// A workload's own back-off holds its containers back, not the general one.
+func TestBackoffPolicyOfAWorkload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.containers = []*fakeContainer{{ContainerStatus: plan.ContainerStatus{
+			ID: "old", Name: "app", State: plan.ContainerExited, FinishedAt: time.Now().Add(-3 * time.Second),
+		}}}
+		e := newFakeExecutor(f)
+		pod := testPod(30, nil)
+		in := startApp(pod, f)
+		key := plan.BackoffKey(pod, &pod.Spec.Containers[0])
+		in.Backoff[key] = &plan.Backoff{Current: 40 * time.Second, LastUpdate: time.Now().Add(-time.Minute)}
+		in.BackoffPolicy = &plan.BackoffPolicy{Base: time.Second, Max: 4 * time.Second, Expire: 600 * time.Second}
+		result := e.SyncPod(t.Context(), in)
+		if want := time.Now().Add(time.Second); !result.MinBackoffExpiration.Equal(want) {
+			t.Errorf("Back-off until %v, want %v", result.MinBackoffExpiration, want)
+		}
+		time.Sleep(time.Second)
+		if result = e.SyncPod(t.Context(), in); !result.MinBackoffExpiration.IsZero() || !slices.Contains(f.reasons(), "Started") {
+			t.Errorf("The container was not started after its wait: %+v", result)
+		}
+	})
+}
+
 func withPostStart(pod *corev1.Pod) {
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
 		PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"poststart", "app"}}},

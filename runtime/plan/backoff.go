@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // The kubelet's back-off of restarts. (kubelet kubelet.go:newCrashLoopBackOff)
@@ -31,6 +33,24 @@ type BackoffPolicy struct {
 // DefaultBackoffPolicy returns the kubelet's policy.
 func DefaultBackoffPolicy() BackoffPolicy {
 	return BackoffPolicy{Base: DefaultBackoffBase, Max: DefaultBackoffMax, Expire: DefaultBackoffExpire}
+}
+
+// NewBackoffPolicy returns the policy of a workload; nil is the kubelet's. A first
+// wait above the maximum is the maximum. The time after which an entry is
+// forgotten does not depend on them.
+func NewBackoffPolicy(spec *v1alpha1.RestartBackoff) BackoffPolicy {
+	p := DefaultBackoffPolicy()
+	if spec == nil {
+		return p
+	}
+	if spec.MaxSeconds != nil {
+		p.Max = time.Duration(*spec.MaxSeconds) * time.Second
+	}
+	if spec.BaseSeconds != nil {
+		p.Base = time.Duration(*spec.BaseSeconds) * time.Second
+	}
+	p.Base = min(p.Base, p.Max)
+	return p
 }
 
 // Backoff is the back-off of one container. A nil one has not been restarted.
@@ -70,10 +90,12 @@ func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backof
 	if entry == nil || p.Expired(entry, exited.FinishedAt) {
 		return &Backoff{Current: p.Base, LastUpdate: now}, nil
 	}
-	if now.Sub(exited.FinishedAt) < entry.Current {
-		return entry, newWait(pod, c, entry.Current, exited.FinishedAt)
+	// The maximum may have been lowered since the entry was made.
+	current := min(entry.Current, p.Max)
+	if now.Sub(exited.FinishedAt) < current {
+		return entry, newWait(pod, c, current, exited.FinishedAt)
 	}
-	return &Backoff{Current: min(2*entry.Current, p.Max), LastUpdate: now}, nil
+	return &Backoff{Current: min(2*current, p.Max), LastUpdate: now}, nil
 }
 
 // Expired is whether an entry is too old to count at a time. Housekeeping drops

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -88,6 +89,50 @@ func TestBackoffCheck(t *testing.T) {
 				t.Errorf("Check changed the entry it was given to %+v", *tt.entry)
 			}
 		})
+	}
+}
+
+func TestNewBackoffPolicy(t *testing.T) {
+	t.Parallel()
+	seconds := func(n int32) *int32 { return &n }
+	tests := map[string]struct {
+		spec              *v1alpha1.RestartBackoff
+		wantBase, wantMax time.Duration
+	}{
+		"the kubelet's":               {wantBase: 10 * time.Second, wantMax: 300 * time.Second},
+		"nothing set":                 {spec: &v1alpha1.RestartBackoff{}, wantBase: 10 * time.Second, wantMax: 300 * time.Second},
+		"both":                        {spec: &v1alpha1.RestartBackoff{BaseSeconds: seconds(2), MaxSeconds: seconds(8)}, wantBase: 2 * time.Second, wantMax: 8 * time.Second},
+		"a first wait":                {spec: &v1alpha1.RestartBackoff{BaseSeconds: seconds(60)}, wantBase: time.Minute, wantMax: 300 * time.Second},
+		"a maximum below the default": {spec: &v1alpha1.RestartBackoff{MaxSeconds: seconds(4)}, wantBase: 4 * time.Second, wantMax: 4 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := plan.BackoffPolicy{Base: tt.wantBase, Max: tt.wantMax, Expire: 600 * time.Second}
+			if diff := cmp.Diff(want, plan.NewBackoffPolicy(tt.spec)); diff != "" {
+				t.Errorf("Policy differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A lowered maximum shortens a wait under way, and the next ones.
+func TestBackoffOfALoweredMaximum(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(10_000, 0)
+	pod := newPod(corev1.RestartPolicyAlways, "a")
+	policy := plan.BackoffPolicy{Base: time.Second, Max: 4 * time.Second, Expire: 600 * time.Second}
+	entry := &plan.Backoff{Current: 300 * time.Second, LastUpdate: now.Add(-time.Minute)}
+	exited := func(ago time.Duration) *plan.PodStatus {
+		return &plan.PodStatus{Containers: []plan.ContainerStatus{{Name: "a", State: plan.ContainerExited, FinishedAt: now.Add(-ago)}}}
+	}
+	_, wait := policy.Check(pod, &pod.Spec.Containers[0], entry, exited(time.Second), now)
+	if wait == nil || wait.Current != 4*time.Second || !wait.Until.Equal(now.Add(3*time.Second)) {
+		t.Errorf("Wait = %+v, want 4s from the exit", wait)
+	}
+	next, wait := policy.Check(pod, &pod.Spec.Containers[0], entry, exited(4*time.Second), now)
+	if diff := cmp.Diff(&plan.Backoff{Current: 4 * time.Second, LastUpdate: now}, next); diff != "" || wait != nil {
+		t.Errorf("Wait = %+v, entry differs (-want +got):\n%s", wait, diff)
 	}
 }
 

@@ -55,6 +55,8 @@ type Checkpoint struct {
 	Unannounced []string `json:"unannounced,omitempty"`
 	// Backoff by plan.BackoffKey.
 	Backoff map[string]*plan.Backoff `json:"backoff,omitempty"`
+	// RestartBackoff is the workload's own policy, nil if it has none.
+	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
 	// Orphan: nobody knew the containers.

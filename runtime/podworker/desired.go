@@ -29,6 +29,8 @@ type desired struct {
 	shown *corev1.Pod
 	// hash identifies the template of pod.
 	hash string
+	// restartBackoff is the workload's own policy, nil if it has none.
+	restartBackoff *v1alpha1.RestartBackoff
 	// generation is that of the latest object, accepted or not.
 	generation int64
 	// refused says why the latest template is not accepted.
@@ -100,6 +102,8 @@ func (w *worker) restore(cp *Checkpoint) {
 		deleted:     cp.Gone || cp.Orphan || (cp.Pod != nil && cp.Pod.DeletionTimestamp != nil),
 		requestedBy: cp.RequestedBy,
 		version:     1,
+
+		restartBackoff: cp.RestartBackoff,
 	}
 	w.unpublished = true
 	w.rec.BootID = w.cfg.BootID
@@ -136,6 +140,7 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 		return
 	}
 	d.generation = nw.Generation
+	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
 	latest := template.Pod(nw)
 	d.shown = latest
 	d.refused = refusal(&nw.Spec.Template)

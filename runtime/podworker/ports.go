@@ -53,6 +53,8 @@ type SyncRequest struct {
 	Actions  plan.Actions
 	// Backoff is updated in place, by plan.BackoffKey.
 	Backoff map[string]*plan.Backoff
+	// BackoffPolicy is the workload's.
+	BackoffPolicy plan.BackoffPolicy
 	// RequestedBy is told in the records of kills.
 	RequestedBy string
 }

@@ -21,6 +21,7 @@ func (w *worker) save() {
 	cp.Unannounced = append([]string(nil), w.rec.Unannounced...)
 	cp.Pod, cp.PodHash, cp.Generation = w.want.pod, w.want.hash, w.want.generation
 	cp.Gone, cp.Orphan, cp.RequestedBy = w.want.gone, w.want.orphan, w.want.requestedBy
+	cp.RestartBackoff = w.want.restartBackoff
 	final := w.final
 	w.dirty = false
 	w.mu.Unlock()

@@ -156,7 +156,8 @@ func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, 
 func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) SyncOutcome {
 	request := SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
-		Backoff: w.backoff(), RequestedBy: defaultRequester,
+		Backoff: w.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
+		RequestedBy: defaultRequester,
 	}
 	var outcome SyncOutcome
 	begun := time.Now()

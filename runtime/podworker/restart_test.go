@@ -1,0 +1,122 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// restarted is a node with the containers of n, on which a new shim finds the
+// checkpoints that the one of n has left behind. It cannot reach the API server.
+func restarted(t *testing.T, n *fakeNode) *fakeNode {
+	t.Helper()
+	checkpoints, err := n.store.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newFakeNode(t)
+	m.apiDown = true
+	for _, cp := range checkpoints {
+		if err := m.store.Save(cp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for uid, pod := range n.pods {
+		m.pods[uid] = &fakePod{sandbox: pod.sandbox, containers: slices.Clone(pod.containers)}
+	}
+	return m
+}
+
+// The back-off of a container and the workload's own policy are known to the
+// shim that comes after.
+func TestRestartKeepsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := plan.Backoff{Current: 4 * time.Second, LastUpdate: time.Now()}
+		n := newFakeNode(t)
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			kept := entry
+			r.Backoff[plan.BackoffKey(r.Pod, &r.Pod.Spec.Containers[0])] = &kept
+			return SyncOutcome{}
+		}
+		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To[int32](2), MaxSeconds: ptr.To[int32](8)}
+		}))
+		settle(time.Second)
+
+		m := restarted(t, n)
+		m.exit("a", 1)
+		m.start(t)
+		settle(time.Second)
+		if len(m.synced) != 1 {
+			t.Fatalf("%d plans carried out, want 1", len(m.synced))
+		}
+		request := m.synced[0]
+		got := request.Backoff[plan.BackoffKey(request.Pod, &request.Pod.Spec.Containers[0])]
+		if got == nil || got.Current != entry.Current || !got.LastUpdate.Equal(entry.LastUpdate) {
+			t.Errorf("Entry = %+v, want %+v", got, entry)
+		}
+		want := plan.BackoffPolicy{Base: 2 * time.Second, Max: 8 * time.Second, Expire: plan.DefaultBackoffExpire}
+		if diff := cmp.Diff(want, request.BackoffPolicy); diff != "" {
+			t.Errorf("Policy differs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Probes, hooks, grace periods, labels and annotations change without a kill, and
+// the shim that comes after knows them although no container was created since.
+func TestRestartKeepsChangesInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		settle(time.Second)
+		hook := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}
+		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"ok"}}}, PeriodSeconds: 3}
+		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{MaxSeconds: ptr.To[int32](9)}
+			nw.Spec.Template.Labels = map[string]string{"new": "label"}
+			nw.Spec.Template.Annotations = map[string]string{"new": "annotation"}
+			nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](77)
+			c := &nw.Spec.Template.Spec.Containers[0]
+			c.Lifecycle, c.LivenessProbe = &corev1.Lifecycle{PreStop: hook}, probe
+		}))
+		settle(time.Second)
+		if len(n.synced) != 1 {
+			t.Fatalf("%d plans carried out, want only the one that starts", len(n.synced))
+		}
+
+		m := restarted(t, n)
+		pool := m.start(t)
+		settle(time.Second)
+		pool.Abandon(Identity{UID: "a", Namespace: "ns", Name: "a"}, nil)
+		settle(time.Second)
+		if len(m.synced) != 0 || len(m.killed) != 1 {
+			t.Fatalf("%d plans and %d pod kills, want none and the one that was asked for", len(m.synced), len(m.killed))
+		}
+		pod := m.killed[0].Pod
+		c := pod.Spec.Containers[0]
+		if c.Lifecycle == nil || cmp.Diff(hook, c.Lifecycle.PreStop) != "" || c.LivenessProbe == nil || c.LivenessProbe.PeriodSeconds != 3 {
+			t.Errorf("Container is killed as %+v", c)
+		}
+		if m.killed[0].Grace != 77 || pod.Labels["new"] != "label" || pod.Annotations["new"] != "annotation" {
+			t.Errorf("Pod is killed with %d s, labels %v, annotations %v", m.killed[0].Grace, pod.Labels, pod.Annotations)
+		}
+	})
+}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/controllers"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
+	"github.com/managedworkload/managedworkload/runtime/preview"
 	"github.com/managedworkload/managedworkload/runtime/shim"
 )
 
@@ -83,26 +84,52 @@ func shimCommand() *cobra.Command {
 
 func planCommand() *cobra.Command {
 	var input string
+	options := preview.Options{NodeWorkloadName: controllers.NodeWorkloadName}
 	cmd := &cobra.Command{
-		Use:   "plan --input FILE|-",
-		Short: "Compute what a shim would do, without doing it",
-		Long: `Compute the actions for plan inputs: one JSON object a line with id, pod,
-podStatus, probes and restartAllContainers. Prints one object with id and actions
-for each, in input order. A bad line is reported with its number on standard
-error; the other lines are answered all the same, and the exit status is 1.`,
+		Use:   "plan {-f FILE | --diff FILE | --input FILE}",
+		Short: "Tell what a shim would do and why, without doing it",
+		Long: `Tell what the shim of a node would do now about a workload, or what a change
+would kill, and why. Nothing is changed: the runtime is only read.
+
+  plan -f WORKLOAD --runtime-endpoint SOCKET         what the shim would do now
+  plan --diff NEW -f OLD                             what a change would kill, if all runs
+  plan --diff NEW --runtime-endpoint SOCKET          what it would kill as things are; with
+                                                     -f OLD it names the fields that changed
+  plan --input FILE                                  answer recorded plan inputs
+
+A file holds a NodeWorkload (kubectl get nw NAME -o yaml) or, with --node-name, a
+ManagedWorkload; - is standard input.
+
+--input takes one JSON object a line with id, pod, podStatus, probes and
+restartAllContainers, and prints one object with id and actions for each, in input
+order. A bad line is reported with its number on standard error; the other lines
+are answered all the same, and the exit status is 1.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, err := openInput(cmd, input)
-			if err != nil {
-				return err
-			}
-			defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
-			return vectors.Run(in, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
 	}
 	cmd.Flags().StringVar(&input, "input", "", "file with plan inputs, or - for standard input")
-	cobra.CheckErr(cmd.MarkFlagRequired("input"))
+	others := options.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !cmd.Flags().Changed("input") {
+			options.Stdin, options.Stdout = cmd.InOrStdin(), cmd.OutOrStdout()
+			return preview.Run(cmd.Context(), options)
+		}
+		for _, name := range others {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--input answers recorded states and cannot be combined with --%s", name)
+			}
+		}
+		return answerVectors(cmd, input)
+	}
 	return cmd
+}
+
+func answerVectors(cmd *cobra.Command, input string) error {
+	in, err := openInput(cmd, input)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
+	return vectors.Run(in, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
 func openInput(cmd *cobra.Command, name string) (io.ReadCloser, error) {

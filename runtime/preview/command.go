@@ -1,0 +1,216 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// observeTimeout bounds the look at the runtime.
+const observeTimeout = 30 * time.Second
+
+// The formats of the output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
+// Options say what to preview.
+type Options struct {
+	// File holds the workload as it is, Diff as it is to become; - is Stdin.
+	File, Diff string
+	// RuntimeEndpoint is the CRI socket to observe; empty with Diff takes
+	// everything to run as File says.
+	RuntimeEndpoint string
+	// NodeName is the node to preview a ManagedWorkload for.
+	NodeName string
+	// Output is table or json.
+	Output string
+	// NodeWorkloadName is the name of a workload's share on a node.
+	NodeWorkloadName func(workload, node string) string
+	// Stdin and Stdout of the command.
+	Stdin  io.Reader
+	Stdout io.Writer
+	// connect returns the runtime at an endpoint as the shim of a node sees it.
+	connect func(ctx context.Context, endpoint, node string) (Runtime, io.Closer, error)
+}
+
+// flagNames are the flags that AddFlags adds.
+var flagNames = []string{"filename", "diff", "runtime-endpoint", "node-name", "output"}
+
+// AddFlags adds the flags and returns their names.
+func (o *Options) AddFlags(flags *pflag.FlagSet) []string {
+	flags.StringVarP(&o.File, "filename", "f", "", "file with a NodeWorkload or ManagedWorkload as YAML or JSON, or - for standard input")
+	flags.StringVar(&o.Diff, "diff", "", "file with the workload as it is to become, or -: what would the change kill?")
+	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket of the shim's container runtime, such as unix:///run/managedworkload/containerd/containerd.sock; it is only read")
+	flags.StringVar(&o.NodeName, "node-name", "", "node to compute a ManagedWorkload for")
+	flags.StringVarP(&o.Output, "output", "o", formatTable, "table or json")
+	return flagNames
+}
+
+// check finds what does not fit together.
+func (o *Options) check() error {
+	switch {
+	case o.File == "" && o.Diff == "":
+		return errors.New("nothing to plan: give -f WORKLOAD with --runtime-endpoint, --diff NEW with -f OLD or --runtime-endpoint, or --input FILE")
+	case o.Diff == "" && o.RuntimeEndpoint == "":
+		return errors.New("-f needs --runtime-endpoint to see what runs, or --diff NEW to compare with")
+	case o.File == "" && o.RuntimeEndpoint == "":
+		return errors.New("--diff needs -f OLD, --runtime-endpoint, or both")
+	case o.File == "-" && o.Diff == "-":
+		return errors.New("-f and --diff cannot both be standard input")
+	case o.Output != formatTable && o.Output != formatJSON:
+		return fmt.Errorf("--output must be %s or %s, not %q", formatTable, formatJSON, o.Output)
+	}
+	return nil
+}
+
+// Run prints what a shim would do. It changes nothing, on the runtime or
+// elsewhere.
+func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	before, after, err := o.read()
+	if err != nil {
+		return err
+	}
+	p, err := o.preview(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	if o.Output == formatJSON {
+		return WriteJSON(o.Stdout, p)
+	}
+	return WriteTable(o.Stdout, p)
+}
+
+// read reads the workload as it is (nil if that is not given beside a change)
+// and as it is to become.
+func (o *Options) read() (before, after *v1alpha1.NodeWorkload, err error) {
+	if o.Diff == "" {
+		after, err = o.readFile(o.File)
+		return nil, after, err
+	}
+	if o.File != "" {
+		if before, err = o.readFile(o.File); err != nil {
+			return nil, nil, err
+		}
+	}
+	if after, err = o.readFile(o.Diff); err != nil {
+		return nil, nil, err
+	}
+	return before, after, merge(before, after)
+}
+
+// merge checks that two objects are the same workload, and lets the new one have
+// what only the old one says.
+func merge(before, after *v1alpha1.NodeWorkload) error {
+	if before == nil {
+		return nil
+	}
+	switch {
+	case before.Namespace != after.Namespace || before.Name != after.Name:
+		return fmt.Errorf("metadata.name: -f is about %s/%s, --diff about %s/%s", before.Namespace, before.Name, after.Namespace, after.Name)
+	case before.Spec.NodeName != after.Spec.NodeName:
+		return fmt.Errorf("spec.nodeName: -f is about node %q, --diff about %q", before.Spec.NodeName, after.Spec.NodeName)
+	case before.UID != "" && after.UID != "" && before.UID != after.UID:
+		return fmt.Errorf("metadata.uid: -f has %s, --diff has %s", before.UID, after.UID)
+	}
+	if after.UID == "" {
+		after.UID = before.UID
+	}
+	after.Status = before.Status
+	if after.DeletionTimestamp == nil {
+		after.DeletionTimestamp = before.DeletionTimestamp
+	}
+	return nil
+}
+
+func (o *Options) readFile(name string) (_ *v1alpha1.NodeWorkload, err error) {
+	in := io.NopCloser(o.Stdin)
+	shown := "standard input"
+	if name != "-" {
+		shown = name
+		if in, err = os.Open(name); err != nil { //nolint:gosec // The user names the file.
+			return nil, err
+		}
+	}
+	defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
+	nw, err := reader{node: o.NodeName, nameOf: o.NodeWorkloadName}.read(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown, err)
+	}
+	return nw, nil
+}
+
+func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkload) (Preview, error) {
+	in := Input{Source: SourceAssumed, Status: &after.Status, Now: time.Now()}
+	if before != nil {
+		in.Before = template.Pod(before)
+	}
+	var seen observation
+	if o.RuntimeEndpoint != "" {
+		var err error
+		if seen, err = o.observe(ctx, after); err != nil {
+			return Preview{}, fmt.Errorf("observe the runtime at %s: %w", o.RuntimeEndpoint, err)
+		}
+		in.Source, in.Observed, after.UID = SourceRuntime, seen.status, seen.uid
+	} else {
+		in.Observed = assumed(before)
+	}
+	in.Pod = template.Pod(after)
+	p := Compute(in)
+	p.Blocked = seen.blocked
+	p.Notes = append(seen.notes, p.Notes...)
+	return p, nil
+}
+
+// assumed is what is taken to run: everything, unless the workload has ended.
+func assumed(before *v1alpha1.NodeWorkload) *plan.PodStatus {
+	if phase := before.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+		return &plan.PodStatus{}
+	}
+	return Running(template.Pod(before))
+}
+
+func (o *Options) observe(ctx context.Context, nw *v1alpha1.NodeWorkload) (_ observation, err error) {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	connect := o.connect
+	if connect == nil {
+		connect = dial
+	}
+	runtime, closer, err := connect(ctx, o.RuntimeEndpoint, nw.Spec.NodeName)
+	if err != nil {
+		return observation{}, err
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	return observe(ctx, runtime, nw)
+}
+
+// dial connects to a real runtime. What a client would ask the pod's directories
+// for is never needed, for nothing is created.
+func dial(ctx context.Context, endpoint, node string) (Runtime, io.Closer, error) {
+	client, err := cri.Dial(ctx, cri.Config{Endpoint: endpoint, Instance: node, PodDir: struct{ cri.PodDir }{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, client, nil
+}
+
+var _ Runtime = (*cri.Client)(nil)

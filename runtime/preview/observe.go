@@ -1,0 +1,125 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// maxNamed is how many pods of others are named.
+const maxNamed = 3
+
+// Runtime is what a preview reads from the container runtime.
+type Runtime interface {
+	// Ready and NetworkReady return why the runtime cannot be used.
+	Ready(ctx context.Context) error
+	NetworkReady(ctx context.Context) error
+	// ListPods returns every pod, those of others too.
+	ListPods(ctx context.Context) ([]cri.Pod, error)
+	// PodStatus returns what the runtime has of a pod of the node's shim.
+	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)
+}
+
+// observation is what a look at the runtime brought.
+type observation struct {
+	uid            types.UID
+	status         *plan.PodStatus
+	blocked, notes []string
+}
+
+// observe looks at the runtime for a NodeWorkload. One without a UID is found by
+// its namespace and name.
+func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observation, error) {
+	pods, err := r.ListPods(ctx)
+	if err != nil {
+		return observation{}, err
+	}
+	o := observation{uid: nw.UID, status: &plan.PodStatus{}}
+	instances := instancesOf(pods, nw)
+	if o.uid == "" {
+		if o.uid, err = o.find(instances, nw); err != nil {
+			return observation{}, err
+		}
+	}
+	if o.uid != "" {
+		if o.status, err = r.PodStatus(ctx, o.uid); err != nil {
+			return observation{}, err
+		}
+	}
+	o.addBlocked(ctx, r, pods, nw)
+	for _, uid := range instances {
+		if uid != o.uid {
+			o.blocked = append(o.blocked, fmt.Sprintf("another instance of the same name, %s, must be gone first", uid))
+		}
+	}
+	return o, nil
+}
+
+// instancesOf returns the UIDs of the node's pods with the workload's name.
+func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
+	var uids []types.UID
+	for _, p := range pods {
+		if p.Ours && p.Namespace == nw.Namespace && p.Name == nw.Name {
+			uids = append(uids, p.UID)
+		}
+	}
+	return uids
+}
+
+func (o *observation) find(instances []types.UID, nw *v1alpha1.NodeWorkload) (types.UID, error) {
+	switch len(instances) {
+	case 0:
+		o.notes = append(o.notes, fmt.Sprintf("No metadata.uid was given, and the runtime has nothing of the name %s/%s.", nw.Namespace, nw.Name))
+		return "", nil
+	case 1:
+		o.notes = append(o.notes, "No metadata.uid was given: found by namespace and name on the runtime.")
+		return instances[0], nil
+	}
+	return "", fmt.Errorf("metadata.uid: it is not set, and the runtime has %d instances of %s/%s: %v",
+		len(instances), nw.Namespace, nw.Name, instances)
+}
+
+// addBlocked finds out why a shim would not begin.
+func (o *observation) addBlocked(ctx context.Context, r Runtime, pods []cri.Pod, nw *v1alpha1.NodeWorkload) {
+	if err := r.Ready(ctx); err != nil {
+		o.blocked = append(o.blocked, err.Error())
+	} else if err := r.NetworkReady(ctx); err != nil && !nw.Spec.Template.Spec.HostNetwork {
+		o.blocked = append(o.blocked, err.Error())
+	}
+	if foreign := foreignPods(pods, nw.Spec.NodeName); foreign != "" {
+		o.blocked = append(o.blocked, foreign)
+	}
+}
+
+// foreignPods names pods that are not of the node's shim; "" if there are none.
+// (shim overseer.go:foreignPods)
+func foreignPods(pods []cri.Pod, node string) string {
+	var names []string
+	for _, p := range pods {
+		if p.Ours {
+			continue
+		}
+		name := p.Namespace + "/" + p.Name
+		if p.Instance != "" {
+			name += " of node " + p.Instance
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("the runtime holds pods that are not of the shim of node %s: %s; "+
+		"it does nothing beside them, unless it runs with --allow-foreign-pods", node, strings.Join(names, ", "))
+}

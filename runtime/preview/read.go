@@ -1,0 +1,200 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// maxObject is the longest object that is read, in bytes: more than the API
+// server takes.
+const maxObject = 8 << 20
+
+// reader reads objects that people wrote.
+type reader struct {
+	// node is the node to preview a ManagedWorkload for.
+	node string
+	// nameOf is the name of a workload's share on a node.
+	nameOf func(workload, node string) string
+}
+
+// read reads one NodeWorkload, or the share that a node has of a ManagedWorkload,
+// as YAML or JSON. Its error names the line or the fields at fault.
+func (r reader) read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxObject+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxObject {
+		return nil, fmt.Errorf("longer than %d bytes", maxObject)
+	}
+	document, err := onlyDocument(data)
+	if err != nil {
+		return nil, err
+	}
+	object, err := decode(document)
+	if err != nil {
+		return nil, err
+	}
+	nw, err := r.nodeWorkload(object)
+	if err != nil {
+		return nil, err
+	}
+	if nw.Namespace == "" {
+		nw.Namespace = metav1.NamespaceDefault
+	}
+	return nw, check(nw).ToAggregate()
+}
+
+// onlyDocument returns the one document of a YAML stream.
+func onlyDocument(data []byte) ([]byte, error) {
+	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(string(data))))
+	defer documents.Close() //nolint:errcheck // It only reads from memory.
+	var found [][]byte
+	buffer := make([]byte, len(data)+1)
+	for {
+		n, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if document := buffer[:n]; !blank(document) {
+			found = append(found, slices.Clone(document))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, errors.New("it is empty: want a NodeWorkload or a ManagedWorkload")
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("it holds %d documents: want one NodeWorkload or ManagedWorkload", len(found))
+}
+
+// blank is whether a document has nothing but comments.
+func blank(document []byte) bool {
+	for line := range strings.Lines(string(document)) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
+}
+
+// decode decodes an object and refuses fields that its type does not have.
+func decode(document []byte) (runtime.Object, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
+	object, kind, err := serializer.Decode(document, nil, nil)
+	if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
+		return nil, wrongKind(kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+func wrongKind(kind *schema.GroupVersionKind) error {
+	if kind == nil || kind.Empty() {
+		return fmt.Errorf("apiVersion and kind are missing: want %s and NodeWorkload or ManagedWorkload", v1alpha1.GroupVersion)
+	}
+	return fmt.Errorf("apiVersion %q with kind %q: want %q with NodeWorkload or ManagedWorkload",
+		kind.GroupVersion(), kind.Kind, v1alpha1.GroupVersion)
+}
+
+// nodeWorkload returns the object, or what the manager makes of it for a node.
+func (r reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, error) {
+	switch o := object.(type) {
+	case *v1alpha1.NodeWorkload:
+		if r.node != "" && o.Spec.NodeName != "" && r.node != o.Spec.NodeName {
+			return nil, fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.node)
+		}
+		return o, nil
+	case *v1alpha1.ManagedWorkload:
+		return r.share(o)
+	}
+	return nil, fmt.Errorf("kind %q: want a single NodeWorkload or ManagedWorkload", object.GetObjectKind().GroupVersionKind().Kind)
+}
+
+// share is what the manager would write for the node.
+// (controllers managedworkload_nodes.go:newNodeWorkload)
+func (r reader) share(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
+	switch {
+	case r.node == "":
+		return nil, errors.New("it is a ManagedWorkload: --node-name must say for which node")
+	case mw.DeletionTimestamp != nil:
+		return nil, errors.New("metadata.deletionTimestamp: the ManagedWorkload is being deleted: give the NodeWorkload of the node")
+	case mw.Name == "":
+		return nil, field.Required(field.NewPath("metadata", "name"), "")
+	}
+	return &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: r.nameOf(mw.Name, r.node)},
+		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: r.node, Template: mw.Spec.Template},
+	}, nil
+}
+
+// check finds what the API server would not accept as far as a preview depends
+// on it, and what the shim refuses.
+func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
+	var errs field.ErrorList
+	require := func(value string, path ...string) {
+		if value == "" {
+			errs = append(errs, field.Required(field.NewPath(path[0], path[1:]...), ""))
+		}
+	}
+	require(nw.Name, "metadata", "name")
+	require(nw.Spec.NodeName, "spec", "nodeName")
+	path := field.NewPath("spec", "template")
+	spec := &nw.Spec.Template.Spec
+	if len(spec.Containers) == 0 {
+		errs = append(errs, field.Required(path.Child("spec", "containers"), ""))
+	}
+	names := map[string]bool{}
+	errs = append(errs, checkContainers(spec.InitContainers, names, path.Child("spec", "initContainers"))...)
+	errs = append(errs, checkContainers(spec.Containers, names, path.Child("spec", "containers"))...)
+	defaulted := nw.Spec.Template.DeepCopy()
+	template.SetDefaults(defaulted)
+	refused, _ := template.Check(defaulted, path)
+	return append(errs, refused...)
+}
+
+func checkContainers(containers []corev1.Container, names map[string]bool, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range containers {
+		switch {
+		case c.Name == "":
+			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
+		case names[c.Name]:
+			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), c.Name))
+		}
+		names[c.Name] = true
+		if c.Image == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,255 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// story is one preview whose output is kept in testdata.
+type story struct {
+	// now edits the workload as it is (testdata/old.yaml).
+	now func(*v1alpha1.NodeWorkload)
+	// change edits it as it is to become; nil without --diff.
+	change func(*v1alpha1.NodeWorkload)
+	// observed edits what the runtime reports; with assumed it is not asked.
+	observed func(*plan.PodStatus)
+	assumed  bool
+	// alone: --diff without -f.
+	alone bool
+	// runtime edits the runtime itself.
+	runtime func(*fakeRuntime)
+	json    bool
+}
+
+// container returns a container of the template.
+func container(nw *v1alpha1.NodeWorkload, name string) *corev1.Container {
+	spec := &nw.Spec.Template.Spec
+	for i := range spec.InitContainers {
+		if spec.InitContainers[i].Name == name {
+			return &spec.InitContainers[i]
+		}
+	}
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == name {
+			return &spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+func newImage(name string) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) { container(nw, name).Image += "-next" }
+}
+
+var stories = map[string]story{
+	"steady":      {},
+	"steady.json": {json: true},
+	"nothing-yet": {runtime: func(f *fakeRuntime) { f.pods, f.status = nil, nil }},
+	"sandbox-lost": {observed: func(s *plan.PodStatus) {
+		s.Sandboxes[0].State, s.Sandboxes[0].Attempt = plan.SandboxNotReady, 3
+		s.Current("web").State = plan.ContainerExited
+	}},
+	"exited": {observed: func(s *plan.PodStatus) {
+		s.Current("log").State, s.Current("log").ExitCode = plan.ContainerExited, 3
+	}},
+	"unknown-state":  {observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerUnknown }},
+	"initialization": {observed: func(s *plan.PodStatus) { s.Containers = nil }},
+	"succeeded": {
+		now: func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		},
+		observed: func(s *plan.PodStatus) {
+			s.Current("web").State, s.Current("log").State = plan.ContainerExited, plan.ContainerExited
+		},
+	},
+	"restart-all": {
+		now: func(nw *v1alpha1.NodeWorkload) {
+			c := container(nw, "log")
+			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+				Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+				ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+					Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+				},
+			}}
+		},
+		observed: func(s *plan.PodStatus) {
+			s.Current("log").State, s.Current("log").ExitCode = plan.ContainerExited, 42
+		},
+	},
+	"deletion": {now: func(nw *v1alpha1.NodeWorkload) {
+		nw.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		nw.Spec.DeletionGracePeriodSeconds = ptr.To[int64](7)
+	}},
+	"deletion-at-once": {now: func(nw *v1alpha1.NodeWorkload) {
+		nw.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		nw.Spec.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	}},
+	"blocked": {runtime: func(f *fakeRuntime) {
+		f.networkDown = os.ErrNotExist
+		f.pods = append(f.pods, cri.Pod{UID: "x", Namespace: "kube-system", Name: "kube-proxy"})
+	}},
+	"kill-under-way": {now: func(nw *v1alpha1.NodeWorkload) {
+		nw.Status.Kills = []v1alpha1.KillRecord{{
+			Container: "web", Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop,
+		}}
+	}},
+	"image":         {assumed: true, change: newImage("web")},
+	"image.json":    {assumed: true, change: newImage("web"), json: true},
+	"image-sidecar": {assumed: true, change: newImage("proxy")},
+	"image-init":    {assumed: true, change: newImage("prepare")},
+	"hook-and-grace": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
+		container(nw, "web").Image = "web:2"
+		container(nw, "web").Lifecycle = nil
+		nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+	}},
+	"probe": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
+		container(nw, "web").LivenessProbe.FailureThreshold = 9
+		container(nw, "web").Lifecycle.PreStop.Exec.Command = []string{"drain", "now"}
+		nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+	}},
+	"stop-signal": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
+		container(nw, "web").Lifecycle.StopSignal = ptr.To(corev1.SIGUSR1)
+		container(nw, "web").Lifecycle.PreStop = nil
+	}},
+	"renamed": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) { container(nw, "web").Name = "www" }},
+	"hostname": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template.Spec.Hostname = "shop"
+	}},
+	"restarted-at": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "2026-01-01T00:00:00Z"}
+	}},
+	"same":           {assumed: true, change: func(*v1alpha1.NodeWorkload) {}},
+	"image-observed": {change: newImage("web")},
+	"image-alone":    {change: newImage("web"), alone: true},
+	"ended-and-changed": {
+		assumed: true, change: newImage("web"),
+		now: func(nw *v1alpha1.NodeWorkload) { nw.Status.Phase = corev1.PodFailed },
+	},
+	"sidecar-not-started": {
+		now: func(nw *v1alpha1.NodeWorkload) {
+			container(nw, "proxy").StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+				Exec: &corev1.ExecAction{Command: []string{"up"}},
+			}}
+			nw.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+				Name: "proxy", ContainerID: "containerd://id-proxy", Started: ptr.To(false),
+			}}
+		},
+		change: newImage("proxy"),
+	},
+	"another-version": {observed: func(s *plan.PodStatus) {
+		s.Current("web").Hash, s.Current("log").Hash = "v0:1", ""
+	}},
+	"without-uid": {
+		runtime: func(f *fakeRuntime) {}, change: func(nw *v1alpha1.NodeWorkload) { nw.UID = "" }, alone: true,
+	},
+	"another-instance": {runtime: func(f *fakeRuntime) {
+		f.pods = append(f.pods, cri.Pod{UID: "older", Namespace: "shop", Name: "web-n1", Ours: true})
+	}},
+}
+
+// Each story is told as it was: what a person sees is part of the contract.
+func TestStories(t *testing.T) {
+	for name, story := range stories {
+		t.Run(name, func(t *testing.T) {
+			got := story.tell(t)
+			file := filepath.Join("testdata", name)
+			if !story.json {
+				file += ".txt"
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("output (-want +got):\n%s\nall of it:\n%s", diff, got)
+			}
+		})
+	}
+}
+
+func (s story) tell(t *testing.T) string {
+	t.Helper()
+	now := readOld(t)
+	if s.now != nil {
+		s.now(now)
+	}
+	fake := (&fakeRuntime{}).runs(now, s.observed)
+	if s.runtime != nil {
+		s.runtime(fake)
+	}
+	var out bytes.Buffer
+	o := Options{Output: formatTable, Stdout: &out, Stdin: strings.NewReader(""), connect: fake.connect}
+	if s.json {
+		o.Output = formatJSON
+	}
+	if !s.assumed {
+		o.RuntimeEndpoint = "unix:///fake"
+	}
+	if !s.alone {
+		o.File = write(t, now)
+	}
+	if s.change != nil {
+		next := readOld(t)
+		if s.now != nil {
+			s.now(next)
+		}
+		s.change(next)
+		o.Diff = write(t, next)
+	}
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func readOld(t *testing.T) *v1alpha1.NodeWorkload {
+	t.Helper()
+	data, err := os.ReadFile("testdata/old.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nw := &v1alpha1.NodeWorkload{}
+	if err := yaml.UnmarshalStrict(data, nw); err != nil {
+		t.Fatal(err)
+	}
+	return nw
+}
+
+func write(t *testing.T, nw *v1alpha1.NodeWorkload) string {
+	t.Helper()
+	data, err := yaml.Marshal(nw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "nw.yaml")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -1,0 +1,145 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// sync lists what a plan comes to, in the order in which it is carried out.
+// (executor sync.go:SyncPod)
+func (b *builder) sync(a plan.Actions) {
+	switch {
+	case a.KillPod:
+		b.killPod(podKill{trigger: a.Trigger, message: a.Message})
+	default:
+		b.killContainers(a.ContainersToKill)
+		b.reset(a.ContainersToReset)
+	}
+	if a.CreateSandbox {
+		b.step(Step{Action: ActionCreateSandbox, Message: b.sandboxMessage(a)})
+	}
+	b.start(a)
+	b.unaffected(a)
+	b.laterNote(a)
+	b.backoffNote()
+}
+
+func (b *builder) sandboxMessage(a plan.Actions) string {
+	if a.Attempt == 0 {
+		return "the runtime has none"
+	}
+	return fmt.Sprintf("attempt %d", a.Attempt)
+}
+
+func (b *builder) killContainers(kills []plan.Kill) {
+	for _, k := range kills {
+		step := b.killStep(b.byID(k), k, nil)
+		step.Changed = b.changedFields(k.Name, k.Trigger)
+		b.step(step)
+		if k.Removed {
+			b.step(Step{Action: ActionRemove, Container: k.Name, Kind: KindRemoved, ID: k.ID, Message: "the template does not name it"})
+		}
+	}
+}
+
+// reset lists what RestartAllContainers kills, without grace, and removes.
+func (b *builder) reset(resets []plan.Reset) {
+	for _, r := range resets {
+		kind := kindOf(b.Pod, r.Name)
+		if r.Kill {
+			b.step(Step{
+				Action: ActionKill, Container: r.Name, Kind: kind, ID: r.ID,
+				Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing",
+				Grace: &Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride},
+			})
+		}
+		b.step(Step{Action: ActionRemove, Container: r.Name, Kind: kind, ID: r.ID, Message: "all containers start over"})
+	}
+}
+
+// start lists what is started.
+func (b *builder) start(a plan.Actions) {
+	spec := &b.Pod.Spec
+	for _, i := range a.EphemeralContainersToStart {
+		b.startStep(spec.EphemeralContainers[i].Name, a)
+	}
+	for _, i := range a.InitContainersToStart {
+		b.startStep(spec.InitContainers[i].Name, a)
+	}
+	for _, i := range a.ContainersToStart {
+		b.startStep(spec.Containers[i].Name, a)
+	}
+}
+
+func (b *builder) startStep(name string, a plan.Actions) {
+	b.step(Step{Action: ActionStart, Container: name, Kind: kindOf(b.Pod, name), Message: b.startMessage(name, a)})
+}
+
+func (b *builder) startMessage(name string, a plan.Actions) string {
+	s := b.Observed.Current(name)
+	switch {
+	case s == nil:
+		return "the runtime has none"
+	case a.CreateSandbox:
+		return "in the new sandbox"
+	case s.State == plan.ContainerExited:
+		return fmt.Sprintf("it exited with %d", s.ExitCode)
+	case s.State == plan.ContainerCreated:
+		return "it was created and never started"
+	}
+	return "after its kill"
+}
+
+// laterNote tells which containers of a new sandbox start later on.
+func (b *builder) laterNote(a plan.Actions) {
+	if !a.CreateSandbox || len(a.InitContainersToStart) == 0 {
+		return
+	}
+	var later []string
+	for _, s := range b.out.Kills() {
+		if s.Kind != KindRemoved && !b.starts(s.Container) {
+			later = append(later, s.Container)
+		}
+	}
+	if len(later) > 0 {
+		b.note("Killed now and started again as the init containers get on: %s.", strings.Join(later, ", "))
+	}
+}
+
+func (b *builder) starts(name string) bool {
+	return slices.ContainsFunc(b.out.Steps, func(s Step) bool { return s.Action == ActionStart && s.Container == name })
+}
+
+// backoffNote tells which starts may have to wait.
+func (b *builder) backoffNote() {
+	if b.Source == SourceAssumed {
+		return
+	}
+	var names []string
+	for _, s := range b.out.Steps {
+		c := b.Observed.Current(s.Container)
+		if s.Action == ActionStart && c != nil && c.State == plan.ContainerExited {
+			names = append(names, s.Container)
+		}
+	}
+	if len(names) > 0 {
+		b.note("The back-off of restarts lives in the shim: a start may have to wait for it (%s).", strings.Join(names, ", "))
+	}
+}
+
+// byID returns the container that a kill is about.
+func (b *builder) byID(k plan.Kill) *plan.ContainerStatus {
+	for i := range b.Observed.Containers {
+		if s := &b.Observed.Containers[i]; s.ID == k.ID {
+			return s
+		}
+	}
+	return &plan.ContainerStatus{ID: k.ID, Name: k.Name}
+}

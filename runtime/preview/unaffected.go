@@ -1,0 +1,134 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"fmt"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// changedFields are the fields that led to a kill of one container, if the
+// template before is known.
+func (b *builder) changedFields(name string, trigger v1alpha1.KillTrigger) []string {
+	switch {
+	case b.changes == nil:
+	case trigger == v1alpha1.TriggerDefinitionChanged:
+		return b.changes.containers[name].fixed
+	case trigger == v1alpha1.TriggerRestartRequested:
+		return b.changes.restart
+	}
+	return nil
+}
+
+// podFields are the fields that led to a new sandbox.
+func (b *builder) podFields(trigger v1alpha1.KillTrigger) []string {
+	if b.changes == nil || trigger != v1alpha1.TriggerSandboxChanged {
+		return nil
+	}
+	return b.changes.fixed
+}
+
+// unaffected lists the containers of the template, and what else runs, that a
+// plan neither kills nor starts.
+func (b *builder) unaffected(a plan.Actions) {
+	touched := map[string]bool{}
+	for _, s := range b.out.Steps {
+		touched[s.Container] = true
+	}
+	for _, m := range containersOf(b.Pod) {
+		if !touched[m.container.Name] {
+			b.out.Unaffected = append(b.out.Unaffected, b.unaffectedOf(m, a))
+		}
+	}
+	for i := range b.Observed.Containers {
+		s := &b.Observed.Containers[i]
+		if !touched[s.Name] && s.State == plan.ContainerRunning && find(b.Pod, s.Name) == nil {
+			b.out.Unaffected = append(b.out.Unaffected, b.stopped(s, "it was not made from a template, and is left alone"))
+		}
+	}
+}
+
+func (b *builder) unaffectedOf(m member, a plan.Actions) Unaffected {
+	s := b.Observed.Current(m.container.Name)
+	if s == nil {
+		return Unaffected{Container: m.container.Name, Kind: m.kind, Reason: b.waitingReason(m, a)}
+	}
+	out := b.stopped(s, b.reasonOf(m, s, a))
+	if b.changes != nil && s.State == plan.ContainerRunning {
+		out.Changed = b.changes.containers[m.container.Name].inPlace
+	}
+	return out
+}
+
+func (b *builder) stopped(s *plan.ContainerStatus, reason string) Unaffected {
+	return Unaffected{Container: s.Name, Kind: kindOf(b.Pod, s.Name), ID: s.ID, State: s.State, Reason: reason}
+}
+
+// waitingReason says why a container that the runtime does not have is not
+// started.
+func (b *builder) waitingReason(m member, a plan.Actions) string {
+	switch {
+	case a.KillPod && !a.CreateSandbox:
+		return "the workload has come to its end"
+	case len(a.ContainersToReset) > 0:
+		return "it starts when the others have been removed"
+	case m.kind == KindInit && len(a.InitContainersToStart) == 0:
+		return "the initialization is over"
+	}
+	return "it waits for the init containers before it"
+}
+
+// reasonOf says why nothing happens to a container that the runtime has.
+func (b *builder) reasonOf(m member, s *plan.ContainerStatus, a plan.Actions) string {
+	switch {
+	case a.CreateSandbox:
+		return b.reasonInNewSandbox(m, s)
+	case s.State == plan.ContainerRunning:
+		return b.reasonToKeep(m, s)
+	case s.State != plan.ContainerExited:
+		return "it waits for the init containers before it"
+	case m.kind == KindInit && b.changes != nil && len(b.changes.containers[m.container.Name].fixed) > 0:
+		return "it has ended; the change counts when the init containers run again"
+	case m.kind == KindInit && s.ExitCode == 0:
+		return "it has done its work"
+	}
+	return fmt.Sprintf("it exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
+}
+
+// reasonInNewSandbox is for what a new sandbox does not begin with.
+func (b *builder) reasonInNewSandbox(m member, s *plan.ContainerStatus) string {
+	if m.kind == KindContainer && s.State == plan.ContainerExited && len(b.Pod.Spec.InitContainers) == 0 {
+		return fmt.Sprintf("it exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
+	}
+	return "it waits for the init containers before it"
+}
+
+// reasonToKeep says why a running container is kept.
+func (b *builder) reasonToKeep(m member, s *plan.ContainerStatus) string {
+	switch {
+	case m.kind == KindSidecar && b.notStarted(s) && plan.DefinitionChanged(b.definitions, s):
+		return "its definition changed, which counts when it has started"
+	case m.kind == KindInit && plan.DefinitionChanged(b.definitions, s):
+		return "its definition changed, which counts when the init containers run again"
+	case s.Hash == "":
+		return "what it was made from is not recorded"
+	case m.kind != KindEphemeral && s.Hash != b.definitions.Containers[s.Name] && !plan.DefinitionChanged(b.definitions, s):
+		return "its definition was recorded by another version of the shim, which restarts nothing"
+	case b.changes != nil && len(b.changes.containers[s.Name].inPlace) > 0:
+		return "what changed is taken over without a restart"
+	case b.changes != nil:
+		return "nothing of it changed"
+	}
+	return "it runs as defined"
+}
+
+// policyOf names the restart policy that counts for a container.
+func (b *builder) policyOf(m member) string {
+	if p := m.container.RestartPolicy; p != nil {
+		return "restartPolicy " + string(*p) + " of the container"
+	}
+	return "restartPolicy " + string(b.Pod.Spec.RestartPolicy)
+}

@@ -139,7 +139,7 @@ func (s *Stack) writePKI(server string) error {
 			return err
 		}
 	}
-	for _, who := range []identity{admin, manager, shim} {
+	for _, who := range []identity{admin, manager, shim, controllerManager, scheduler} {
 		config := s.kubeconfigFor(who, server, ca.certPEM(), clientCert, clientKey)
 		if err := clientcmd.WriteToFile(*config, s.layout.kubeconfig(who)); err != nil {
 			return err

@@ -96,34 +96,42 @@ func (s *Stack) startRuntime(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("containerd needs root")
 	}
-	if err := os.MkdirAll(s.layout.shimSockets(), 0o711); err != nil {
-		return err
-	}
-	if err := s.writeContainerdConfig(ctx); err != nil {
-		return fmt.Errorf("containerd's configuration: %w", err)
-	}
-	if err := writeCNIConfig(s.layout); err != nil {
-		return fmt.Errorf("CNI configuration: %w", err)
-	}
-	s.Containerd = containerdComponent(s)
+	s.Containerd = containerdComponent(s, containerdName, s.layout)
 	s.progress("Starting containerd")
-	if err := s.Containerd.Start(ctx); err != nil {
-		return err
-	}
-	return s.importImages(ctx)
+	return s.runContainerd(ctx, s.Containerd, s.layout)
 }
 
-func containerdComponent(s *Stack) *Component {
-	c := s.component("containerd", s.tools.containerd, func(ctx context.Context) error {
-		return runtimeReady(ctx, s.layout)
-	}, "--config", s.layout.containerdConfig())
+// containerdName is the component of the shim's containerd.
+const containerdName = "containerd"
+
+// runContainerd configures and starts a containerd and imports the images.
+func (s *Stack) runContainerd(ctx context.Context, c *Component, l layout) error {
+	if err := os.MkdirAll(l.shimSockets(), 0o711); err != nil {
+		return err
+	}
+	if err := s.writeContainerdConfig(ctx, l); err != nil {
+		return fmt.Errorf("containerd's configuration: %w", err)
+	}
+	if err := writeCNIConfig(l); err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	return s.importImages(ctx, l)
+}
+
+func containerdComponent(s *Stack, name string, l layout) *Component {
+	c := s.component(name, s.tools.containerd, func(ctx context.Context) error {
+		return runtimeReady(ctx, l)
+	}, "--config", l.containerdConfig())
 	// Its own shim first, and the folders that a user's PATH may lack.
 	path := append([]string{filepath.Dir(s.tools.runcShim)}, searchPath()...)
 	c.env = []string{"PATH=" + strings.Join(path, ":")}
 	return c
 }
 
-func (s *Stack) writeContainerdConfig(ctx context.Context) error {
+func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 	var version bytes.Buffer
 	if err := run(ctx, command{path: s.tools.containerd, args: []string{"--version"}, out: &version}); err != nil {
 		return err
@@ -132,22 +140,22 @@ func (s *Stack) writeContainerdConfig(ctx context.Context) error {
 	if strings.Contains(version.String(), " 1.") || strings.Contains(version.String(), " v1.") {
 		config = containerd1Config
 	}
-	snapshotter, err := snapshotterFor(s.layout.dir)
+	snapshotter, err := snapshotterFor(l.dir)
 	if err != nil {
 		return err
 	}
 	var text bytes.Buffer
 	err = config.Execute(&text, map[string]any{
-		"Root": s.layout.containerdRoot(), "State": s.layout.containerdState(),
-		"Socket": s.layout.containerdSocket(), "ShimSockets": s.layout.shimSockets(),
+		"Root": l.containerdRoot(), "State": l.containerdState(),
+		"Socket": l.containerdSocket(), "ShimSockets": l.shimSockets(),
 		"Snapshotter": snapshotter, "Pause": ImagePause, "RestrictOOM": !canSetOOMScore(),
-		"CNIBin": s.tools.cniDir, "CNIConf": s.layout.cniConfig(),
-		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": s.layout.runcRoot(),
+		"CNIBin": s.tools.cniDir, "CNIConf": l.cniConfig(),
+		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": l.runcRoot(),
 	})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.layout.containerdConfig(), text.Bytes(), 0o644)
+	return os.WriteFile(l.containerdConfig(), text.Bytes(), 0o644)
 }
 
 // snapshotterFor avoids an overlay on an overlay, which the kernel refuses.
@@ -194,7 +202,7 @@ func runtimeReady(ctx context.Context, l layout) (err error) {
 }
 
 // importImages makes the images of the test program known to the CRI.
-func (s *Stack) importImages(ctx context.Context) error {
+func (s *Stack) importImages(ctx context.Context, l layout) error {
 	if s.opts.TestProgram == "" {
 		s.opts.TestProgram = s.layout.binary("testprogram")
 		if err := s.buildProgram(ctx, "./hack/testprogram", s.opts.TestProgram); err != nil {
@@ -202,18 +210,18 @@ func (s *Stack) importImages(ctx context.Context) error {
 		}
 	}
 	s.progress("Importing the images")
-	archive := s.layout.path("images.tar")
+	archive := l.path("images.tar")
 	if err := WriteImages(s.opts.TestProgram, archive, runtime.GOARCH); err != nil {
 		return fmt.Errorf("write images: %w", err)
 	}
-	args, err := importArgs(s.layout, archive)
+	args, err := importArgs(l, archive)
 	if err != nil {
 		return err
 	}
 	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
 		return err
 	}
-	return errors.Join(awaitImages(ctx, s.layout), os.Remove(archive))
+	return errors.Join(awaitImages(ctx, l), os.Remove(archive))
 }
 
 func importArgs(l layout, archive string) ([]string, error) {

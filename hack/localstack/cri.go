@@ -29,6 +29,9 @@ func (c *CRI) Close() error { return c.conn.Close() }
 // the shim. The caller closes it.
 func (s *Stack) CRI() (*CRI, error) { return dialCRI(s.layout) }
 
+// KubeletCRI connects to the kubelet's containerd. The caller closes it.
+func (s *Stack) KubeletCRI() (*CRI, error) { return dialCRI(s.layout.kubeletNode()) }
+
 func dialCRI(l layout) (*CRI, error) {
 	conn, err := grpc.NewClient("unix://"+l.containerdSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

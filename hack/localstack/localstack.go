@@ -60,6 +60,13 @@ type Options struct {
 	// WithoutShim leaves out the shim.
 	WithoutShim bool
 
+	// WithControllerManager and WithScheduler start those of Kubernetes as well.
+	WithControllerManager, WithScheduler bool
+	// WithKubelet starts a kubelet with a containerd of its own as another node.
+	WithKubelet bool
+	// KubeletNodeName is the kubelet's node; empty means DefaultKubeletNodeName.
+	KubeletNodeName string
+
 	// Config is the kustomize folder to apply; empty means config/default.
 	Config string
 	// Binary is the managedworkload program; empty builds it from this tree.
@@ -82,11 +89,15 @@ func (o *Options) setDefaults() {
 	if o.NodeName == "" {
 		o.NodeName = DefaultNodeName
 	}
+	if o.KubeletNodeName == "" {
+		o.KubeletNodeName = DefaultKubeletNodeName
+	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
 	if o.WithoutControlPlane {
 		o.WithoutConfig = true
+		o.WithControllerManager, o.WithScheduler, o.WithKubelet = false, false, false
 	}
 	if o.WithoutConfig {
 		o.WithoutManager, o.WithoutShim = true, true
@@ -100,6 +111,9 @@ func (o *Options) setDefaults() {
 // one by one; those that were left out are nil.
 type Stack struct {
 	Etcd, APIServer, Containerd, Manager, Shim *Component
+
+	// Those that Options ask for.
+	ControllerManager, Scheduler, Kubelet, KubeletContainerd *Component
 
 	// ManagerMetrics and ShimMetrics are the addresses (host:port) of the
 	// metrics, ManagerHealth and ShimHealth those of the health checks.
@@ -165,6 +179,9 @@ func (s *Stack) up(ctx context.Context) error {
 	}{
 		{s.opts.WithoutControlPlane, s.startControlPlane},
 		{s.opts.WithoutRuntime, s.startRuntime},
+		{!s.opts.WithControllerManager, s.startControllerManager},
+		{!s.opts.WithScheduler, s.startScheduler},
+		{!s.opts.WithKubelet, s.startKubelet},
 		{s.opts.WithoutConfig, s.applyConfig},
 		{s.opts.WithoutManager && s.opts.WithoutShim, s.prepareOurs},
 		{s.opts.WithoutManager, s.startManager},
@@ -195,7 +212,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		}
 		s.lock = lock
 	}
-	for _, c := range []*Component{s.Shim, s.Manager} {
+	for _, c := range []*Component{s.Shim, s.Manager, s.Kubelet, s.Scheduler, s.ControllerManager} {
 		if c != nil {
 			errs = append(errs, c.Stop(ctx))
 		}

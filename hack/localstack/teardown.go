@@ -34,16 +34,31 @@ func takeDown(ctx context.Context, l layout, s *Stack) error {
 		return removeFolders(l)
 	}
 	var errs []error
-	for _, name := range []string{"shim", "manager"} {
+	for _, name := range []string{"shim", "manager", kubeletName, schedulerName, controllerManagerName} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
 	if isRuntimeThere(l) {
-		errs = append(errs, removeContainers(ctx, l, st, s)...)
+		var own *Component
+		if s != nil {
+			own = s.Containerd
+		}
+		errs = append(errs, removeContainers(ctx, l, st, containerdName, own)...)
+	}
+	if node := l.kubeletNode(); isRuntimeThere(node) {
+		var own *Component
+		if s != nil {
+			own = s.KubeletContainerd
+		}
+		errs = append(errs, removeContainers(ctx, node, st, kubeletContainerdName, own)...)
 	}
 	for _, name := range []string{"kube-apiserver", "etcd"} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
 	errs = append(errs, killStrays(ctx, l))
+	if node := l.kubeletNode(); isRuntimeThere(node) {
+		errs = append(errs, unmountAll(l))
+		errs = append(errs, removeKubelet(ctx, node, st.Before)...)
+	}
 	if isRuntimeThere(l) {
 		errs = append(errs, unmountAll(l), removeCgroups(l, st.Before))
 		errs = append(errs, removeNetwork(ctx, l, st.Before)...)
@@ -74,31 +89,33 @@ func isRuntimeThere(l layout) bool {
 // removeContainers has containerd remove the pods, because only so their
 // networks are undone in order; for this a containerd that crashed is started
 // once more. What it cannot do, removeByForce does, so its failure is no error.
-func removeContainers(ctx context.Context, l layout, st *state, s *Stack) []error {
+func removeContainers(ctx context.Context, l layout, st *state, name string, own *Component) []error {
 	removing, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	if removePods(removing, l) != nil && hasContainers(l) {
-		reviveAndRemove(removing, l, st)
+		reviveAndRemove(removing, l, st, name)
 	}
 	var errs []error
-	if s != nil && s.Containerd != nil {
-		errs = append(errs, s.Containerd.Stop(ctx))
+	if own != nil {
+		errs = append(errs, own.Stop(ctx))
 	}
-	return append(errs, st.terminate(ctx, "containerd"), removeByForce(ctx, l))
+	return append(errs, st.terminate(ctx, name), removeByForce(ctx, l))
 }
 
 // reviveAndRemove starts containerd again with the configuration it had.
-func reviveAndRemove(ctx context.Context, l layout, st *state) {
-	if p, recorded := st.Processes["containerd"]; recorded && p.terminate(ctx, 0) != nil {
+func reviveAndRemove(ctx context.Context, l layout, st *state, name string) {
+	if p, recorded := st.Processes[name]; recorded && p.terminate(ctx, 0) != nil {
 		return
 	}
 	found, err := findTools(Options{WithoutControlPlane: true})
 	if err != nil {
 		return
 	}
-	s := &Stack{layout: l, state: st, tools: found, launcher: newLauncher(true)}
+	stack := l
+	stack.dir = filepath.Dir(st.file)
+	s := &Stack{layout: stack, state: st, tools: found, launcher: newLauncher(true)}
 	defer s.launcher.close()
-	c := containerdComponent(s)
+	c := containerdComponent(s, name, l)
 	if c.Start(ctx) == nil {
 		_ = removePods(ctx, l) // by force, if not so
 	}

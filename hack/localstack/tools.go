@@ -24,6 +24,8 @@ type tools struct {
 	etcd, apiserver, kubectl   string
 	containerd, runcShim, ctr  string
 	runc, ip, iptables, cniDir string
+
+	kubelet, controllerManager, scheduler string
 }
 
 // findTools looks in the folder of the pinned tools; KUBEBUILDER_ASSETS, when
@@ -62,6 +64,19 @@ func findTools(opts Options) (tools, error) {
 		t.ip = find("ip", searchPath()...)
 		t.iptables = find("iptables", searchPath()...)
 		t.cniDir = filepath.Dir(find("bridge", "/usr/lib/cni", "/opt/cni/bin"))
+	}
+	for _, extra := range []struct {
+		wanted bool
+		name   string
+		path   *string
+	}{
+		{opts.WithKubelet, kubeletName, &t.kubelet},
+		{opts.WithControllerManager, controllerManagerName, &t.controllerManager},
+		{opts.WithScheduler, schedulerName, &t.scheduler},
+	} {
+		if extra.wanted {
+			*extra.path = find(extra.name, pinned)
+		}
 	}
 	if len(missing) > 0 {
 		return tools{}, fmt.Errorf("missing: %s; \"make tools\" brings them", strings.Join(missing, ", "))

@@ -54,11 +54,11 @@ func (r *managedWorkloadReconciler) reconcileStatus(ctx context.Context, s *scop
 	return nil
 }
 
+// writeStatus updates the whole status: a patch would leave out a count that is
+// still 0, and kubectl would show nothing in its column.
 func (r *managedWorkloadReconciler) writeStatus(ctx context.Context, s *scope, status v1alpha1.ManagedWorkloadStatus) error {
-	base := s.mw.DeepCopy()
-	base.Status = *s.before.DeepCopy()
 	s.mw.Status = status
-	if err := r.client.Status().Patch(ctx, s.mw, locked(base)); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Update(ctx, s.mw); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil

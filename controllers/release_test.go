@@ -171,8 +171,8 @@ func TestDeletionWaitsForLastWords(t *testing.T) {
 	mw.Finalizers = []string{v1alpha1.Finalizer}
 	mw.DeletionTimestamp = new(metav1.Now())
 	var written *v1alpha1.ManagedWorkload
-	b := newBench(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-		err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+	b := newBench(t, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+		err := c.SubResource(sub).Update(ctx, obj, opts...)
 		if seen, ok := obj.(*v1alpha1.ManagedWorkload); ok {
 			written = seen.DeepCopy()
 		}

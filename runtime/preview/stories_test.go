@@ -160,9 +160,7 @@ var stories = map[string]story{
 	"another-version": {observed: func(s *plan.PodStatus) {
 		s.Current("web").Hash, s.Current("log").Hash = "v0:1", ""
 	}},
-	"without-uid": {
-		runtime: func(f *fakeRuntime) {}, change: func(nw *v1alpha1.NodeWorkload) { nw.UID = "" }, alone: true,
-	},
+	"without-uid": {change: func(nw *v1alpha1.NodeWorkload) { nw.UID = "" }, alone: true},
 	"another-instance": {runtime: func(f *fakeRuntime) {
 		f.pods = append(f.pods, cri.Pod{UID: "older", Namespace: "shop", Name: "web-n1", Ours: true})
 	}},

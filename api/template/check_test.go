@@ -67,7 +67,6 @@ spec:
   hostUsers: false
   automountServiceAccountToken: true
   os: {name: windows}
-  activeDeadlineSeconds: 5
   runtimeClassName: kata
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
@@ -95,7 +94,6 @@ spec:
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",
-				"spec.template.spec.activeDeadlineSeconds",
 				"spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",

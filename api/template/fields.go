@@ -64,7 +64,7 @@ var fields = []Field{
 
 	{"spec.restartPolicy", Honoured, ""},
 	{"spec.terminationGracePeriodSeconds", Honoured, ""},
-	{"spec.activeDeadlineSeconds", Refused, "a workload has no deadline"},
+	{"spec.activeDeadlineSeconds", Honoured, "counted from status.startTime of the NodeWorkload, which then fails for good; it may be changed both ways"},
 	{"spec.dnsPolicy", Honoured, "ClusterFirst needs the shim's --cluster-dns; without it, it is Default"},
 	{"spec.dnsConfig.nameservers", Honoured, ""},
 	{"spec.dnsConfig.searches", Honoured, ""},

@@ -23,6 +23,7 @@ const maxConditionMessage = 32768
 // addresses it finds (the node's, on its network) are those that hooks and
 // environment get too, as in the kubelet.
 func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal bool) corev1.PodStatus {
+	now := time.Now()
 	st := status.Compute(status.Input{
 		Pod:                     d.pod,
 		Previous:                w.previous(),
@@ -30,9 +31,10 @@ func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal boo
 		Probes:                  w.cfg.Prober.Results(w.id.UID),
 		Waiting:                 w.waiting,
 		Terminal:                terminal,
+		Evicted:                 w.eviction(d, now),
 		StartupProbesEnded:      w.state() != Syncing,
 		AgentStartedAt:          w.cfg.StartedAt,
-		Now:                     time.Now(),
+		Now:                     now,
 		HostIPs:                 w.cfg.HostIPs,
 		RuntimeName:             w.cfg.RuntimeName,
 		RecursiveReadOnlyMounts: w.cfg.RecursiveReadOnlyMounts,

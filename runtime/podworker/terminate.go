@@ -95,7 +95,7 @@ func (w *worker) killAll(ctx context.Context, d desired, observed *plan.PodStatu
 	grace, source := w.shrinkGrace(d)
 	request := KillRequest{
 		Pod: d.pod, Observed: observed, Grace: grace, Source: source,
-		Trigger: trigger(d), RequestedBy: d.requester(), Resume: w.resume,
+		Trigger: trigger(d), RequestedBy: w.requester(d), Resume: w.resume,
 	}
 	var err error
 	begun := time.Now()

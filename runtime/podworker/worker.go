@@ -161,6 +161,9 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	delay, err := w.stepIn(ctx, w.advance(facts{deleted: d.deleted}), d, *usable)
 	w.saveIfDirty()
+	if left, ok := w.untilDeadline(d); ok {
+		delay = min(delay, left)
+	}
 	if w.changed() || *w.pool.currentUsable() != *usable {
 		// The wake for this may have come while an operation answered it.
 		delay = 0

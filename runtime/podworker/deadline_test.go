@@ -1,0 +1,73 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// A workload that was active for too long is terminated with its own grace
+// period, fails for good, and says why, although its containers leave with 0.
+func TestActiveDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const event = "event DeadlineExceeded: Pod was active on the node longer than the specified deadline"
+		n := newFakeNode(t)
+		p := n.start(t)
+		limited := func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+			nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](7)
+		}
+		p.Update(workload("a", limited))
+		settle(38 * time.Second)
+		if st := n.published("a"); st.Phase != corev1.PodRunning || len(n.killed) > 0 {
+			t.Fatalf("phase %s, %d kills before the deadline", st.Phase, len(n.killed))
+		}
+		settle(3 * time.Second)
+		if len(n.killed) != 1 || n.killed[0].Grace != 7 || n.killed[0].Source != v1alpha1.GraceSourcePod ||
+			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != deadlineRequester {
+			t.Fatalf("kills %+v", n.killed)
+		}
+		settle(time.Hour)
+		st := n.published("a")
+		if st.Phase != corev1.PodFailed || st.Reason != "DeadlineExceeded" || st.Message == "" {
+			t.Errorf("phase %s, reason %q, message %q", st.Phase, st.Reason, st.Message)
+		}
+		calls := n.log()
+		if first := slices.Index(calls, event); first < 0 || slices.Contains(calls[first+1:], event) {
+			t.Errorf("calls %q: want one event", calls)
+		}
+		if len(n.synced) != 1 || n.did("release a") {
+			t.Errorf("%d plans, calls %q: it was started again, or released", len(n.synced), calls)
+		}
+	})
+}
+
+// The start time is known to the shim that comes after.
+func TestActiveDeadlineOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+		}))
+		settle(30 * time.Second)
+		m := restarted(t, n)
+		m.start(t)
+		settle(28 * time.Second)
+		if len(m.killed) != 0 {
+			t.Error("killed before the deadline")
+		}
+		settle(3 * time.Second)
+		if len(m.killed) != 1 {
+			t.Errorf("%d kills after the deadline", len(m.killed))
+		}
+	})
+}

@@ -1,0 +1,46 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What is said about a pod that was active for too long.
+// (kubelet active_deadline.go)
+const (
+	ReasonDeadlineExceeded  = "DeadlineExceeded"
+	messageDeadlineExceeded = "Pod was active on the node longer than the specified deadline"
+)
+
+// ActiveDeadline returns when a pod has been active for activeDeadlineSeconds,
+// counted from the start time of the status computed before; false when it has
+// no such deadline or has not started.
+func ActiveDeadline(pod *corev1.Pod, previous *corev1.PodStatus) (time.Time, bool) {
+	if pod == nil || pod.Spec.ActiveDeadlineSeconds == nil || previous == nil || previous.StartTime.IsZero() {
+		return time.Time{}, false
+	}
+	return previous.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+}
+
+// Eviction tells why a pod must end before its containers have, nil if it need
+// not. A pod that has ended is left as it is, where the kubelet writes the reason
+// into the status of one that succeeded in time; one that was ended by its
+// deadline keeps the reason, whatever its containers answer.
+// (kubelet active_deadline.go:pastActiveDeadline)
+func Eviction(pod *corev1.Pod, previous *corev1.PodStatus, now time.Time) *Reason {
+	exceeded := &Reason{Reason: ReasonDeadlineExceeded, Message: messageDeadlineExceeded}
+	if previous != nil && isTerminal(previous.Phase) {
+		if previous.Reason == ReasonDeadlineExceeded {
+			return exceeded
+		}
+		return nil
+	}
+	if at, ok := ActiveDeadline(pod, previous); !ok || now.Before(at) {
+		return nil
+	}
+	return exceeded
+}

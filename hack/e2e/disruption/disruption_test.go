@@ -289,7 +289,7 @@ type statusFile struct{ id, path string }
 // statusFiles are the checkpoints that containerd reads at its start.
 func statusFiles(t *testing.T) []statusFile {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(env.Stack.StateDir(), "*", "root", "io.containerd.grpc.v1.cri", "containers", "*", "status"))
+	paths, err := filepath.Glob(filepath.Join(env.Stack.StateDir(), "*", "io.containerd.grpc.v1.cri", "containers", "*", "status"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no container status files: %v", err)
 	}

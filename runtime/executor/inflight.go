@@ -120,6 +120,7 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 	started := time.Now()
 	phaseCtx, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
+	k.applyLimit() // of a shortening between the phases
 	k.rec.Phase = phase
 	k.cancel = cancel
 	k.phaseEnd = started.Add(seconds(k.left))

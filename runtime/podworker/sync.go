@@ -120,7 +120,12 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	st = w.computeStatus(d, after, false)
 	w.cfg.Prober.Update(d.pod, after, &st)
 	next := w.compute(d, after, &st)
-	w.noteTemplate(d, next)
+	if ended(&st) && startedAny(outcome) {
+		// It ended before it was seen to run: this template it was all the same.
+		w.noteTemplate(d, plan.Actions{})
+	} else {
+		w.noteTemplate(d, next)
+	}
 	w.report(d, st, usable)
 	if ended(&st) {
 		return 0, w.advanceEnded()
@@ -265,6 +270,19 @@ func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
 	w.rec.TemplateHash = d.hash
 	w.dirty = true
 	return true
+}
+
+// startedAny tells whether a sync went well and started a container.
+func startedAny(outcome SyncOutcome) bool {
+	if outcome.Err != nil {
+		return false
+	}
+	for _, reason := range outcome.Tried {
+		if reason == (status.Reason{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // remember keeps why containers wait. (kubelet reason_cache.go:Update)

@@ -1,0 +1,40 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// A workload that ends before it is seen to run has run its template: without the
+// hash the manager would take it for one of an older template and replace it, again
+// and again.
+func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		n := newFakeNode(t)
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			n.stop(r.Pod.UID, 0)
+			return SyncOutcome{Tried: map[string]status.Reason{"c": {}}}
+		}
+		p := n.start(t)
+		p.Update(workload("a", never))
+		settle(time.Hour)
+		st := n.published("a")
+		if st.Phase != corev1.PodSucceeded || st.TemplateHash == "" || len(n.synced) != 1 {
+			t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
+		}
+	})
+}

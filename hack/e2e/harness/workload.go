@@ -329,7 +329,8 @@ func (w *Workload) cleanUp() {
 	errs = append(errs,
 		client.IgnoreNotFound(w.env.Kube.Patch(ctx, mw.DeepCopy(), zero)),
 		client.IgnoreNotFound(w.env.Kube.Delete(ctx, mw)),
-		w.env.Kube.DeleteAllOf(ctx, &v1alpha1.NodeWorkload{}, client.InNamespace(w.Namespace)))
+		// Without the CRDs there is nothing.
+		client.IgnoreNotFound(w.env.Kube.DeleteAllOf(ctx, &v1alpha1.NodeWorkload{}, client.InNamespace(w.Namespace))))
 	for _, err := range errs {
 		if err != nil {
 			w.t.Errorf("clean up %s: %v", w.Namespace, err)
@@ -337,7 +338,8 @@ func (w *Workload) cleanUp() {
 	}
 	list := &v1alpha1.NodeWorkloadList{}
 	for ctx.Err() == nil {
-		if err := w.env.Kube.List(ctx, list, client.InNamespace(w.Namespace)); err == nil && len(list.Items) == 0 {
+		err := w.env.Kube.List(ctx, list, client.InNamespace(w.Namespace))
+		if apierrors.IsNotFound(err) || err == nil && len(list.Items) == 0 {
 			return
 		}
 		select {

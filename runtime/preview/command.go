@@ -169,13 +169,12 @@ func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkl
 		if seen, err = o.observe(ctx, after); err != nil {
 			return Preview{}, fmt.Errorf("observe the runtime at %s: %w", o.RuntimeEndpoint, err)
 		}
-		in.Source, in.Observed, after.UID = SourceRuntime, seen.status, seen.uid
+		in.Source, in.Observed, in.Blocked, after.UID = SourceRuntime, seen.status, seen.blocked, seen.uid
 	} else {
 		in.Observed = assumed(before)
 	}
 	in.Pod = template.Pod(after)
 	p := Compute(in)
-	p.Blocked = seen.blocked
 	p.Notes = append(seen.notes, p.Notes...)
 	return p, nil
 }

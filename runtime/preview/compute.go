@@ -29,6 +29,9 @@ type Input struct {
 	// Before is the desired state before the change that is previewed; nil if it
 	// is not known or if there is no change.
 	Before *corev1.Pod
+	// Blocked is why the shim would not begin with a plan; a termination does not
+	// wait for that.
+	Blocked []string
 	// Now is the time of day.
 	Now time.Time
 }
@@ -60,10 +63,15 @@ func Compute(in Input) Preview {
 	case in.Pod.DeletionTimestamp != nil:
 		b.terminate("The NodeWorkload is being deleted")
 	case ended(&st):
-		b.terminate(fmt.Sprintf("The workload has ended (%s)", st.Phase))
+		how := string(st.Phase)
+		if st.Reason != "" {
+			how += ", " + st.Reason
+		}
+		b.terminate(fmt.Sprintf("The workload has ended (%s)", how))
 		b.note("The workload has ended (%s): no container is started any more; "+
-			"when its template changes, the manager replaces the NodeWorkload.", st.Phase)
+			"when its template changes, the manager replaces the NodeWorkload.", how)
 	default:
+		b.out.Blocked = b.Blocked
 		b.sync(plan.Compute(plan.Input{
 			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions,
 			RestartAllContainers: restartingAll(&st),
@@ -80,6 +88,10 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 	if b.Status != nil && b.Status.Phase != "" {
 		previous := status.PodStatus(b.Status)
 		in.Previous = &previous
+	}
+	in.Evicted = status.Eviction(b.Pod, in.Previous, b.Now)
+	if deadline, ok := status.ActiveDeadline(b.Pod, in.Previous); ok && in.Evicted == nil {
+		b.note("By activeDeadlineSeconds the workload ends at %s.", deadline.UTC().Format(time.RFC3339))
 	}
 	return status.Compute(in)
 }

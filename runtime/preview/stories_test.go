@@ -109,6 +109,10 @@ var stories = map[string]story{
 		f.networkDown = os.ErrNotExist
 		f.pods = append(f.pods, cri.Pod{UID: "x", Namespace: "kube-system", Name: "kube-proxy"})
 	}},
+	"deletion-beside-others": {
+		now:     func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		runtime: func(f *fakeRuntime) { f.pods = append(f.pods, cri.Pod{UID: "x", Name: "kube-proxy"}) },
+	},
 	"kill-under-way": {now: func(nw *v1alpha1.NodeWorkload) {
 		nw.Status.Kills = []v1alpha1.KillRecord{{
 			Container: "web", Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop,
@@ -139,7 +143,14 @@ var stories = map[string]story{
 	"restarted-at": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
 		nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "2026-01-01T00:00:00Z"}
 	}},
-	"same":           {assumed: true, change: func(*v1alpha1.NodeWorkload) {}},
+	"same": {assumed: true, change: func(*v1alpha1.NodeWorkload) {}},
+	"host-network": {
+		now:     func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.HostNetwork = true },
+		runtime: func(f *fakeRuntime) { f.networkDown = os.ErrNotExist },
+	},
+	"namesake-of-another-node": {runtime: func(f *fakeRuntime) {
+		f.pods = append(f.pods, cri.Pod{UID: "x", Namespace: "shop", Name: "web-n1", Instance: "n9"})
+	}},
 	"image-observed": {change: newImage("web")},
 	"image-alone":    {change: newImage("web"), alone: true},
 	"ended-and-changed": {
@@ -156,6 +167,27 @@ var stories = map[string]story{
 			}}
 		},
 		change: newImage("proxy"),
+	},
+	"deadline-over": {
+		assumed: true,
+		now: func(nw *v1alpha1.NodeWorkload) {
+			nw.Status.Phase, nw.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: time.Unix(1, 0)}
+		},
+		change: func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) },
+	},
+	"deadline-to-come": {now: func(nw *v1alpha1.NodeWorkload) {
+		// The year 2100.
+		nw.Status.Phase, nw.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: time.Unix(4102444800, 0)}
+		nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+	}},
+	"change-without-uid": {change: func(nw *v1alpha1.NodeWorkload) {
+		container(nw, "web").Image, nw.UID = "web:2", ""
+	}},
+	"change-while-being-deleted": {
+		now: func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		change: func(nw *v1alpha1.NodeWorkload) {
+			container(nw, "web").Image, nw.DeletionTimestamp = "web:2", nil
+		},
 	},
 	"another-version": {observed: func(s *plan.PodStatus) {
 		s.Current("web").Hash, s.Current("log").Hash = "v0:1", ""
@@ -217,6 +249,8 @@ func (s story) tell(t *testing.T) string {
 		if s.now != nil {
 			s.now(next)
 		}
+		// What a person writes has no status.
+		next.Status = v1alpha1.NodeWorkloadStatus{}
 		s.change(next)
 		o.Diff = write(t, next)
 	}

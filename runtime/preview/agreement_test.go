@@ -6,6 +6,7 @@ package preview
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -147,4 +148,18 @@ func drawProbes(t *rapid.T, observed *plan.PodStatus) map[string]plan.ProbeResul
 		}
 	}
 	return probes
+}
+
+// A plan's action that a preview does not tell would be worse than no preview:
+// a new field of plan.Actions needs a step in sync.go, and a line here.
+func TestEveryActionIsTold(t *testing.T) {
+	known := []string{
+		"KillPod", "Trigger", "Message", "CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
+		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart",
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {
+		if !slices.Contains(known, f.Name) {
+			t.Errorf("runtime/preview does not tell about plan.Actions.%s", f.Name)
+		}
+	}
 }

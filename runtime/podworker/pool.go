@@ -113,7 +113,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.mu.Lock()
 	p.ctx = ctx
 	for _, w := range p.workers {
-		p.start(w)
+		p.start(w) //nolint:contextcheck // it takes the pool's context, set above
 	}
 	p.mu.Unlock()
 	<-ctx.Done()

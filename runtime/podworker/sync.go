@@ -52,7 +52,8 @@ func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Durat
 	st := w.computeStatus(d, observed, false)
 	w.report(d, st, usable)
 	if ended(&st) {
-		return 0, w.advanceEnded()
+		w.advanceEnded()
+		return 0, nil
 	}
 	if !usable.OK {
 		return jitter(resyncInterval), nil
@@ -86,10 +87,9 @@ func (w *worker) removeDead(ctx context.Context, observed *plan.PodStatus) {
 }
 
 // advanceEnded moves on: the workload ended by itself.
-func (w *worker) advanceEnded() error {
+func (w *worker) advanceEnded() {
 	w.advance(facts{ended: true})
 	w.wakeUp()
-	return nil
 }
 
 // carryOut plans and has the plan carried out.
@@ -128,7 +128,8 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	}
 	w.report(d, st, usable)
 	if ended(&st) {
-		return 0, w.advanceEnded()
+		w.advanceEnded()
+		return 0, nil
 	}
 	return afterSync(outcome, actions, next)
 }

@@ -79,7 +79,7 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 	for _, uid := range decision.Kill {
 		id := found.ids[uid]
 		log.Info("Workload is gone from the API, ending its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
-		k.pool.Abandon(id, found.recorded[uid])
+		k.pool.Abandon(id, found.recorded[uid]) //nolint:contextcheck // a worker outlives this call
 	}
 }
 
@@ -100,7 +100,7 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 		f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
 		if w.Deleting && !listed[w.UID] {
 			// Its finalizer was taken away; the worker goes on without the object.
-			k.pool.Abandon(w.Identity, nil)
+			k.pool.Abandon(w.Identity, nil) //nolint:contextcheck // a worker outlives this call
 		}
 	}
 	for _, p := range pods {

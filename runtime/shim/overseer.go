@@ -136,10 +136,10 @@ func (o *overseer) watch(ctx context.Context) error {
 			o.kick()
 		}
 	})
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // look lists the runtime, tells the workers what they may do, and returns when

@@ -39,7 +39,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case nw.Spec.NodeName != r.node:
 		return ctrl.Result{}, nil
 	}
-	r.pool.Update(nw)
+	r.pool.Update(nw) //nolint:contextcheck // a worker outlives this call
 	if r.pool.Superseded(podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}) {
 		r.vanished()
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -200,26 +201,13 @@ func may(t *testing.T, admin client.Client, user, right string) bool {
 func TestShimOwnNode(t *testing.T) {
 	cfg := server(t)
 	admin := newClient(t, cfg)
-	on := func(extra map[string][]string) client.Client {
-		impersonated := rest.CopyConfig(cfg)
-		impersonated.Impersonate = rest.ImpersonationConfig{
-			UserName: shimUser, Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra,
-		}
-		return newClient(t, impersonated)
-	}
-	shim, unbound := on(map[string][]string{nodeExtra: {"n1"}}), on(nil)
+	shim, unbound := shimClient(t, cfg, "n1"), shimClient(t, cfg, "")
 	for _, object := range []client.Object{newNodeWorkload("n1"), newNodeWorkload("n2"), newNode("n2")} {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The API server takes a moment to take a policy up.
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		return denied(report(ctx, shim, "n2")), nil
-	})
-	if err != nil {
-		t.Fatalf("the policy does not hold: %v", report(t.Context(), shim, "n2"))
-	}
+	awaitPolicy(t, unbound)
 	tests := map[string]struct {
 		do     func(ctx context.Context) error
 		denied bool
@@ -263,6 +251,58 @@ func TestShimOwnNode(t *testing.T) {
 				t.Errorf("denied: %t, got: %v", test.denied, err)
 			}
 		})
+	}
+}
+
+// shimClient writes as a shim whose token is bound to a node, or to none.
+func shimClient(t *testing.T, cfg *rest.Config, node string) client.Client {
+	t.Helper()
+	impersonated := rest.CopyConfig(cfg)
+	impersonated.Impersonate = rest.ImpersonationConfig{
+		UserName: shimUser, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	if node != "" {
+		impersonated.Impersonate.Extra = map[string][]string{nodeExtra: {node}}
+	}
+	return newClient(t, impersonated)
+}
+
+// awaitPolicy waits until the API server has taken the policy up: a shim whose
+// token is bound to no node is denied.
+func awaitPolicy(t *testing.T, unbound client.Client) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = report(ctx, unbound, "n1")
+		return denied(last), nil
+	})
+	if err != nil {
+		t.Fatalf("the policy does not hold: %v", last)
+	}
+}
+
+// A shim without a kubelet has a token that is bound to its Node.
+func TestTokenBoundToNode(t *testing.T) {
+	cfg := server(t)
+	admin := newClient(t, cfg)
+	node := newNode("n1")
+	for _, object := range []client.Object{node, newNodeWorkload("n1")} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitPolicy(t, shimClient(t, cfg, ""))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: "managedworkload-shim"}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
+	}}
+	if err := admin.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	anonymous := rest.AnonymousClientConfig(cfg)
+	anonymous.BearerToken = request.Status.Token
+	if err := report(t.Context(), newClient(t, anonymous), "n1"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -55,7 +55,7 @@ type NodeWorkloadSpec struct {
 	// deletionGracePeriodSeconds is the grace period of the termination once this
 	// object is being deleted; unset means the template's own
 	// terminationGracePeriodSeconds. It may only shrink; a smaller value takes
-	// effect on a termination that is under way. 0 ends without preStop hooks.
+	// effect on a termination that is under way. 0 counts as 1, as in the kubelet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DeletionGracePeriodSeconds *int64 `json:"deletionGracePeriodSeconds,omitempty"`

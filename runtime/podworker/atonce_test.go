@@ -31,7 +31,7 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 		}
 		p := n.start(t)
 		p.Update(workload("a", never))
-		settle(time.Hour)
+		n.settle(time.Hour)
 		st := n.published("a")
 		if st.Phase != corev1.PodSucceeded || st.TemplateHash == "" || len(n.synced) != 1 {
 			t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))

@@ -141,7 +141,7 @@ func TestRestoreFinishesKills(t *testing.T) {
 				}
 				n.pods["a"] = &fakePod{sandbox: "s", containers: []plan.ContainerStatus{{ID: "c-1", Name: "c", SandboxID: "s", State: plan.ContainerRunning}}}
 				n.start(t)
-				settle(time.Second)
+				n.settle(time.Second)
 				open := n.resumed
 				if !tt.wantResume {
 					if len(n.killed) != 1 {
@@ -175,7 +175,7 @@ func TestRestoreWithoutAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := n.start(t)
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if !n.did("start c image:1") {
 			t.Error("nothing was started without an API server")
 		}
@@ -185,7 +185,7 @@ func TestRestoreWithoutAPI(t *testing.T) {
 		n.mu.Lock()
 		n.apiDown = false
 		n.mu.Unlock()
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if n.published("a").Summary != "Running" {
 			t.Errorf("published %q", n.published("a").Summary)
 		}

@@ -27,16 +27,16 @@ func TestActiveDeadline(t *testing.T) {
 			nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](7)
 		}
 		p.Update(workload("a", limited))
-		settle(38 * time.Second)
+		n.settle(38 * time.Second)
 		if st := n.published("a"); st.Phase != corev1.PodRunning || len(n.killed) > 0 {
 			t.Fatalf("phase %s, %d kills before the deadline", st.Phase, len(n.killed))
 		}
-		settle(3 * time.Second)
+		n.settle(3 * time.Second)
 		if len(n.killed) != 1 || n.killed[0].Grace != 7 || n.killed[0].Source != v1alpha1.GraceSourcePod ||
 			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != deadlineRequester {
 			t.Fatalf("kills %+v", n.killed)
 		}
-		settle(time.Hour)
+		n.settle(time.Hour)
 		st := n.published("a")
 		if st.Phase != corev1.PodFailed || st.Reason != "DeadlineExceeded" || st.Message == "" {
 			t.Errorf("phase %s, reason %q, message %q", st.Phase, st.Reason, st.Message)
@@ -58,14 +58,14 @@ func TestActiveDeadlineOverARestart(t *testing.T) {
 		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
 			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
 		}))
-		settle(30 * time.Second)
+		n.settle(30 * time.Second)
 		m := restarted(t, n)
 		m.start(t)
-		settle(28 * time.Second)
+		m.settle(28 * time.Second)
 		if len(m.killed) != 0 {
 			t.Error("killed before the deadline")
 		}
-		settle(3 * time.Second)
+		m.settle(3 * time.Second)
 		if len(m.killed) != 1 {
 			t.Errorf("%d kills after the deadline", len(m.killed))
 		}

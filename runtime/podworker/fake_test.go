@@ -352,8 +352,11 @@ func deleted(grace *int64) func(*v1alpha1.NodeWorkload) {
 	}
 }
 
-// settle lets a moment pass and everything that follows from it happen.
-func settle(d time.Duration) {
+// settle lets a moment pass and everything that follows from it happen. What the
+// test read before is read before anything that follows.
+func (n *fakeNode) settle(d time.Duration) {
+	n.mu.Lock()
+	n.mu.Unlock() //nolint:staticcheck // the lock alone orders what the test read
 	time.Sleep(d)
 	synctest.Wait()
 }

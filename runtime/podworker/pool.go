@@ -44,8 +44,8 @@ type Config struct {
 	HostIPs []string
 	// RuntimeName is the scheme of container IDs in a status.
 	RuntimeName string
-	// RecursiveReadOnlyMounts is true when the runtime can make them.
-	RecursiveReadOnlyMounts bool
+	// RecursiveReadOnly tells whether the runtime can make such mounts.
+	RecursiveReadOnly func() bool
 }
 
 // Usable says whether the container runtime may be used to start containers, and
@@ -80,6 +80,9 @@ func New(cfg Config) *Pool {
 	}
 	if cfg.ClusterID == nil {
 		cfg.ClusterID = func() string { return "" }
+	}
+	if cfg.RecursiveReadOnly == nil {
+		cfg.RecursiveReadOnly = func() bool { return false }
 	}
 	if cfg.NetworkReady == nil {
 		cfg.NetworkReady = func() error { return nil }

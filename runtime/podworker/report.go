@@ -37,7 +37,7 @@ func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal boo
 		Now:                     now,
 		HostIPs:                 w.cfg.HostIPs,
 		RuntimeName:             w.cfg.RuntimeName,
-		RecursiveReadOnlyMounts: w.cfg.RecursiveReadOnlyMounts,
+		RecursiveReadOnlyMounts: w.cfg.RecursiveReadOnly(),
 	})
 	observed.IPs = observed.IPs[:0:0]
 	for _, ip := range st.PodIPs {

@@ -58,12 +58,12 @@ func TestRestartKeepsTheBackoff(t *testing.T) {
 		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
 			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To[int32](2), MaxSeconds: ptr.To[int32](8)}
 		}))
-		settle(time.Second)
+		n.settle(time.Second)
 
 		m := restarted(t, n)
 		m.exit("a", 1)
 		m.start(t)
-		settle(time.Second)
+		n.settle(time.Second)
 		if len(m.synced) != 1 {
 			t.Fatalf("%d plans carried out, want 1", len(m.synced))
 		}
@@ -86,7 +86,7 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		hook := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}
 		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"ok"}}}, PeriodSeconds: 3}
 		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) {
@@ -97,16 +97,16 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 			c := &nw.Spec.Template.Spec.Containers[0]
 			c.Lifecycle, c.LivenessProbe = &corev1.Lifecycle{PreStop: hook}, probe
 		}))
-		settle(time.Second)
+		n.settle(time.Second)
 		if len(n.synced) != 1 {
 			t.Fatalf("%d plans carried out, want only the one that starts", len(n.synced))
 		}
 
 		m := restarted(t, n)
 		pool := m.start(t)
-		settle(time.Second)
+		n.settle(time.Second)
 		pool.Abandon(Identity{UID: "a", Namespace: "ns", Name: "a"}, nil)
-		settle(time.Second)
+		n.settle(time.Second)
 		if len(m.synced) != 0 || len(m.killed) != 1 {
 			t.Fatalf("%d plans and %d pod kills, want none and the one that was asked for", len(m.synced), len(m.killed))
 		}

@@ -57,7 +57,7 @@ func TestStartsAndReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		n.start(t).Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		st := n.published("a")
 		if st.Summary != "Running" || st.Ready != "1/1" || st.ObservedGeneration != 1 || st.TemplateHash == "" {
 			t.Errorf("status %q %q generation %d hash %q", st.Summary, st.Ready, st.ObservedGeneration, st.TemplateHash)
@@ -65,7 +65,7 @@ func TestStartsAndReports(t *testing.T) {
 		if starts := n.log(); !slices.Contains(starts, "start c image:1") {
 			t.Errorf("calls %q", starts)
 		}
-		settle(10 * time.Minute)
+		n.settle(10 * time.Minute)
 		if len(n.synced) != 1 {
 			t.Errorf("%d plans were carried out for a workload that runs", len(n.synced))
 		}
@@ -86,11 +86,11 @@ func TestLatestUpdateWins(t *testing.T) {
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("a", generation(2), image("image:2")))
 		p.Update(workload("a", generation(3), image("image:3")))
 		close(hang)
-		settle(time.Second)
+		n.settle(time.Second)
 		if st := n.published("a"); st.ObservedGeneration != 3 || st.ContainerStatuses[0].Image != "image:3" {
 			t.Errorf("generation %d, image %q", st.ObservedGeneration, st.ContainerStatuses[0].Image)
 		}
@@ -114,11 +114,11 @@ func TestDeletionWhileSyncing(t *testing.T) {
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("a", deleted(ptr.To[int64](7)), func(nw *v1alpha1.NodeWorkload) {
 			nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "manager"}
 		}))
-		settle(time.Second)
+		n.settle(time.Second)
 		if !slices.Contains(n.shortened, 7) {
 			t.Errorf("shortened to %v, want 7", n.shortened)
 		}
@@ -149,19 +149,19 @@ func TestReleaseWaitsForTheFinalStatus(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		n.mu.Lock()
 		n.apiDown = true
 		n.mu.Unlock()
 		p.Update(workload("a", deleted(nil)))
-		settle(5 * time.Minute)
+		n.settle(5 * time.Minute)
 		if n.did("release a") {
 			t.Fatal("released before the final status was in the API")
 		}
 		n.mu.Lock()
 		n.apiDown = false
 		n.mu.Unlock()
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if st := n.published("a"); !n.did("release a") || len(st.Kills) != 1 || st.Kills[0].Outcome == "" {
 			t.Errorf("released: %t, kills %+v", n.did("release a"), st.Kills)
 		}
@@ -181,9 +181,9 @@ func TestFailedKillIsRetried(t *testing.T) {
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("a", deleted(nil)))
-		settle(2 * time.Second)
+		n.settle(2 * time.Second)
 		c := meta.FindStatusCondition(n.published("a").Conditions, v1alpha1.ConditionKillFailing)
 		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "still running after the kill: c") {
 			t.Errorf("condition %+v", c)
@@ -191,7 +191,7 @@ func TestFailedKillIsRetried(t *testing.T) {
 		if !n.did("event FailedKillPod: error killing pod: still running after the kill: c") {
 			t.Errorf("calls %q", n.log())
 		}
-		settle(20 * time.Second)
+		n.settle(20 * time.Second)
 		if tries != 2 || !n.did("release a") {
 			t.Errorf("%d tries, released %t", tries, n.did("release a"))
 		}
@@ -211,11 +211,11 @@ func TestGraceShortenedWhileTerminating(t *testing.T) {
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("a", deleted(nil)))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("a", deleted(ptr.To[int64](3)), generation(3)))
-		settle(time.Second)
+		n.settle(time.Second)
 		if n.killed[0].Grace != 30 || n.killed[0].Source != v1alpha1.GraceSourcePod {
 			t.Errorf("kill %+v, want the template's grace", n.killed[0])
 		}
@@ -223,7 +223,7 @@ func TestGraceShortenedWhileTerminating(t *testing.T) {
 			t.Errorf("shortened to %v, want 3", n.shortened)
 		}
 		p.Update(workload("a", deleted(ptr.To[int64](9)), generation(4)))
-		settle(time.Second)
+		n.settle(time.Second)
 		if slices.Contains(n.shortened, 9) {
 			t.Error("a grace period grew")
 		}
@@ -249,11 +249,11 @@ func TestPanicIsContained(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a"))
 		p.Update(workload("b"))
-		settle(time.Second)
+		n.settle(time.Second)
 		if n.published("b").Summary != "Running" || n.published("a").Summary == "Running" {
 			t.Errorf("a is %q, b is %q", n.published("a").Summary, n.published("b").Summary)
 		}
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if n.published("a").Summary != "Running" {
 			t.Errorf("a is %q after its back-off", n.published("a").Summary)
 		}
@@ -267,9 +267,9 @@ func TestSameNameWaits(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("old", named))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.Update(workload("new", named))
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if st := n.published("new"); st.Reason != reasonPreviousInstance || n.pods["new"] != nil {
 			t.Fatalf("reason %q, started %t", st.Reason, n.pods["new"] != nil)
 		}
@@ -277,7 +277,7 @@ func TestSameNameWaits(t *testing.T) {
 			t.Error("the older instance is not noticed")
 		}
 		p.Update(workload("old", named, deleted(nil)))
-		settle(2 * time.Second)
+		n.settle(2 * time.Second)
 		if st := n.published("new"); st.Summary != "Running" {
 			t.Errorf("the new one is %q", st.Summary)
 		}
@@ -290,13 +290,13 @@ func TestRefusedTemplateKeepsWhatRuns(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		hash := n.published("a").TemplateHash
 		p.Update(workload("a", generation(2), image("image:2"), func(nw *v1alpha1.NodeWorkload) {
 			nw.Spec.Template.Spec.HostUsers = ptr.To(false)
 			nw.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
 		}))
-		settle(time.Minute)
+		n.settle(time.Minute)
 		st := n.published("a")
 		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionTemplateAccepted)
 		if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "spec.template.spec.hostUsers") ||
@@ -307,7 +307,7 @@ func TestRefusedTemplateKeepsWhatRuns(t *testing.T) {
 			t.Errorf("generation %d, hash %q, %d syncs", st.ObservedGeneration, st.TemplateHash, len(n.synced))
 		}
 		p.Update(workload("a", deleted(nil), generation(3)))
-		settle(time.Second)
+		n.settle(time.Second)
 		if !n.did("release a") {
 			t.Error("a refused workload could not be deleted")
 		}
@@ -321,20 +321,20 @@ func TestEndedByItself(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a", never))
-		settle(time.Second)
+		n.settle(time.Second)
 		n.exit("a", 3)
 		p.Wake("a")
-		settle(time.Hour)
+		n.settle(time.Hour)
 		if st := n.published("a"); st.Phase != corev1.PodFailed || n.did("release a") || n.did("remove directories") {
 			t.Errorf("phase %s, calls %q", st.Phase, n.log())
 		}
 		p.Update(workload("a", never, generation(2)))
-		settle(time.Hour)
+		n.settle(time.Hour)
 		if len(n.synced) != 1 {
 			t.Error("it was started again")
 		}
 		p.Update(workload("a", never, deleted(nil), generation(3)))
-		settle(time.Second)
+		n.settle(time.Second)
 		if !n.did("release a") || n.published("a").Phase != corev1.PodFailed {
 			t.Errorf("calls %q, phase %s", n.log(), n.published("a").Phase)
 		}
@@ -348,13 +348,13 @@ func TestEventAfterRecord(t *testing.T) {
 		n.failure = "3x, HTTP 503"
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		rec := v1alpha1.KillRecord{
 			ID: "1", Container: "c", ContainerID: "c-1", Trigger: v1alpha1.TriggerLivenessProbe,
 			Message: "Container c failed liveness probe", Phase: v1alpha1.KillPhaseStopping, StartTime: metav1.NowMicro(),
 		}
 		p.Kill("a", rec)
-		settle(time.Second)
+		n.settle(time.Second)
 		if st := n.published("a"); len(st.Kills) != 1 || st.Kills[0].Outcome != "" || st.Kills[0].Message != rec.Message {
 			t.Errorf("kills %+v, want the one under way", st.Kills)
 		}
@@ -362,7 +362,7 @@ func TestEventAfterRecord(t *testing.T) {
 		n.apiDown = true
 		rec.Phase, rec.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced
 		p.Kill("a", rec)
-		settle(10 * time.Second)
+		n.settle(10 * time.Second)
 		told := func() bool {
 			return slices.ContainsFunc(n.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
 		}
@@ -372,7 +372,7 @@ func TestEventAfterRecord(t *testing.T) {
 		n.mu.Lock()
 		n.apiDown = false
 		n.mu.Unlock()
-		settle(time.Minute)
+		n.settle(time.Minute)
 		st := n.published("a")
 		if !told() || st.KillCount != 1 || !strings.Contains(st.Kills[0].Summary, "3x, HTTP 503") {
 			t.Errorf("told %t, count %d, kills %+v", told(), st.KillCount, st.Kills)
@@ -387,7 +387,7 @@ func TestAbandoned(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		n.mu.Lock()
 		n.gone["a"], n.gone["b"] = true, true
 		n.pods["b"] = &fakePod{sandbox: "s", containers: []plan.ContainerStatus{{ID: "x", Name: "c", State: plan.ContainerRunning}}}
@@ -397,7 +397,7 @@ func TestAbandoned(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{UID: "b", Namespace: "ns", Name: "b"},
 			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](5), Containers: []corev1.Container{{Name: "c"}}},
 		})
-		settle(2 * time.Second)
+		n.settle(2 * time.Second)
 		got := map[types.UID]KillRequest{}
 		for _, k := range n.killed {
 			got[k.Pod.UID] = k
@@ -420,11 +420,11 @@ func TestUnusableRuntime(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		p.SetUsable(Usable{Reason: v1alpha1.ReasonForeignPods, Message: "others"})
 		p.Update(workload("b"))
 		p.Update(workload("a", deleted(nil)))
-		settle(time.Minute)
+		n.settle(time.Minute)
 		c := meta.FindStatusCondition(n.published("b").Conditions, v1alpha1.ConditionRuntimeUsable)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonForeignPods || n.pods["b"] != nil {
 			t.Errorf("condition %+v, started %t", c, n.pods["b"] != nil)
@@ -433,7 +433,7 @@ func TestUnusableRuntime(t *testing.T) {
 			t.Error("a deletion was not carried out")
 		}
 		p.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
-		settle(time.Second)
+		n.settle(time.Second)
 		if n.published("b").Summary != "Running" {
 			t.Errorf("b is %q", n.published("b").Summary)
 		}
@@ -446,12 +446,12 @@ func TestRuntimeErrorIsRetried(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
-		settle(time.Second)
+		n.settle(time.Second)
 		n.mu.Lock()
 		n.observeErr = errors.New("deadline exceeded")
 		n.mu.Unlock()
 		p.Wake("a")
-		settle(time.Minute)
+		n.settle(time.Minute)
 		if st := n.published("a"); st.Summary != "Running" {
 			t.Errorf("it is %q", st.Summary)
 		}
@@ -459,7 +459,7 @@ func TestRuntimeErrorIsRetried(t *testing.T) {
 		n.observeErr = nil
 		n.mu.Unlock()
 		n.exit("a", 1)
-		settle(20 * time.Second)
+		n.settle(20 * time.Second)
 		if st := n.published("a"); len(n.synced) < 2 || st.Summary != "Running" {
 			t.Errorf("%d syncs, it is %q", len(n.synced), st.Summary)
 		}

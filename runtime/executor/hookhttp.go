@@ -173,7 +173,7 @@ func resolvePort(port intstr.IntOrString, c *corev1.Container) (int, error) {
 		if number == 0 {
 			parsed, err := strconv.Atoi(port.StrVal)
 			if err != nil {
-				return 0, fmt.Errorf("couldn't find port %q by name: %w", port.StrVal, err)
+				return 0, err // in the kubelet's words
 			}
 			number = parsed
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -38,7 +40,7 @@ func (h *handlers) Run(ctx context.Context, containerID string, pod *corev1.Pod,
 		output, err := h.exec(ctx, containerID, hook.Exec.Command)
 		if err != nil {
 			return fmt.Sprintf("Exec lifecycle hook (%v) for Container %q in Pod %q failed - error: %v, message: %q",
-				hook.Exec.Command, c.Name, formatPod(pod), err, output), err
+				hook.Exec.Command, c.Name, formatPod(pod), execWords(hook.Exec.Command, err), output), err
 		}
 	case hook.HTTPGet != nil:
 		if err := h.httpGet(ctx, containerID, pod, c, hook.HTTPGet); err != nil {
@@ -68,6 +70,15 @@ func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (
 		return output, fmt.Errorf("command '%s' exited with %d: %s", strings.Join(cmd, " "), exitCode, stderr)
 	}
 	return output, nil
+}
+
+// execWords is the error of a command as the kubelet words it: the runtime's own,
+// but for a call that ran out of time. (cri-client/pkg/remote_runtime.go:execSyncV1)
+func execWords(cmd []string, err error) string {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return fmt.Sprintf("command timed out: %q timed out after 0s", strings.Join(cmd, " "))
+	}
+	return runtimeWords(err)
 }
 
 // sleep waits that many seconds.

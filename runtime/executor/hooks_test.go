@@ -1,0 +1,61 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// failingExec is a runtime whose commands fail, with what cri wraps around it.
+type failingExec struct {
+	*fakeRuntime
+	kind string
+}
+
+func (f failingExec) ExecSync(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
+	return nil, nil, 0, fmt.Errorf("run a command in container %q: %w", "app-id", errorOf(f.kind))
+}
+
+// What a person reads about a failed hook is what the kubelet would say.
+func TestHookWords(t *testing.T) {
+	exec := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"a", "b"}}}
+	const execFailed = `Exec lifecycle hook ([a b]) for Container "app" in Pod "pod_ns(uid)" failed - error: `
+	tests := map[string]struct {
+		kind string
+		hook *corev1.LifecycleHandler
+		want string
+	}{
+		"the runtime's own error": {
+			kind: "Unknown", hook: exec,
+			want: execFailed + `rpc error: code = Unknown desc = runtime exploded, message: ""`,
+		},
+		"a call that ran out of time": {
+			kind: "DeadlineExceeded", hook: exec,
+			want: execFailed + `command timed out: "a b" timed out after 0s, message: ""`,
+		},
+		"a port that is not named": {
+			hook: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "h", Path: "/p", Port: intstr.FromString("nowhere")}},
+			want: `HTTP lifecycle hook (/p) for Container "app" in Pod "pod_ns(uid)" failed - error: strconv.Atoi: parsing "nowhere": invalid syntax`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeRuntime()
+			pod := testPod(30, nil)
+			pod.Name, pod.Namespace, pod.UID = "pod", "ns", "uid"
+			h := &handlers{runtime: failingExec{f, tc.kind}, events: f, http: http.DefaultClient}
+			message, err := h.Run(t.Context(), "app-id", pod, &pod.Spec.Containers[0], tc.hook)
+			if err == nil || message != tc.want {
+				t.Errorf("error %v, message\n%s\nwant\n%s", err, message, tc.want)
+			}
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,7 @@ type Config struct {
 // Client talks to one container runtime. It is safe for concurrent use.
 type Client struct {
 	config    Config
-	conn      *grpc.ClientConn
+	conn      io.Closer
 	runtime   runtimeapi.RuntimeServiceClient
 	images    runtimeapi.ImageServiceClient
 	clusterID atomic.Pointer[string]
@@ -94,14 +95,8 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.Instance == "" {
-		return nil, errors.New("instance must be set")
-	}
-	if config.PodDir == nil {
-		return nil, errors.New("pod directory must be set")
-	}
-	if config.CallTimeout <= 0 {
-		config.CallTimeout = defaultCallTimeout
+	if err := config.check(); err != nil {
+		return nil, err
 	}
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay = minReconnect
@@ -115,9 +110,36 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", config.Endpoint, err)
 	}
+	c := newClient(ctx, conn, config)
+	c.conn = conn
+	return c, nil
+}
+
+// New makes a client over a connection that stays the caller's, such as one to a
+// runtime in this process; the endpoint is not looked at.
+func New(ctx context.Context, conn grpc.ClientConnInterface, config Config) (*Client, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	return newClient(ctx, conn, config), nil
+}
+
+func (config *Config) check() error {
+	if config.Instance == "" {
+		return errors.New("instance must be set")
+	}
+	if config.PodDir == nil {
+		return errors.New("pod directory must be set")
+	}
+	return nil
+}
+
+func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config) *Client {
+	if config.CallTimeout <= 0 {
+		config.CallTimeout = defaultCallTimeout
+	}
 	c := &Client{
 		config:   config,
-		conn:     conn,
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
 		statuses: newStatusCache(),
@@ -126,11 +148,14 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 		settle:   settleTime,
 	}
 	c.SetClusterID(config.ClusterID)
-	return c, nil
+	return c
 }
 
-// Close ends the connection; calls under way fail with Canceled.
+// Close ends the connection that Dial made; calls under way fail with Canceled.
 func (c *Client) Close() error {
+	if c.conn == nil {
+		return nil
+	}
 	return c.conn.Close()
 }
 

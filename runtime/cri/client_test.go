@@ -240,6 +240,29 @@ func TestRemovalsOfWhatIsGone(t *testing.T) {
 	}
 }
 
+func TestRecursiveReadOnly(t *testing.T) {
+	fake, client := newFake(t)
+	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
+	tests := map[string]struct {
+		handlers []*runtimeapi.RuntimeHandler
+		want     bool
+	}{
+		"no handlers": {},
+		"default":     {handlers: []*runtimeapi.RuntimeHandler{{Name: "runc"}, {Features: able}}, want: true},
+		"not default": {handlers: []*runtimeapi.RuntimeHandler{{Name: "runc", Features: able}, {}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			fake.mu.Lock()
+			fake.handlers = test.handlers
+			fake.mu.Unlock()
+			if got, err := client.RecursiveReadOnly(t.Context()); got != test.want || err != nil {
+				t.Errorf("want %t, got %t, %v", test.want, got, err)
+			}
+		})
+	}
+}
+
 func TestRuntimeInfo(t *testing.T) {
 	_, client := newFake(t)
 	// The fake has no RuntimeConfig, as containerd 1.6.

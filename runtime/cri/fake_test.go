@@ -43,6 +43,7 @@ type fakeRuntime struct {
 	containers []*fakeContainer
 	images     []*runtimeapi.Image
 	conditions []*runtimeapi.RuntimeCondition
+	handlers   []*runtimeapi.RuntimeHandler
 	dropSignal bool // as containerd before 2.3
 	events     chan *runtimeapi.ContainerEventResponse
 	noEvents   bool // as containerd 1.6
@@ -353,7 +354,7 @@ func (f *fakeRuntime) Version(context.Context, *runtimeapi.VersionRequest) (*run
 func (f *fakeRuntime) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: f.conditions}}, nil
+	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: f.conditions}, RuntimeHandlers: f.handlers}, nil
 }
 
 func (f *fakeRuntime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream runtimeapi.RuntimeService_GetContainerEventsServer) error {

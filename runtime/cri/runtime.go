@@ -47,6 +47,22 @@ func cgroupDriverName(linux *runtimeapi.LinuxRuntimeConfiguration) string {
 	}
 }
 
+// RecursiveReadOnly tells whether the runtime's default handler can make mounts
+// read-only in what is mounted below them, too. (kubelet
+// kubelet_pods.go:resolveRecursiveReadOnly)
+func (c *Client) RecursiveReadOnly(ctx context.Context) (bool, error) {
+	s, err := invoke(ctx, readyTimeout, "ask the runtime's status", c.runtime.Status, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return false, err
+	}
+	for _, handler := range s.GetRuntimeHandlers() {
+		if handler.GetName() == "" {
+			return handler.GetFeatures().GetRecursiveReadOnlyMounts(), nil
+		}
+	}
+	return false, nil
+}
+
 // Ready returns nil when the runtime answers and says that it is ready.
 // (kubelet kubelet.go:updateRuntimeUp)
 func (c *Client) Ready(ctx context.Context) error {

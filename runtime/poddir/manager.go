@@ -73,9 +73,6 @@ type Config struct {
 	// Capacity is what resourceFieldRef takes for a missing limit; found out when
 	// nil.
 	Capacity corev1.ResourceList
-	// RecursiveReadOnly tells that the runtime supports recursive read-only
-	// mounts.
-	RecursiveReadOnly bool
 	// Logger gets what must not be in an event; the zero value discards it.
 	Logger logr.Logger
 }
@@ -112,9 +109,11 @@ type Manager struct {
 	config   Config
 	capacity corev1.ResourceList
 
-	mu      sync.Mutex
-	driver  string
-	checked map[types.UID]*prepared
+	mu     sync.Mutex
+	driver string
+	// recursive: the runtime can make recursive read-only mounts.
+	recursive bool
+	checked   map[types.UID]*prepared
 }
 
 // prepared is what Prepare has done for a pod since the start of the process.
@@ -186,6 +185,21 @@ func (m *Manager) SetCgroupDriver(driver string) error {
 	defer m.mu.Unlock()
 	m.driver = driver
 	return nil
+}
+
+// SetRecursiveReadOnly notes whether the runtime can make recursive read-only
+// mounts; until it is called, it cannot.
+func (m *Manager) SetRecursiveReadOnly(can bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recursive = can
+}
+
+// RecursiveReadOnly tells what was noted last.
+func (m *Manager) RecursiveReadOnly() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.recursive
 }
 
 func (m *Manager) podDir(uid types.UID) string {

@@ -179,10 +179,10 @@ func (m *Manager) recursiveReadOnly(mount *corev1.VolumeMount) (bool, error) {
 	}
 	switch mode := *mount.RecursiveReadOnly; {
 	case mode == corev1.RecursiveReadOnlyIfPossible:
-		return m.config.RecursiveReadOnly, nil
+		return m.RecursiveReadOnly(), nil
 	case mode != corev1.RecursiveReadOnlyEnabled:
 		return false, fmt.Errorf("unknown recursive read-only mode %q", mode)
-	case !m.config.RecursiveReadOnly:
+	case !m.RecursiveReadOnly():
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", mount.Name)
 	default:
 		return true, nil

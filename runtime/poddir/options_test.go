@@ -117,7 +117,8 @@ func TestRecursiveReadOnly(t *testing.T) {
 	}
 	for mode, want := range modes {
 		for i, supported := range []bool{false, true} {
-			m := newManager(t, func(c *Config) { c.RecursiveReadOnly = supported })
+			m := newManager(t, nil)
+			m.SetRecursiveReadOnly(supported)
 			got, err := m.recursiveReadOnly(&corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &mode})
 			if err != nil || got != want[i] {
 				t.Errorf("%s, supported %v: %v, %v, want %v", mode, supported, got, err, want[i])

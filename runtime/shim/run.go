@@ -187,6 +187,8 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		StartedAt:    s.survivorsBefore(),
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName(ctx),
+
+		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 	})
 	return s.pool.Restore()
 }
@@ -237,6 +239,11 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	log.Info("Container runtime answers", "name", name, "version", version, "cgroupDriver", driver)
 	s.overseer.setVersion(name + "://" + version)
+	recursive, err := s.runtime.RecursiveReadOnly(ctx)
+	if err != nil {
+		return err
+	}
+	s.dirs.SetRecursiveReadOnly(recursive)
 	if s.options.CgroupDriver != cgroupDriverAuto || driver == "" {
 		return nil
 	}

@@ -5,11 +5,13 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -37,7 +39,17 @@ func asConfigError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &configError{message: err.Error()}
+	return &configError{message: runtimeMessage(err)}
+}
+
+// runtimeMessage is what the runtime said, if it did, without the code and what
+// was wrapped around it.
+func runtimeMessage(err error) string {
+	var cause interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &cause) {
+		return cause.GRPCStatus().Message()
+	}
+	return err.Error()
 }
 
 // CreateContainer creates a container in its sandbox and returns its ID. A

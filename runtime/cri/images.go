@@ -5,8 +5,11 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"sync"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -58,12 +61,22 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 			},
 		})
 	if err != nil {
-		return "", err
+		return "", withoutUnknown(err)
 	}
 	if response.GetImageRef() == "" {
 		return "", badAnswer(quote("pull image", image), "the runtime gave no reference")
 	}
 	return response.GetImageRef(), nil
+}
+
+// withoutUnknown leaves of an unknown error what the runtime said: a code says
+// nothing more, and who looks for reasons such as RegistryUnavailable looks at the
+// beginning. (cri-client/pkg/remote_image.go:pullImageV1)
+func withoutUnknown(err error) error {
+	if status.Code(err) == codes.Unknown {
+		return errors.New(runtimeMessage(err))
+	}
+	return err
 }
 
 // imageUser is who the image's command runs as; root if the runtime does not

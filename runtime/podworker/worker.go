@@ -59,6 +59,8 @@ type worker struct {
 	definitions *plan.Definitions
 	// stopped is what was observed when everything had just stopped.
 	stopped *plan.PodStatus
+	// resizeError is why resources could not be changed in place the last time.
+	resizeError string
 	// exited are the containers that were dead at the last look.
 	exited     map[string]bool
 	panics     int
@@ -113,14 +115,16 @@ func (w *worker) run(ctx context.Context) bool {
 			timer.Reset(wait)
 			continue
 		}
+		w.quietUntil = time.Time{}
 		delay, err := w.guardedStep(ctx)
 		if w.state() == Removed {
 			return true
 		}
-		w.quietUntil = time.Time{}
 		if err != nil && ctx.Err() == nil {
 			w.log.Error(err, "Step failed, trying again", "state", w.state(), "in", delay.Round(time.Millisecond).String())
-			w.quietUntil = time.Now().Add(calmDown)
+			if calm := time.Now().Add(calmDown); w.quietUntil.Before(calm) {
+				w.quietUntil = calm
+			}
 		}
 		timer.Reset(delay)
 	}
@@ -206,11 +210,16 @@ func (w *worker) state() State {
 
 // attend carries out an operation that may take long, and stays awake meanwhile:
 // onWake is called for each wake, with the way to cancel the operation's context.
-// A panic of the operation becomes one of the worker.
+// A panic of the operation becomes one of the worker. The operation has ended when
+// attend has, also by a panic of onWake: no other may begin beside it.
 func attend(ctx context.Context, wake <-chan struct{}, op func(context.Context), onWake func(cancel func())) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	done := make(chan any, 1)
+	defer func() {
+		cancel()
+		for range done {
+		}
+	}()
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {

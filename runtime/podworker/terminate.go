@@ -184,6 +184,7 @@ func (w *worker) usable() Usable {
 // until it is deleted. (kubelet kubelet.go:SyncTerminatedPod)
 func (w *worker) finish(ctx context.Context, d desired) (time.Duration, error) {
 	if !d.deleted {
+		w.report(d, w.lastPodStatus(), w.usable())
 		return jitter(resyncInterval), nil
 	}
 	observed := w.stopped

@@ -38,3 +38,25 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A workload that has ended still says which generation it has seen: without it
+// the manager would wait for an update forever.
+func TestObservedGenerationAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a", never))
+		n.settle(time.Second)
+		n.exit("a", 0)
+		p.Wake("a")
+		n.settle(time.Minute)
+		before := n.published("a")
+		p.Update(workload("a", never, generation(7)))
+		n.settle(time.Second)
+		after := n.published("a")
+		if after.ObservedGeneration != 7 || after.Phase != corev1.PodSucceeded || after.TemplateHash != before.TemplateHash {
+			t.Errorf("generation %d, phase %s, template %q, before %q", after.ObservedGeneration, after.Phase, after.TemplateHash, before.TemplateHash)
+		}
+	})
+}

@@ -204,7 +204,7 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	s.sandboxID = id
 	status, err := s.e.runtime.SandboxStatus(ctx, id)
 	if err != nil {
-		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedStatusPodSandBox",
+		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedPodSandBoxStatus",
 			"Unable to get pod sandbox status: "+runtimeWords(err))
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,5 +58,21 @@ func TestHookWords(t *testing.T) {
 				t.Errorf("error %v, message\n%s\nwant\n%s", err, message, tc.want)
 			}
 		})
+	}
+}
+
+// A sandbox whose status cannot be read ends the sync; the event's reason is not
+// the name that the kubelet's code has for it.
+func TestSandboxStatusFails(t *testing.T) {
+	f := newFakeRuntime()
+	f.sandboxStatusErr = "Unknown"
+	in := startApp(testPod(30, nil), f)
+	in.Actions.CreateSandbox, in.Actions.SandboxID = true, ""
+	result := newFakeExecutor(f).SyncPod(t.Context(), in)
+	if result.Err == nil || len(f.ops("CreateContainer")) > 0 {
+		t.Errorf("the sync went on: %+v", result)
+	}
+	if got := f.reasons(); !slices.Equal(got, []string{"FailedPodSandBoxStatus"}) {
+		t.Errorf("events %q", got)
 	}
 }

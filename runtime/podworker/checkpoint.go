@@ -55,6 +55,9 @@ type Checkpoint struct {
 	Unannounced []string `json:"unannounced,omitempty"`
 	// Backoff by plan.BackoffKey.
 	Backoff map[string]*plan.Backoff `json:"backoff,omitempty"`
+	// Actuated is what running containers were given since their creation, by
+	// container ID.
+	Actuated map[string]plan.Resources `json:"actuated,omitempty"`
 	// RestartBackoff is the workload's own policy, nil if it has none.
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Gone: the object was deleted without its finalizer.

@@ -55,6 +55,9 @@ type SyncRequest struct {
 	Backoff map[string]*plan.Backoff
 	// BackoffPolicy is the workload's.
 	BackoffPolicy plan.BackoffPolicy
+	// Actuated is updated in place: what containers were given since their
+	// creation, by ID.
+	Actuated map[string]plan.Resources
 	// RequestedBy is told in the records of kills.
 	RequestedBy string
 }
@@ -69,6 +72,8 @@ type SyncOutcome struct {
 	// Tried are the containers whose start was attempted, with the reason why
 	// they wait, or the zero Reason when they started.
 	Tried map[string]status.Reason
+	// ResizeError is why resources could not be changed in place.
+	ResizeError string
 }
 
 // KillRequest is the end of a whole pod.

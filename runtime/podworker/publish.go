@@ -18,7 +18,7 @@ import (
 const killedReason = "Killed"
 
 // gatherDelay is how long news that are soon followed by others wait for them.
-const gatherDelay = 200 * time.Millisecond
+const gatherDelay = 300 * time.Millisecond
 
 // The wait between two tries to publish.
 const (

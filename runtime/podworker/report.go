@@ -32,6 +32,7 @@ func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal boo
 		Waiting:                 w.waiting,
 		Terminal:                terminal,
 		Evicted:                 w.eviction(d, now),
+		Resizing:                w.resizing(d, observed),
 		StartupProbesEnded:      w.state() != Syncing,
 		AgentStartedAt:          w.cfg.StartedAt,
 		Now:                     now,

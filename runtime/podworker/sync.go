@@ -163,7 +163,7 @@ func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatu
 	request := SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
 		Backoff: w.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		RequestedBy: defaultRequester,
+		Actuated: w.actuated(), RequestedBy: defaultRequester,
 	}
 	var outcome SyncOutcome
 	begun := time.Now()
@@ -178,6 +178,8 @@ func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatu
 			w.refresh(ctx, d, begun)
 		})
 	w.keepBackoff(request.Backoff)
+	w.keepActuated(request.Actuated, observed)
+	w.resizeFailed(d.pod, outcome.ResizeError)
 	return outcome
 }
 
@@ -225,16 +227,9 @@ func (w *worker) finishResumed(ctx context.Context, d desired, observed *plan.Po
 
 // compute asks the plan.
 func (w *worker) compute(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Actions {
-	if w.current != d.pod {
-		w.current, w.definitions = d.pod, plan.Define(d.pod)
-	}
-	return plan.Compute(plan.Input{
-		Pod:                  d.pod,
-		Observed:             observed,
-		Probes:               w.cfg.Prober.Results(w.id.UID),
-		Definitions:          w.definitions,
-		RestartAllContainers: restartingAll(st),
-	})
+	in := w.input(d, observed)
+	in.RestartAllContainers = restartingAll(st)
+	return plan.Compute(in)
 }
 
 // restartingAll says that the pod starts over. (kubelet kubelet.go:SyncPod)
@@ -246,7 +241,7 @@ func restartingAll(st *corev1.PodStatus) bool {
 
 // needed says whether a plan has anything to carry out.
 func needed(a plan.Actions) bool {
-	return a.KillPod || a.CreateSandbox || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0 ||
+	return a.Resizes() || a.KillPod || a.CreateSandbox || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0 ||
 		len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
 }
 
@@ -258,9 +253,9 @@ func (w *worker) runs(d desired, st corev1.PodStatus, usable Usable) {
 }
 
 // noteTemplate notes which template runs: once nothing of another is left to be
-// killed. It says whether that is news.
+// killed or resized. It says whether that is news.
 func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
-	if left.KillPod || len(left.ContainersToKill) > 0 {
+	if left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
 		return false
 	}
 	w.mu.Lock()

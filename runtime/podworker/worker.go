@@ -59,8 +59,10 @@ type worker struct {
 	definitions *plan.Definitions
 	// stopped is what was observed when everything had just stopped.
 	stopped *plan.PodStatus
-	// resizeError is why resources could not be changed in place the last time.
-	resizeError string
+	// resizeError is why resources could not be changed in place the last time, and
+	// resizeGeneration the generation that asks for a change; 0 if none does.
+	resizeError      string
+	resizeGeneration int64
 	// exited are the containers that were dead at the last look.
 	exited     map[string]bool
 	panics     int

@@ -5,6 +5,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +27,16 @@ type executorAdapter struct{ *executor.Executor }
 func (a executorAdapter) Sync(ctx context.Context, r podworker.SyncRequest) podworker.SyncOutcome {
 	result := a.SyncPod(ctx, executor.SyncInput{
 		Pod: r.Pod, Observed: r.Observed, Actions: r.Actions, Backoff: r.Backoff,
-		BackoffPolicy: &r.BackoffPolicy, RequestedBy: r.RequestedBy,
+		BackoffPolicy: &r.BackoffPolicy, Actuated: r.Actuated, RequestedBy: r.RequestedBy,
 	})
 	outcome := podworker.SyncOutcome{BackoffUntil: result.MinBackoffExpiration, Tried: map[string]status.Reason{}}
 	if !result.OnlyBackoff() {
 		outcome.Err = result.Error()
+	}
+	for _, step := range result.Results {
+		if errors.Is(step.Err, executor.ErrResizePodInPlace) {
+			outcome.ResizeError = step.Message
+		}
 	}
 	for _, name := range result.Started {
 		outcome.Tried[name] = status.Reason{}

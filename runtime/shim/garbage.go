@@ -125,10 +125,11 @@ func (c *collector) removeLeftovers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	listed, err := c.orphans.listed(ctx)
+	items, err := c.orphans.list(ctx)
 	if err != nil {
 		return err
 	}
+	listed := uidsOf(items)
 	for _, p := range pods {
 		listed[p.UID] = true
 	}

@@ -54,11 +54,13 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 		return
 	}
 	known := k.pool.Known()
-	listed, err := k.listed(ctx)
+	items, err := k.list(ctx)
 	if err != nil {
 		log.Error(err, "List of NodeWorkloads not read")
 		return
 	}
+	k.adopt(items, known)
+	listed := uidsOf(items)
 	found := k.candidates(ctx, pods, known, listed)
 	in := orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates}
 	decision := decideOrphans(in)
@@ -121,19 +123,35 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 	return f
 }
 
-// listed are the UIDs of the node's NodeWorkloads.
-func (k *orphanKeeper) listed(ctx context.Context) (map[types.UID]bool, error) {
+// list returns the node's NodeWorkloads, which are not to be changed.
+func (k *orphanKeeper) list(ctx context.Context) ([]v1alpha1.NodeWorkload, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := k.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeWorkloads: %w", err)
 	}
-	uids := make(map[types.UID]bool, len(list.Items))
-	for i := range list.Items {
-		uids[list.Items[i].UID] = true
+	return list.Items, nil
+}
+
+func uidsOf(items []v1alpha1.NodeWorkload) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(items))
+	for i := range items {
+		uids[items[i].UID] = true
 	}
-	return uids, nil
+	return uids
+}
+
+// adopt makes a worker for each object that has none: one that was away for a
+// while, so that its containers were ended, and is there again.
+func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload, known []podworker.Known) {
+	workers := indexKnown(known)
+	for i := range items {
+		nw := &items[i]
+		if _, found := workers[nw.UID]; !found && nw.DeletionTimestamp == nil && nw.Spec.NodeName == k.node {
+			k.pool.Update(nw)
+		}
+	}
 }
 
 // confirmation is the token that a person put on the Node, "" if none.

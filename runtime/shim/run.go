@@ -145,7 +145,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	}
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, LogDirectory: s.dirs.LogDirectory,
+		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName(ctx),
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())

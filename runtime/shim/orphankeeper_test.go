@@ -1,0 +1,163 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// fakeRuntime knows what was recorded of some pods.
+type fakeRuntime struct {
+	criClient
+	pods []cri.Pod
+}
+
+func (r *fakeRuntime) RecordedPod(_ context.Context, uid types.UID) (*corev1.Pod, error) {
+	if !slices.ContainsFunc(r.pods, func(p cri.Pod) bool { return p.UID == uid }) {
+		return nil, status.Error(codes.NotFound, "nothing of it")
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns", Name: string(uid)}}, nil
+}
+
+type keeperFixture struct {
+	*orphanKeeper
+	api     client.Client
+	runtime *fakeRuntime
+	told    *record.FakeRecorder
+}
+
+// newKeeper makes a keeper for a node with n pods on its runtime that the API
+// does not have.
+func newKeeper(t *testing.T, n int, objects ...client.Object) keeperFixture {
+	t.Helper()
+	objects = append(objects,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
+	f := keeperFixture{
+		api: newFakeAPI(t, interceptor.Funcs{}, objects...), runtime: &fakeRuntime{}, told: record.NewFakeRecorder(100),
+	}
+	for i := range n {
+		uid := fmt.Sprintf("orphan-%d", i)
+		f.runtime.pods = append(f.runtime.pods, cri.Pod{UID: types.UID(uid), Namespace: "ns", Name: uid, Ours: true, ClusterID: "here"})
+	}
+	f.orphanKeeper = &orphanKeeper{
+		runtime: f.runtime, pool: podworker.New(podworker.Config{}), cached: f.api, api: f.api,
+		synced:  func() bool { return true },
+		cluster: newCluster(f.api, t.TempDir()), events: &events{recorder: f.told, node: "node", ended: make(chan struct{})}, node: "node",
+	}
+	return f
+}
+
+func (f keeperFixture) ending() (uids []string) {
+	for _, k := range f.pool.Known() {
+		if k.Deleting {
+			uids = append(uids, string(k.UID))
+		}
+	}
+	return uids
+}
+
+func (f keeperFixture) node(t *testing.T) *corev1.Node {
+	t.Helper()
+	n := &corev1.Node{}
+	if err := f.api.Get(t.Context(), client.ObjectKey{Name: "node"}, n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestFewOrphansAreEnded(t *testing.T) {
+	f := newKeeper(t, 2)
+	foreign := cri.Pod{UID: "foreign", Namespace: "other", Name: "foreign"}
+	f.runtime.pods = append(f.runtime.pods, foreign)
+	f.consider(t.Context(), f.runtime.pods, "here")
+	if got := f.ending(); !slices.Equal(got, []string{"orphan-0", "orphan-1"}) {
+		t.Errorf("ended %q, want our two and not the foreign one", got)
+	}
+}
+
+// A list that is not complete says nothing about what is gone.
+func TestNoOrphansBeforeTheListIsComplete(t *testing.T) {
+	f := newKeeper(t, 2)
+	f.synced = func() bool { return false }
+	f.consider(t.Context(), f.runtime.pods, "here")
+	if got := f.ending(); len(got) != 0 {
+		t.Errorf("ended %q", got)
+	}
+}
+
+// A pod that was removed in the proper way between two lists is no orphan.
+func TestRemovedMeanwhileIsNoOrphan(t *testing.T) {
+	f := newKeeper(t, 1)
+	seen := f.runtime.pods
+	f.runtime.pods = nil
+	f.consider(t.Context(), seen, "here")
+	if got := f.pool.Known(); len(got) != 0 {
+		t.Errorf("workers %v", got)
+	}
+}
+
+// Many orphans wait until a person has confirmed exactly these.
+func TestManyOrphansAreHeld(t *testing.T) {
+	f := newKeeper(t, 3)
+	f.consider(t.Context(), f.runtime.pods, "here")
+	f.consider(t.Context(), f.runtime.pods, "here")
+	held := nodeCondition(f.node(t), conditionOrphansHeld)
+	if got := f.ending(); len(got) != 0 || held == nil || held.Status != corev1.ConditionTrue {
+		t.Fatalf("ended %q, condition %+v", got, held)
+	}
+	if len(f.told.Events) != 1 {
+		t.Errorf("%d events, want one for the same news", len(f.told.Events))
+	}
+	n := f.node(t)
+	n.Annotations = map[string]string{v1alpha1.AnnotationConfirmOrphans: f.token}
+	if err := f.api.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	f.consider(t.Context(), f.runtime.pods, "here")
+	if got := f.ending(); len(got) != 3 {
+		t.Errorf("ended %q after the confirmation", got)
+	}
+	f.consider(t.Context(), nil, "here")
+	if c := nodeCondition(f.node(t), conditionOrphansHeld); c.Status != corev1.ConditionFalse {
+		t.Errorf("condition %+v once none is held", c)
+	}
+}
+
+// The list of another cluster ends nothing.
+func TestOrphansOfAnotherCluster(t *testing.T) {
+	f := newKeeper(t, 1)
+	f.runtime.pods[0].ClusterID = "there"
+	f.consider(t.Context(), f.runtime.pods, "here")
+	if got := f.ending(); len(got) != 0 || nodeCondition(f.node(t), conditionOrphansHeld) == nil {
+		t.Errorf("ended %q", got)
+	}
+}
+
+// An object that has no worker gets one, unless it is being deleted.
+func TestObjectsWithoutWorker(t *testing.T) {
+	here, elsewhere := nodeWorkload(), nodeWorkload()
+	elsewhere.Name, elsewhere.UID, elsewhere.Spec.NodeName = "elsewhere", "e", "another"
+	f := newKeeper(t, 0, here, elsewhere)
+	f.consider(t.Context(), nil, "here")
+	if got := f.pool.Known(); len(got) != 1 || got[0].UID != here.UID || got[0].Deleting {
+		t.Errorf("workers %+v", got)
+	}
+}

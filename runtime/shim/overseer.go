@@ -69,6 +69,7 @@ type overseer struct {
 	// What follows belongs to the goroutine of run.
 	seen, confirmed bool
 	last            podworker.Usable
+	askError        string
 	pods            map[types.UID]cri.Pod
 }
 
@@ -260,6 +261,10 @@ func (o *overseer) knowCluster(ctx context.Context) bool {
 	}
 	id, err := o.cluster.ask(ctx)
 	if err != nil {
+		if before == "" && err.Error() != o.askError && ctx.Err() == nil {
+			log.Info("Nothing is done before the cluster is known, trying again", "reason", err.Error())
+		}
+		o.askError = err.Error()
 		return before != ""
 	}
 	o.confirmed = true

@@ -33,6 +33,14 @@ type Pod struct {
 	Sandboxes, Containers []string
 	// Alive tells whether a sandbox is ready or a container runs.
 	Alive bool
+	// states are those of Sandboxes and Containers.
+	states []int32
+}
+
+// Changed tells whether a pod is not what an earlier list told.
+func (p Pod) Changed(before Pod) bool {
+	return !slices.Equal(p.Sandboxes, before.Sandboxes) || !slices.Equal(p.Containers, before.Containers) ||
+		!slices.Equal(p.states, before.states)
 }
 
 // ListPods returns every pod that the runtime has a sandbox or a container of,
@@ -50,6 +58,7 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 		p.Name = cmp.Or(p.Name, s.GetMetadata().GetName())
 		p.Namespace = cmp.Or(p.Namespace, s.GetMetadata().GetNamespace())
 		p.Sandboxes = append(p.Sandboxes, s.GetId())
+		p.states = append(p.states, int32(s.GetState()))
 		p.Alive = p.Alive || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		owners[s.GetId()] = p
 	}
@@ -59,6 +68,7 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 			p = c.join(pods, cmp.Or(types.UID(ctr.GetLabels()[labelPodUID]), types.UID(ctr.GetPodSandboxId())), ctr.GetLabels())
 		}
 		p.Containers = append(p.Containers, ctr.GetId())
+		p.states = append(p.states, int32(ctr.GetState()))
 		p.Alive = p.Alive || ctr.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
 	out := make([]Pod, 0, len(pods))

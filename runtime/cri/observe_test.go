@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -221,7 +222,7 @@ func TestListPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Pod{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if s := podStatus(t, client); len(s.Containers) != 1 {
@@ -282,5 +283,29 @@ func TestNewestSandboxFirst(t *testing.T) {
 		if newerSandbox(tc.newer, tc.older) >= 0 || newerSandbox(tc.older, tc.newer) <= 0 {
 			t.Errorf("%s: wrong order", name)
 		}
+	}
+}
+
+// Changed sees what a second list tells differently.
+func TestPodChanged(t *testing.T) {
+	base := Pod{UID: "u", Sandboxes: []string{"s"}, Containers: []string{"a", "b"}, states: []int32{0, 1, 1}}
+	tests := map[string]struct {
+		change func(*Pod)
+		want   bool
+	}{
+		"nothing":            {func(*Pod) {}, false},
+		"a new container":    {func(p *Pod) { p.Containers = []string{"c", "a", "b"} }, true},
+		"another sandbox":    {func(p *Pod) { p.Sandboxes = []string{"t"} }, true},
+		"one exited of two":  {func(p *Pod) { p.states = []int32{0, 2, 1} }, true},
+		"the sandbox is old": {func(p *Pod) { p.states = []int32{1, 1, 1} }, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := base
+			tt.change(&now)
+			if got := now.Changed(base); got != tt.want {
+				t.Errorf("changed %t, want %t", got, tt.want)
+			}
+		})
 	}
 }

@@ -85,6 +85,17 @@ func (c *statusCache) keepContainer(uid types.UID, s plan.ContainerStatus) {
 	c.containers[s.ID] = kept[plan.ContainerStatus]{uid: uid, at: time.Now(), steady: steady, status: s}
 }
 
+// forgetContainer makes the next look at a container a fresh one; whose it is
+// stays known.
+func (c *statusCache) forgetContainer(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k, ok := c.containers[id]; ok {
+		k.steady = false
+		c.containers[id] = k
+	}
+}
+
 // owner tells which pod a sandbox or container belongs to.
 func (c *statusCache) owner(id string) (types.UID, bool) {
 	c.mu.Lock()

@@ -4,6 +4,7 @@
 package cri
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -27,6 +28,12 @@ var plainOptions = plan.CreateOptions{
 }
 
 // plainContainer is the configuration of newPod's container.
+// record is what the container was created with, as JSON.
+func record(c *corev1.Container) string {
+	resources, _ := json.Marshal(plan.ResourcesOf(&c.Resources))
+	return `{"sandbox":"sandbox-1","index":0,"resources":` + string(resources) + `,"podRestartPolicy":"Always","restartedAt":"noon"}`
+}
+
 func plainContainer(c *corev1.Container) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: 2},
@@ -50,7 +57,7 @@ func plainContainer(c *corev1.Container) *runtimeapi.ContainerConfig {
 			"io.kubernetes.container.terminationMessagePolicy": "File",
 			"io.kubernetes.pod.terminationGracePeriod":         "30",
 			"managedworkload.dev/definition-hash":              plan.HashContainer(c),
-			"managedworkload.dev/record":                       `{"sandbox":"sandbox-1","index":0,"podRestartPolicy":"Always","restartedAt":"noon"}`,
+			"managedworkload.dev/record":                       record(c),
 		},
 		LogPath: "app/2.log",
 		Linux: &runtimeapi.LinuxContainerConfig{

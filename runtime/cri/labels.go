@@ -75,6 +75,8 @@ type containerRecord struct {
 	Init bool `json:"init,omitempty"`
 	// RestartPolicy is the container's own.
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+	// Resources are those of the creation; nil in what an earlier version made.
+	Resources *plan.Resources `json:"resources,omitempty"`
 	// PodRestartPolicy and HostNetwork are the pod's, for a container whose
 	// sandbox is gone.
 	PodRestartPolicy corev1.RestartPolicy `json:"podRestartPolicy,omitempty"`
@@ -152,8 +154,10 @@ func containerAnnotations(pod *corev1.Pod, container *corev1.Container, options 
 	if err != nil {
 		return nil, err
 	}
+	resources := plan.ResourcesOf(&container.Resources)
 	record := containerRecord{
 		Sandbox:          options.SandboxID,
+		Resources:        &resources,
 		RestartPolicy:    container.RestartPolicy,
 		PodRestartPolicy: pod.Spec.RestartPolicy,
 		HostNetwork:      pod.Spec.HostNetwork,

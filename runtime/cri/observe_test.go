@@ -78,6 +78,7 @@ func TestPodStatus(t *testing.T) {
 		Recorded: plan.Recorded{
 			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds, RestartedAt: "noon",
 			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: "File",
+			Resources: &plan.Resources{CPULimit: 500, MemoryLimit: 64 << 20},
 		},
 	}
 	running, exited := base, base

@@ -60,6 +60,7 @@ func readContainer(annotations map[string]string, attempt uint32) (recordedConta
 	out.Init = out.record.Init
 	out.Sidecar = out.record.sidecar()
 	out.RestartedAt = out.record.RestartedAt
+	out.Resources = out.record.Resources
 	return out, r.warnings
 }
 

@@ -86,7 +86,7 @@ func TestContainerAnnotations(t *testing.T) {
 		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
 		"io.kubernetes.container.ports":                    `[{"name":"http","containerPort":80}]`,
 		"managedworkload.dev/definition-hash":              plan.HashContainer(side),
-		"managedworkload.dev/record":                       `{"sandbox":"s","index":1,"init":true,"restartPolicy":"Always","podRestartPolicy":"Always","restartedAt":"noon"}`,
+		"managedworkload.dev/record":                       `{"sandbox":"s","index":1,"init":true,"restartPolicy":"Always","resources":{},"podRestartPolicy":"Always","restartedAt":"noon"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -98,14 +98,16 @@ func TestReadContainer(t *testing.T) {
 		annotationRestartCount: "7", annotationTerminationGrace: "30", annotationDeletionGrace: "5",
 		annotationTerminationPath: "/t", annotationTerminationPolicy: "File",
 		annotationPreStop: `{"exec":{"command":["a"]}}`, annotationPorts: `[{"containerPort":80}]`,
-		AnnotationRecord: `{"sandbox":"s","index":2,"init":true,"restartPolicy":"Always","restartedAt":"noon"}`,
+		AnnotationRecord: `{"sandbox":"s","index":2,"init":true,"restartPolicy":"Always","resources":{"cpuLimit":500},"restartedAt":"noon"}`,
 	}
 	soundRecord := recordedContainer{
 		restartCount: 7,
 		record: containerRecord{
 			Sandbox: "s", Index: 2, Init: true, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), RestartedAt: "noon",
+			Resources: &plan.Resources{CPULimit: 500},
 		},
 		Recorded: plan.Recorded{
+			Resources:                     &plan.Resources{CPULimit: 500},
 			TerminationGracePeriodSeconds: ptr.To[int64](30), DeletionGracePeriodSeconds: ptr.To[int64](5),
 			PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"a"}}},
 			Ports:   []corev1.ContainerPort{{ContainerPort: 80}},
@@ -158,7 +160,7 @@ func TestReadContainer(t *testing.T) {
 			change: map[string]string{AnnotationRecord: `{"init":true,"index":"two"}`}, wantWarnings: 1,
 			want: func(r *recordedContainer) {
 				r.record = containerRecord{Index: -1}
-				r.Init, r.Sidecar, r.RestartedAt = false, false, ""
+				r.Init, r.Sidecar, r.RestartedAt, r.Resources = false, false, "", nil
 			},
 		},
 		"everything at once": {

@@ -84,6 +84,9 @@ type Config struct {
 	// Prepare makes a pod's directories and volumes ready; nil means that there
 	// is nothing to prepare.
 	Prepare func(ctx context.Context, pod *corev1.Pod) error
+	// PodCgroup changes the limits of pods that run; nil means that pods have no
+	// cgroup of their own.
+	PodCgroup PodCgroup
 	// LogDirectory is a pod's log directory on the node; nil means that restart
 	// counts cannot be taken from log files.
 	LogDirectory func(pod *corev1.Pod) string
@@ -103,6 +106,7 @@ type Executor struct {
 	kills       KillSink
 	backoff     plan.BackoffPolicy
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
+	cgroup      PodCgroup
 	logDir      func(pod *corev1.Pod) string
 	runtimeName string
 	hooks       hookRunner
@@ -121,6 +125,7 @@ func New(cfg Config) *Executor {
 		kills:       cfg.Kills,
 		backoff:     cfg.Backoff,
 		prepare:     cfg.Prepare,
+		cgroup:      cfg.PodCgroup,
 		logDir:      cfg.LogDirectory,
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.MaxParallelPulls),

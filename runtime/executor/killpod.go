@@ -103,8 +103,7 @@ func goesByRecord(pod *corev1.Pod, c *plan.ContainerStatus, trigger v1alpha1.Kil
 	if trigger == v1alpha1.TriggerOrphan {
 		return false
 	}
-	now := plan.Definitions{Containers: map[string]string{c.Name: plan.HashContainer(spec)}}
-	return plan.DefinitionChanged(&now, c)
+	return plan.Redefined(spec, c)
 }
 
 // stopSandboxes stops every sandbox of a pod.

@@ -60,6 +60,9 @@ type SyncInput struct {
 	Backoff map[string]*plan.Backoff
 	// BackoffPolicy is the workload's own; nil means that of the Config.
 	BackoffPolicy *plan.BackoffPolicy
+	// Actuated is what running containers were given since their creation, by
+	// container ID; the sync adds what it changes. It belongs to the worker.
+	Actuated map[string]plan.Resources
 	// RequestedBy is told in the records of the kills of this sync.
 	RequestedBy string
 }

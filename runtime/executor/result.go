@@ -23,6 +23,7 @@ const (
 	ActionRemoveContainer  Action = "RemoveContainer"
 	ActionCreatePodSandbox Action = "CreatePodSandbox"
 	ActionKillPodSandbox   Action = "KillPodSandbox"
+	ActionResizePodInPlace Action = "ResizePodInPlace"
 )
 
 // The brief errors of results; their texts are the waiting reasons that people
@@ -37,6 +38,7 @@ var (
 	ErrKillPodSandbox        = errors.New("KillPodSandboxError")
 	ErrCreateContainerConfig = errors.New("CreateContainerConfigError")
 	ErrCreateContainer       = errors.New("CreateContainerError")
+	ErrResizePodInPlace      = errors.New("ResizePodInPlaceError")
 	ErrPostStartHook         = errors.New("PostStartHookError")
 
 	ErrImagePull            = errors.New("ErrImagePull")

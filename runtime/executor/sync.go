@@ -214,7 +214,8 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	return nil
 }
 
-// startContainers starts ephemeral, init and main containers. An init container
+// startContainers starts ephemeral, init and main containers, and before the last
+// changes the resources of those that run. An init container
 // that fails to start ends the sync; any other is skipped, and so is a sidecar.
 func (s *syncRun) startContainers(ctx context.Context) error {
 	spec := &s.in.Pod.Spec
@@ -235,6 +236,7 @@ func (s *syncRun) startContainers(ctx context.Context) error {
 			return errEnd
 		}
 	}
+	s.resize(ctx)
 	for _, i := range s.in.Actions.ContainersToStart {
 		if err := s.start(ctx, &spec.Containers[i], ""); isFinal(err) {
 			return err

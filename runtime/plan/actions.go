@@ -21,6 +21,9 @@ type Input struct {
 	// Definitions are what the pod's sandbox and containers should have been
 	// made from; nil when that is not known, and then nothing has changed.
 	Definitions *Definitions
+	// Actuated is what running containers were given since their creation, by
+	// container ID.
+	Actuated map[string]Resources
 	// RestartAllContainers is whether every container is to be removed and the
 	// pod started over in the same sandbox (ShouldAllContainersRestart).
 	RestartAllContainers bool
@@ -52,6 +55,17 @@ type Actions struct {
 	EphemeralContainersToStart []int
 	InitContainersToStart      []int
 	ContainersToStart          []int
+	// MemoryToUpdate and CPUToUpdate are the containers that get other resources
+	// while they run, decreases first; before main containers start.
+	MemoryToUpdate, CPUToUpdate []ResourceUpdate
+	// UpdatePodResources: a container is killed for a resize, so that the pod's
+	// own limits change.
+	UpdatePodResources bool
+}
+
+// Resizes is whether resources change, of containers that run or of the pod.
+func (a *Actions) Resizes() bool {
+	return len(a.MemoryToUpdate)+len(a.CPUToUpdate) > 0 || a.UpdatePodResources
 }
 
 // Kill is one container to be killed.

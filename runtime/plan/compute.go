@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // Compute decides what one sync of a pod has to do. Without a pod or without an
@@ -62,7 +64,15 @@ func (p *planner) ephemeralContainers() {
 
 // facts of a running container.
 func (p *planner) facts(c *corev1.Container, s *ContainerStatus) facts {
-	return facts{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
+	f := facts{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
+	if p.Definitions == nil {
+		return f
+	}
+	desired, known := p.Definitions.Resources[c.Name]
+	if current, ok := Actuated(p.Actuated, s); ok && known {
+		f.current, f.desired = current, desired
+	}
+	return f
 }
 
 func (p *planner) startInit(i int) {
@@ -74,6 +84,9 @@ func (p *planner) start(i int) {
 }
 
 func (p *planner) kill(k Kill) {
+	if k.Trigger == v1alpha1.TriggerResizeRequired {
+		p.actions.UpdatePodResources = true
+	}
 	p.actions.ContainersToKill = append(p.actions.ContainersToKill, k)
 }
 

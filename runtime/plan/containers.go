@@ -46,11 +46,14 @@ func (p *planner) runningContainer(i int, c *corev1.Container, s *ContainerStatu
 	f := p.facts(c, s)
 	rule := firstThatApplies(mainRules, f, true)
 	if rule == nil {
+		p.update(f)
 		return true
 	}
 	kill := rule.kill(f)
 	if rule.restarts || restartsWhenKilled(p.Pod, c) {
-		kill.Message += ", will be restarted"
+		if !rule.plain {
+			kill.Message += ", will be restarted"
+		}
 		p.start(i)
 	}
 	p.kill(kill)

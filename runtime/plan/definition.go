@@ -18,6 +18,11 @@ type Definitions struct {
 	Pod string
 	// Containers is HashContainer of each init and main container, by name.
 	Containers map[string]string
+	// Earlier are the hashes as the version before made them, by name, so that an
+	// upgrade restarts nothing and hides no change.
+	Earlier map[string]string
+	// Resources are those of each init and main container, by name.
+	Resources map[string]Resources
 	// RestartedAt is the value of v1alpha1.AnnotationRestartedAt.
 	RestartedAt string
 }
@@ -25,13 +30,18 @@ type Definitions struct {
 // Define returns the definitions of a pod. It costs some hashing: once for each
 // change of the pod is enough.
 func Define(pod *corev1.Pod) *Definitions {
-	containers := make(map[string]string, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	n := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+	containers, earlier, resources := make(map[string]string, n), make(map[string]string, n), make(map[string]Resources, n)
 	for c := range initAndMain(pod) {
 		containers[c.Name] = HashContainer(c)
+		earlier[c.Name] = hashContainerV1(c)
+		resources[c.Name] = ResourcesOf(&c.Resources)
 	}
 	return &Definitions{
 		Pod:         HashPod(pod),
 		Containers:  containers,
+		Earlier:     earlier,
+		Resources:   resources,
 		RestartedAt: pod.Annotations[v1alpha1.AnnotationRestartedAt],
 	}
 }
@@ -40,7 +50,21 @@ func Define(pod *corev1.Pod) *Definitions {
 // than the present one. A kill of such a container uses the hook and the grace
 // period recorded with it: the new hook may not exist in the old image.
 func DefinitionChanged(defs *Definitions, s *ContainerStatus) bool {
-	return defs != nil && differs(s.Hash, defs.Containers[s.Name])
+	if defs == nil {
+		return false
+	}
+	if hashVersionOf(s.Hash) == containerHashV1 {
+		return differs(s.Hash, defs.Earlier[s.Name])
+	}
+	return differs(s.Hash, defs.Containers[s.Name])
+}
+
+// Redefined is DefinitionChanged for one container.
+func Redefined(c *corev1.Container, s *ContainerStatus) bool {
+	if hashVersionOf(s.Hash) == containerHashV1 {
+		return differs(s.Hash, hashContainerV1(c))
+	}
+	return differs(s.Hash, HashContainer(c))
 }
 
 // RestartRequested is whether the restartedAt annotation has been set anew

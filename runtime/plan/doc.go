@@ -20,6 +20,7 @@
 //	RestartRequested      definition.go   RestartRequested
 //	LivenessProbe         rules.go        livenessFailed
 //	StartupProbe          rules.go        startupFailed
+//	ResizeRequired        resize.go       resizeRequired
 //	ContainerRemoved      strays.go       removed
 //	RestartAllContainers  reset.go        containersToReset
 //

@@ -11,18 +11,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hashVersion is before every hash. It changes with the set of fields below or
-// with their encoding, and hashes of two versions are never compared.
-const hashVersion = "v1"
+// The versions are before every hash. One changes with the set of fields below
+// or with their encoding, and hashes of two versions are never compared: what
+// was made by the version before is compared with a hash of that version.
+const (
+	containerHashVersion = "v2"
+	// containerHashV1 had the resources, which now change without a restart.
+	containerHashV1 = "v1"
+	podHashVersion  = "v1"
+)
 
 // HashContainer returns a hash of the fields of a container that are fixed when
-// it is created. What works without a restart is not in it: probes, hooks,
-// grace periods, pull, resize and restart policies. The template must have its
-// defaults, or a default that is written out would look like a change.
+// it is created. What works without a restart is not in it: resources, probes,
+// hooks, grace periods, pull, resize and restart policies. The template must have
+// its defaults, or a default that is written out would look like a change.
 //
 // The kubelet hashes name and image only, because nothing else of a Pod's
 // container may change. (kubelet container/helpers.go:HashContainer)
 func HashContainer(c *corev1.Container) string {
+	return hash(containerHashVersion, fixedFields(c))
+}
+
+// hashContainerV1 is the hash that the version before recorded.
+func hashContainerV1(c *corev1.Container) string {
+	fixed := fixedFields(c)
+	fixed.Resources = c.Resources
+	return hash(containerHashV1, fixed)
+}
+
+func fixedFields(c *corev1.Container) corev1.Container {
 	fixed := corev1.Container{
 		Name:                     c.Name,
 		Image:                    c.Image,
@@ -32,7 +49,6 @@ func HashContainer(c *corev1.Container) string {
 		Ports:                    c.Ports,
 		EnvFrom:                  c.EnvFrom,
 		Env:                      c.Env,
-		Resources:                c.Resources,
 		VolumeMounts:             c.VolumeMounts,
 		VolumeDevices:            c.VolumeDevices,
 		TerminationMessagePath:   c.TerminationMessagePath,
@@ -45,7 +61,7 @@ func HashContainer(c *corev1.Container) string {
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 		fixed.Lifecycle = &corev1.Lifecycle{StopSignal: c.Lifecycle.StopSignal}
 	}
-	return hash(fixed)
+	return fixed
 }
 
 // podDefinition is what is fixed when the sandbox is created.
@@ -71,7 +87,7 @@ type hostPort struct {
 // privileged.
 func HashPod(pod *corev1.Pod) string {
 	s := &pod.Spec
-	return hash(podDefinition{
+	return hash(podHashVersion, podDefinition{
 		Spec: corev1.PodSpec{
 			Volumes:               s.Volumes,
 			DNSPolicy:             s.DNSPolicy,
@@ -126,12 +142,12 @@ func hasPrivileged(pod *corev1.Pod) bool {
 // hash of the JSON of a value: canonical, because maps are sorted and
 // quantities normalised, and blind to fields a later API adds unless they are
 // set.
-func hash(v any) string {
+func hash(version string, v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		// API types always marshal. An unknown hash changes nothing.
 		return ""
 	}
 	sum := sha256.Sum256(data)
-	return hashVersion + ":" + hex.EncodeToString(sum[:12])
+	return version + ":" + hex.EncodeToString(sum[:12])
 }

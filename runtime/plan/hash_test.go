@@ -38,7 +38,7 @@ var containerFields = map[string]effect{
 	"Ports":                    restart,
 	"EnvFrom":                  restart,
 	"Env":                      restart,
-	"Resources":                restart,
+	"Resources":                none,
 	"ResizePolicy":             none,
 	"RestartPolicy":            none,
 	"RestartPolicyRules":       none,
@@ -206,7 +206,7 @@ func TestHashStays(t *testing.T) {
 		Env:       []corev1.EnvVar{{Name: "MODE", Value: "fast"}},
 		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}},
 	}
-	const wantContainer = "v1:fc77576c64fcf94dce787a1c"
+	const wantContainer = "v2:77e16ac08f45140809b38547"
 	if got := plan.HashContainer(c); got != wantContainer {
 		t.Errorf("HashContainer = %q, want %q", got, wantContainer)
 	}
@@ -214,6 +214,10 @@ func TestHashStays(t *testing.T) {
 	const wantPod = "v1:fbbf5fce921b61f1883c6cfb"
 	if got := plan.HashPod(pod); got != wantPod {
 		t.Errorf("HashPod = %q, want %q", got, wantPod)
+	}
+	const wantEarlier = "v1:fc77576c64fcf94dce787a1c"
+	if got := plan.Define(pod).Earlier["app"]; got != wantEarlier {
+		t.Errorf("Hash of the version before = %q, want %q", got, wantEarlier)
 	}
 	c.Resources.Limits["cpu"] = resource.MustParse("1000m")
 	if got := plan.HashContainer(c); got != wantContainer {
@@ -231,7 +235,7 @@ func TestDefine(t *testing.T) {
 	}
 	for _, name := range []string{"i1", "s1", "a"} {
 		want := plan.HashContainer(spec(plan.Input{Pod: pod}, name))
-		if got.Containers[name] != want || !strings.HasPrefix(want, "v1:") {
+		if got.Containers[name] != want || !strings.HasPrefix(want, "v2:") {
 			t.Errorf("Definition of %s = %q, want %q with a version", name, got.Containers[name], want)
 		}
 	}

@@ -102,6 +102,8 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 	if rule := firstThatApplies(sidecarRules, f, started); rule != nil {
 		p.kill(rule.kill(f))
 		p.startInit(i)
+	} else if started && sidecarMayResize(f) {
+		p.update(f)
 	}
 }
 
@@ -118,6 +120,7 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 	c := &p.Pod.Spec.InitContainers[i]
 	switch s.State {
 	case ContainerRunning:
+		p.runningInitContainer(i, s)
 	case ContainerExited:
 		switch {
 		case !initContainerFailed(s):
@@ -132,6 +135,18 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 	default:
 		p.unknownInit(i, s)
 	}
+}
+
+// runningInitContainer looks at the resources of an init container that is to
+// end, and at nothing else.
+func (p *planner) runningInitContainer(i int, s *ContainerStatus) {
+	f := p.facts(&p.Pod.Spec.InitContainers[i], s)
+	if !initResize.applies(f) {
+		p.update(f)
+		return
+	}
+	p.kill(initResize.kill(f))
+	p.startInit(i)
 }
 
 // unknownInit restarts a plain init container of unknown state, unless it is

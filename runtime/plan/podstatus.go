@@ -112,6 +112,8 @@ type Recorded struct {
 	Ports []corev1.ContainerPort
 	// Sidecar and Init tell where in the template the container stood.
 	Sidecar, Init bool
+	// Resources the container was created with; nil if they were not recorded.
+	Resources *Resources
 	// RestartedAt is the value of AnnotationRestartedAt at creation.
 	RestartedAt string
 	// TerminationMessagePath and TerminationMessagePolicy of the container.

@@ -17,6 +17,8 @@ type facts struct {
 	status      *ContainerStatus
 	probes      ProbeResults
 	definitions *Definitions
+	// current and desired are its resources; the same when one is not known.
+	current, desired Resources
 }
 
 // killRule is one reason to kill a running container.
@@ -27,6 +29,8 @@ type killRule struct {
 	message string
 	// restarts whatever the restart policy.
 	restarts bool
+	// plain: the message does not tell that the container will be restarted.
+	plain bool
 	// onceStarted: not looked at before the container has started.
 	onceStarted bool
 }
@@ -42,8 +46,7 @@ func (r *killRule) kill(f facts) Kill {
 }
 
 // mainRules are the reasons to kill a running main container, the first that
-// applies wins. A resize that needs a restart (TriggerResizeRequired) comes
-// last.
+// applies wins.
 var mainRules = []killRule{
 	{
 		trigger:  v1alpha1.TriggerDefinitionChanged,
@@ -67,10 +70,17 @@ var mainRules = []killRule{
 		applies: startupFailed,
 		message: "Container %s failed startup probe",
 	},
+	{
+		trigger:  v1alpha1.TriggerResizeRequired,
+		applies:  resizeRequired,
+		message:  "Container %s resize requires restart",
+		restarts: true,
+		plain:    true,
+	},
 }
 
 // sidecarRules are the reasons to kill a running sidecar, the first that applies
-// wins. Sidecars always restart. A resize that needs a restart comes last.
+// wins. Sidecars always restart.
 var sidecarRules = []killRule{
 	{
 		trigger: v1alpha1.TriggerStartupProbe,
@@ -95,6 +105,19 @@ var sidecarRules = []killRule{
 		message:     "Init container %s failed liveness probe",
 		onceStarted: true,
 	},
+	{
+		trigger:     v1alpha1.TriggerResizeRequired,
+		applies:     func(f facts) bool { return sidecarMayResize(f) && resizeRequired(f) },
+		message:     "Container %s resize requires restart",
+		onceStarted: true,
+	},
+}
+
+// initResize is the only reason to kill a running init container that is to end.
+var initResize = killRule{
+	trigger: v1alpha1.TriggerResizeRequired,
+	applies: resizeRequired,
+	message: "Container %s resize requires restart",
 }
 
 // firstThatApplies returns the rule that kills the container, nil if none does.
@@ -116,6 +139,12 @@ func livenessFailed(f facts) bool { return f.probes.Liveness == ProbeFailure }
 
 // startupFailed is the one place that decides about a startup verdict.
 func startupFailed(f facts) bool { return f.probes.Startup == ProbeFailure }
+
+// sidecarMayResize is whether a sidecar that has started may be resized: not
+// before the first verdict of its liveness probe, if it has one.
+func sidecarMayResize(f facts) bool {
+	return f.container.LivenessProbe == nil || f.probes.Liveness != ""
+}
 
 // sidecarStarted is whether a running sidecar has started: its startup probe
 // has succeeded, if it has one.

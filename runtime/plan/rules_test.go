@@ -26,6 +26,7 @@ func TestRuleOrder(t *testing.T) {
 				v1alpha1.TriggerRestartRequested,
 				v1alpha1.TriggerLivenessProbe,
 				v1alpha1.TriggerStartupProbe,
+				v1alpha1.TriggerResizeRequired,
 			},
 		},
 		"sidecar": {
@@ -35,6 +36,7 @@ func TestRuleOrder(t *testing.T) {
 				v1alpha1.TriggerDefinitionChanged,
 				v1alpha1.TriggerRestartRequested,
 				v1alpha1.TriggerLivenessProbe,
+				v1alpha1.TriggerResizeRequired,
 			},
 		},
 	}

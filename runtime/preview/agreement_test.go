@@ -156,6 +156,7 @@ func TestEveryActionIsTold(t *testing.T) {
 	known := []string{
 		"KillPod", "Trigger", "Message", "CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
 		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart",
+		"MemoryToUpdate", "CPUToUpdate", "UpdatePodResources",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {
 		if !slices.Contains(known, f.Name) {

@@ -73,7 +73,7 @@ func Compute(in Input) Preview {
 	default:
 		b.out.Blocked = b.Blocked
 		b.sync(plan.Compute(plan.Input{
-			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions,
+			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
 			RestartAllContainers: restartingAll(&st),
 		}))
 	}

@@ -41,7 +41,9 @@ func Running(pod *corev1.Pod) *plan.PodStatus {
 
 // recordOf is what a shim records with a container.
 func recordOf(pod *corev1.Pod, m member) plan.Recorded {
+	resources := plan.ResourcesOf(&m.container.Resources)
 	record := plan.Recorded{
+		Resources:                     &resources,
 		TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 		DeletionGracePeriodSeconds:    pod.DeletionGracePeriodSeconds,
 		Ports:                         m.container.Ports,

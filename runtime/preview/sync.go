@@ -64,7 +64,7 @@ func (b *builder) reset(resets []plan.Reset) {
 	}
 }
 
-// start lists what is started.
+// start lists what is started, and before the main containers what is resized.
 func (b *builder) start(a plan.Actions) {
 	spec := &b.Pod.Spec
 	for _, i := range a.EphemeralContainersToStart {
@@ -73,6 +73,7 @@ func (b *builder) start(a plan.Actions) {
 	for _, i := range a.InitContainersToStart {
 		b.startStep(spec.InitContainers[i].Name, a)
 	}
+	b.resize(a)
 	for _, i := range a.ContainersToStart {
 		b.startStep(spec.Containers[i].Name, a)
 	}

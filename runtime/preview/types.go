@@ -23,6 +23,8 @@ const (
 	ActionRemove Action = "Remove"
 	// ActionCreateSandbox: a new sandbox is created.
 	ActionCreateSandbox Action = "CreateSandbox"
+	// ActionResize: a running container, or the pod, gets other resources.
+	ActionResize Action = "Resize"
 	// ActionStart: a container is created and started.
 	ActionStart Action = "Start"
 )

@@ -19,6 +19,8 @@ func (b *builder) changedFields(name string, trigger v1alpha1.KillTrigger) []str
 		return b.changes.containers[name].fixed
 	case trigger == v1alpha1.TriggerRestartRequested:
 		return b.changes.restart
+	case trigger == v1alpha1.TriggerResizeRequired:
+		return []string{"resources"}
 	}
 	return nil
 }

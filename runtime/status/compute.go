@@ -41,6 +41,9 @@ type Input struct {
 	// Evicted is why the pod must end before its containers have, such as
 	// DeadlineExceeded; nil if it need not.
 	Evicted *Reason
+	// Resizing is set while a running container does not have the resources of
+	// its spec, with a reason and a message if the last try to change them failed.
+	Resizing *Reason
 	// StartupProbesEnded is true when no startup probe is run any more: a
 	// running container without a verdict then counts as started.
 	StartupProbesEnded bool

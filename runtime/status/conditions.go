@@ -54,6 +54,11 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 	if plan.AllContainersCouldRestart(pod) {
 		conditions = append(conditions, c.allContainersRestartingCondition(st.Phase))
 	}
+	if resizing := c.in.Resizing; resizing != nil {
+		conditions = append(conditions, corev1.PodCondition{
+			Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: resizing.Reason, Message: resizing.Message,
+		})
+	}
 	for i := range conditions {
 		if slices.Contains(ownConditions, conditions[i].Type) {
 			conditions[i].ObservedGeneration = pod.Generation

@@ -16,7 +16,7 @@ import (
 // PodScheduled says nothing here.
 var reportedConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
-	corev1.AllContainersRestarting,
+	corev1.AllContainersRestarting, corev1.PodResizeInProgress,
 }
 
 // shimConditions are the conditions of the shim beside those of the pod.
@@ -77,6 +77,7 @@ var defaultReasons = map[corev1.PodConditionType]map[metav1.ConditionStatus]stri
 	corev1.ContainersReady:           {metav1.ConditionTrue: "ContainersReady"},
 	corev1.PodReady:                  {metav1.ConditionTrue: "PodReady"},
 	corev1.AllContainersRestarting:   {metav1.ConditionFalse: "NotRestarting"},
+	corev1.PodResizeInProgress:       {metav1.ConditionTrue: "Resizing"},
 }
 
 func defaultReason(conditionType string, status metav1.ConditionStatus) string {

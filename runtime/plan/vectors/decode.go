@@ -27,6 +27,8 @@ type input struct {
 	PodStatus            *podStatus  `json:"podStatus"`
 	Probes               probes      `json:"probes"`
 	RestartAllContainers bool        `json:"restartAllContainers"`
+	// ActuatedContainerResources by container name; of running containers only.
+	ActuatedContainerResources map[string]corev1.ResourceRequirements `json:"actuatedContainerResources"`
 }
 
 type podStatus struct {
@@ -89,6 +91,7 @@ func Decode(line []byte) (id string, in plan.Input, err error) {
 		Observed:             decoded.PodStatus.observed(),
 		Probes:               decoded.Probes.byContainer(),
 		Definitions:          definitions(decoded.Pod),
+		Actuated:             decoded.actuated(),
 		RestartAllContainers: decoded.RestartAllContainers,
 	}, nil
 }
@@ -183,13 +186,26 @@ func (c *container) definition() string {
 
 // definitions of a pod whose containers have the hashes that definition gives.
 func definitions(pod *corev1.Pod) *plan.Definitions {
-	defs := &plan.Definitions{Containers: map[string]string{}}
+	defs := &plan.Definitions{Containers: map[string]string{}, Resources: map[string]plan.Resources{}}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			defs.Containers[list[i].Name] = definitionSame
+			defs.Resources[list[i].Name] = plan.ResourcesOf(&list[i].Resources)
 		}
 	}
 	return defs
+}
+
+// actuated is what the running containers were given last; of one that is not
+// named that is nothing, as in the kubelet.
+func (in *input) actuated() map[string]plan.Resources {
+	actuated := map[string]plan.Resources{}
+	for i := range in.PodStatus.Containers {
+		c := &in.PodStatus.Containers[i]
+		given := in.ActuatedContainerResources[c.Name]
+		actuated[c.ID] = plan.ResourcesOf(&given)
+	}
+	return actuated
 }
 
 func (p *probes) byContainer() map[string]plan.ProbeResults {

@@ -25,6 +25,30 @@ type Actions struct {
 	ContainersToReset          []Reset `json:"containersToReset"`
 	UpdatePodResources         bool    `json:"updatePodResources"`
 	UpdatePodLevelResources    bool    `json:"updatePodLevelResources"`
+	// ContainersToUpdate is left out if there are none.
+	ContainersToUpdate *Updates `json:"containersToUpdate,omitempty"`
+}
+
+// Updates are the containers whose resources change without a restart.
+type Updates struct {
+	CPU    []Update `json:"cpu,omitempty"`
+	Memory []Update `json:"memory,omitempty"`
+}
+
+// Update is one container whose resources change without a restart.
+type Update struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Desired Resources `json:"desired"`
+	Current Resources `json:"current"`
+}
+
+// Resources are CPU in thousandths and memory in bytes.
+type Resources struct {
+	CPULimit      int64 `json:"cpuLimitMilli"`
+	CPURequest    int64 `json:"cpuRequestMilli"`
+	MemoryLimit   int64 `json:"memoryLimit"`
+	MemoryRequest int64 `json:"memoryRequest"`
 }
 
 // Kill is one container to be killed.
@@ -55,6 +79,10 @@ func Encode(a plan.Actions) Actions {
 		EphemeralContainersToStart: append([]int{}, a.EphemeralContainersToStart...),
 		ContainersToKill:           make([]Kill, 0, len(a.ContainersToKill)),
 		ContainersToReset:          make([]Reset, 0, len(a.ContainersToReset)),
+		UpdatePodResources:         a.UpdatePodResources,
+	}
+	if len(a.CPUToUpdate)+len(a.MemoryToUpdate) > 0 {
+		encoded.ContainersToUpdate = &Updates{CPU: encodeUpdates(a.CPUToUpdate), Memory: encodeUpdates(a.MemoryToUpdate)}
 	}
 	for _, k := range a.ContainersToKill {
 		encoded.ContainersToKill = append(encoded.ContainersToKill, encodeKill(k))
@@ -64,6 +92,20 @@ func Encode(a plan.Actions) Actions {
 		encoded.ContainersToReset = append(encoded.ContainersToReset, Reset(r))
 	}
 	return encoded
+}
+
+func encodeUpdates(updates []plan.ResourceUpdate) []Update {
+	var encoded []Update
+	for _, u := range updates {
+		encoded = append(encoded, Update{ID: u.ID, Name: u.Name, Desired: encodeResources(u.Desired), Current: encodeResources(u.Current)})
+	}
+	return encoded
+}
+
+func encodeResources(r plan.Resources) Resources {
+	return Resources{
+		CPULimit: r.CPULimit, CPURequest: r.CPURequest, MemoryLimit: r.MemoryLimit, MemoryRequest: r.MemoryRequest,
+	}
 }
 
 func encodeKill(k plan.Kill) Kill {

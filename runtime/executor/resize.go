@@ -1,0 +1,152 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// Resizer is implemented by a Runtime that can change the resources of running
+// containers; without it a resize fails.
+type Resizer interface {
+	UpdateContainerResources(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, from, to plan.Resources) error
+	// MemoryUse is in bytes.
+	MemoryUse(ctx context.Context, id string) (uint64, error)
+}
+
+// PodCgroup changes the limits of a pod's cgroup. before is the pod with the
+// resources that its containers were given last.
+type PodCgroup interface {
+	RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName) error
+	LowerLimits(before, pod *corev1.Pod, name corev1.ResourceName) error
+}
+
+var errNoResizer = errors.New("the runtime cannot change the resources of running containers")
+
+// resize changes the resources of running containers and of the pod. A failure
+// ends nothing else; the next sync tries again.
+// (kubelet kuberuntime_manager.go:doPodResizeAction)
+func (s *syncRun) resize(ctx context.Context) {
+	a := &s.in.Actions
+	if !a.Resizes() || a.KillPod || ctx.Err() != nil {
+		return
+	}
+	result := Result{Action: ActionResizePodInPlace, Target: formatPod(s.in.Pod)}
+	if err := s.resizeInPlace(ctx); err != nil && ctx.Err() == nil {
+		result.Err, result.Message = ErrResizePodInPlace, runtimeWords(err)
+	}
+	s.result.add(result)
+}
+
+func (s *syncRun) resizeInPlace(ctx context.Context) error {
+	a := &s.in.Actions
+	resizer, ok := s.e.runtime.(Resizer)
+	if !ok && len(a.MemoryToUpdate)+len(a.CPUToUpdate) > 0 {
+		return errNoResizer
+	}
+	if err := checkMemory(ctx, resizer, a.MemoryToUpdate); err != nil {
+		return err
+	}
+	before := s.podBefore()
+	for _, r := range []struct {
+		name    corev1.ResourceName
+		updates []plan.ResourceUpdate
+	}{{corev1.ResourceMemory, a.MemoryToUpdate}, {corev1.ResourceCPU, a.CPUToUpdate}} {
+		if len(r.updates) == 0 && !a.UpdatePodResources {
+			continue
+		}
+		if err := s.resizeResource(ctx, resizer, before, r.name, r.updates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resizeResource changes one resource: the pod's limits first where they grow,
+// last where they shrink, so that they are never below those of a container.
+func (s *syncRun) resizeResource(ctx context.Context, resizer Resizer, before *corev1.Pod, name corev1.ResourceName, updates []plan.ResourceUpdate) error {
+	pod, cgroup := s.in.Pod, s.e.cgroup
+	if cgroup != nil {
+		if err := cgroup.RaiseLimits(before, pod, name); err != nil {
+			return err
+		}
+	}
+	for _, u := range updates {
+		if err := s.updateContainer(ctx, resizer, name, u); err != nil {
+			return err
+		}
+	}
+	if cgroup != nil {
+		return cgroup.LowerLimits(before, pod, name)
+	}
+	return nil
+}
+
+// updateContainer changes one resource of a container and leaves the other as it
+// was given last.
+func (s *syncRun) updateContainer(ctx context.Context, resizer Resizer, name corev1.ResourceName, u plan.ResourceUpdate) error {
+	c := findContainer(s.in.Pod, u.Name)
+	if c == nil {
+		return fmt.Errorf("the pod has no container %q", u.Name)
+	}
+	current := u.Current
+	if given, ok := s.in.Actuated[u.ID]; ok {
+		current = given
+	}
+	to := current.With(name, u.Desired)
+	if err := resizer.UpdateContainerResources(ctx, s.in.Pod, c, u.ID, current, to); err != nil {
+		return err
+	}
+	if s.in.Actuated != nil {
+		s.in.Actuated[u.ID] = to
+	}
+	return nil
+}
+
+// podBefore is the pod with the resources that its containers were given last.
+func (s *syncRun) podBefore() *corev1.Pod {
+	before := s.in.Pod.DeepCopy()
+	for _, containers := range [][]corev1.Container{before.Spec.InitContainers, before.Spec.Containers} {
+		for i := range containers {
+			status := s.in.Observed.Current(containers[i].Name)
+			if status == nil {
+				continue
+			}
+			if given, ok := plan.Actuated(s.in.Actuated, status); ok {
+				containers[i].Resources = given.Requirements()
+			}
+		}
+	}
+	return before
+}
+
+// checkMemory refuses a memory limit below what a container uses: the kernel would
+// kill it. (kubelet kuberuntime_manager.go:validateMemoryResizeAction)
+func checkMemory(ctx context.Context, resizer Resizer, updates []plan.ResourceUpdate) error {
+	var errs []error
+	for _, u := range updates {
+		limit := u.Desired.MemoryLimit
+		if limit == 0 || u.Current.MemoryLimit != 0 && limit >= u.Current.MemoryLimit {
+			continue
+		}
+		use, err := resizer.MemoryUse(ctx, u.ID)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("missing container %q memory usage", u.Name))
+		case use >= uint64(limit):
+			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", u.Name, limit, use))
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("cannot decrease memory limits: %w", utilerrors.NewAggregate(errs))
+	}
+	return nil
+}

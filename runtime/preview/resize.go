@@ -1,0 +1,81 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// resize lists the containers that get other resources while they run. The limits
+// of the pod follow.
+func (b *builder) resize(a plan.Actions) {
+	if a.KillPod || !a.Resizes() {
+		return
+	}
+	var done []string
+	for _, u := range slices.Concat(a.MemoryToUpdate, a.CPUToUpdate) {
+		if slices.Contains(done, u.ID) {
+			continue
+		}
+		done = append(done, u.ID)
+		b.step(Step{
+			Action: ActionResize, Container: u.Name, Kind: kindOf(b.Pod, u.Name), ID: u.ID, Message: resizeMessage(u),
+		})
+	}
+	if a.UpdatePodResources {
+		b.note("The limits of the pod's cgroup change with those of its containers.")
+	}
+}
+
+func resizeMessage(u plan.ResourceUpdate) string {
+	var parts []string
+	add := func(what string, from, to int64, format func(int64) string) {
+		if from != to {
+			parts = append(parts, fmt.Sprintf("%s from %s to %s", what, format(from), format(to)))
+		}
+	}
+	add("CPU request", u.Current.CPURequest, u.Desired.CPURequest, milli)
+	add("CPU limit", u.Current.CPULimit, u.Desired.CPULimit, milli)
+	add("memory request", u.Current.MemoryRequest, u.Desired.MemoryRequest, byteCount)
+	add("memory limit", u.Current.MemoryLimit, u.Desired.MemoryLimit, byteCount)
+	return strings.Join(parts, ", ")
+}
+
+func milli(n int64) string {
+	if n == 0 {
+		return "none"
+	}
+	return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+}
+
+func byteCount(n int64) string {
+	if n == 0 {
+		return "none"
+	}
+	return resource.NewQuantity(n, resource.BinarySI).String()
+}
+
+// actuated is what running containers were given last, as the last status tells;
+// of the others their record does.
+func (b *builder) actuated() map[string]plan.Resources {
+	if b.Status == nil {
+		return nil
+	}
+	given := map[string]plan.Resources{}
+	for _, c := range slices.Concat(b.Status.InitContainerStatuses, b.Status.ContainerStatuses) {
+		if _, id, _ := strings.Cut(c.ContainerID, "://"); id != "" && c.Resources != nil && c.State.Running != nil {
+
+			r := corev1.ResourceRequirements{Limits: c.Resources.Limits, Requests: c.Resources.Requests}
+			given[id] = plan.ResourcesOf(&r)
+		}
+	}
+	return given
+}

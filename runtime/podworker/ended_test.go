@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,30 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 		n.settle(time.Hour)
 		st := n.published("a")
 		if st.Phase != corev1.PodSucceeded || st.TemplateHash == "" || len(n.synced) != 1 {
+			t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
+		}
+	})
+}
+
+// Nor does it matter that the sync failed: the one container was killed because
+// its postStart hook failed.
+func TestTemplateHashOfWhatEndsByItsHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		n := newFakeNode(t)
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			n.stop(r.Pod.UID, 137)
+			failed := errors.New("postStart hook failed")
+			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "PostStartHookError"}}, Err: failed}
+		}
+		p := n.start(t)
+		p.Update(workload("a", never))
+		n.settle(time.Hour)
+		st := n.published("a")
+		if st.Phase != corev1.PodFailed || st.TemplateHash == "" || len(n.synced) != 1 {
 			t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
 		}
 	})

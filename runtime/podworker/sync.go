@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
@@ -36,7 +37,8 @@ const (
 // sync keeps the containers as the template says: observe, plan, carry out,
 // observe again. (kubelet kubelet.go:SyncPod)
 func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
-	if d.pod == nil {
+	if d.pod == nil || usable.Reason == v1alpha1.ReasonRuntimeNotReady {
+		// Nothing to do, or nobody to ask: the news will wake the worker.
 		w.report(d, w.lastPodStatus(), usable)
 		return jitter(resyncInterval), nil
 	}
@@ -120,7 +122,7 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	st = w.computeStatus(d, after, false)
 	w.cfg.Prober.Update(d.pod, after, &st)
 	next := w.compute(d, after, &st)
-	if ended(&st) && startedAny(outcome) {
+	if ended(&st) && createdAny(observed, after) {
 		// It ended before it was seen to run: this template it was all the same.
 		w.noteTemplate(d, plan.Actions{})
 	} else {
@@ -268,17 +270,12 @@ func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
 	return true
 }
 
-// startedAny tells whether a sync went well and started a container.
-func startedAny(outcome SyncOutcome) bool {
-	if outcome.Err != nil {
-		return false
-	}
-	for _, reason := range outcome.Tried {
-		if reason == (status.Reason{}) {
-			return true
-		}
-	}
-	return false
+// createdAny tells whether a sync created a container, whatever became of it: one
+// that was killed for its postStart hook was an instance of the template too.
+func createdAny(before, after *plan.PodStatus) bool {
+	return slices.ContainsFunc(after.Containers, func(c plan.ContainerStatus) bool {
+		return !slices.ContainsFunc(before.Containers, func(old plan.ContainerStatus) bool { return old.ID == c.ID })
+	})
 }
 
 // remember keeps why containers wait. (kubelet reason_cache.go:Update)

@@ -55,7 +55,7 @@ func (w *worker) terminate(ctx context.Context, d desired) (time.Duration, error
 	}
 	w.setKillError("")
 	w.cfg.Prober.Remove(w.id.UID)
-	st := w.computeStatus(d, stopped, true)
+	st := status.Terminated(d.pod, w.computeStatus(d, stopped, true), time.Now())
 	w.advance(facts{stopped: true})
 	w.report(d, st, usable)
 	w.stopped = stopped

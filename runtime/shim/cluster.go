@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,9 @@ import (
 // clusterFile in the state directory remembers the cluster, for a start without
 // an API server.
 const clusterFile = "cluster"
+
+// clusterTimeout is short: nothing else is looked at meanwhile.
+const clusterTimeout = 3 * time.Second
 
 // cluster tells which cluster this is: the UID of its namespace kube-system.
 type cluster struct {
@@ -44,7 +48,7 @@ func (c *cluster) remembered() (string, error) {
 
 // ask reads the identity from the API server.
 func (c *cluster) ask(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	ns := &corev1.Namespace{}
 	if err := c.reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, ns); err != nil {

@@ -6,7 +6,6 @@ package shim
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +24,9 @@ const (
 	// arrive, relistBlind without them.
 	relistHealthy = time.Minute
 	relistBlind   = time.Second
+	// conditionsInterval is how long the runtime's word is good that it and its
+	// network are ready.
+	conditionsInterval = 5 * time.Second
 	// relistForeign is the time between two lists while the runtime is not the
 	// shim's own.
 	relistForeign = 5 * time.Second
@@ -69,6 +71,7 @@ type overseer struct {
 	// What follows belongs to the goroutine of run.
 	seen, confirmed bool
 	last            podworker.Usable
+	asked           time.Time
 	askError        string
 	pods            map[types.UID]cri.Pod
 }
@@ -151,6 +154,7 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	}
 	pods, err := o.list(ctx)
 	if err != nil {
+		o.asked = time.Time{}
 		o.setUsable(ctx, podworker.Usable{
 			Reason:  v1alpha1.ReasonRuntimeNotReady,
 			Message: fmt.Sprintf("the container runtime does not answer: %v", err),
@@ -167,7 +171,6 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	o.orphans.consider(ctx, pods, o.currentCluster())
 	switch {
 	case !o.runtime.Healthy():
-		o.pool.WakeAll()
 		return relistBlind
 	case !usable.OK:
 		return relistForeign
@@ -183,7 +186,7 @@ func (o *overseer) wakeChanged(pods []cri.Pod) {
 	now := make(map[types.UID]cri.Pod, len(pods))
 	for _, p := range pods {
 		now[p.UID] = p
-		if before, found := o.pods[p.UID]; found && !reflect.DeepEqual(before, p) {
+		if before, found := o.pods[p.UID]; !found || p.Changed(before) {
 			o.pool.Wake(p.UID)
 		}
 	}
@@ -201,6 +204,9 @@ func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	if time.Since(o.asked) < conditionsInterval && o.networkError() == nil {
+		return pods, nil
+	}
 	if err := o.runtime.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -214,6 +220,7 @@ func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
 	o.mu.Lock()
 	o.networkErr = network
 	o.mu.Unlock()
+	o.asked = time.Now()
 	return pods, nil
 }
 

@@ -219,7 +219,7 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 		f.running("app", nil)
 		e := newFakeExecutor(f)
 		e.prepare = func(context.Context, *corev1.Pod) error {
-			return errors.New("hostPath type check failed: /x is not a directory")
+			return errors.New(`MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory`)
 		}
 		in := startApp(testPod(30, nil), f)
 		in.Actions.ContainersToKill = []plan.Kill{{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}}
@@ -229,7 +229,7 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 		}
 		last := f.ops("Event")[1]
 		if result.Err == nil || last.str("reason") != "FailedMount" ||
-			last.str("message") != "Unable to attach or mount volumes: hostPath type check failed: /x is not a directory" {
+			last.str("message") != `MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory` {
 			t.Errorf("error %v, event %v", result.Err, last)
 		}
 		in.Actions = plan.Actions{SandboxID: "sb"}

@@ -176,8 +176,8 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, "FailedMount",
-		fmt.Sprintf("Unable to attach or mount volumes: %v", err))
+	// The error has the kubelet's words for a volume that cannot be set up.
+	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, "FailedMount", err.Error())
 	return fmt.Errorf("prepare pod %s: %w", formatPod(s.in.Pod), err)
 }
 

@@ -85,3 +85,23 @@ func TestObservedGenerationAfterTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// A container that never ran is told to have ended with its workload, as the
+// kubelet tells it. (kubelet status/status_manager.go:TerminatePod)
+func TestStatusOfWhatNeverStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
+			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "ErrImagePull"}}, Err: errors.New("no image")}
+		}
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		st := n.published("a")
+		if st.Phase != corev1.PodFailed || st.ContainerStatuses[0].State.Terminated == nil || st.ContainerStatuses[0].State.Terminated.Reason != "ContainerStatusUnknown" {
+			t.Errorf("phase %s, containers %v", st.Phase, st.ContainerStatuses)
+		}
+	})
+}

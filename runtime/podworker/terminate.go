@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // Words of the kubelet about kills. (kubelet kubelet.go:SyncTerminatingPod)

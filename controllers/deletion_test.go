@@ -128,6 +128,23 @@ func TestForegroundDeletion(t *testing.T) {
 	c.awaitGone(c.share(n1))
 }
 
+// The finalizer that asks for a garbage collector is honoured although ours is not
+// there: the object was deleted before the manager saw it.
+func TestForegroundDeletionWithoutOurFinalizer(t *testing.T) {
+	c := newCluster(t)
+	n1 := c.node("n1")
+	shim := c.shimOn(n1)
+	mw := c.workload()
+	await(c, mw, "Ready", readyOn(1))
+	shim.setHold(true)
+	c.must(api.Delete(t.Context(), mw, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	await(c, mw, "Terminating", func(mw *v1alpha1.ManagedWorkload) bool { return kstatus(mw) == "Terminating" })
+	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Finalizers = []string{metav1.FinalizerDeleteDependents} })
+	shim.setHold(false)
+	c.awaitGone(mw)
+	c.awaitGone(c.share(n1))
+}
+
 // A node that never had a shim has nothing to wait for.
 func TestDeletionWithoutAnyShim(t *testing.T) {
 	c := newCluster(t)

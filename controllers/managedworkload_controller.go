@@ -91,7 +91,7 @@ func (r *managedWorkloadReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 		}
 		return ctrl.Result{}, fmt.Errorf("get ManagedWorkload: %w", err)
 	}
-	if !mw.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(mw, v1alpha1.Finalizer) {
+	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
 		return ctrl.Result{}, nil // somebody else's finalizer keeps it
 	}
 	r.names.put(req.NamespacedName, mw.UID)

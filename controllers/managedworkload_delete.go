@@ -50,6 +50,14 @@ func (r *managedWorkloadReconciler) reconcileDelete(ctx context.Context, s *scop
 	return nil
 }
 
+// keptForUs tells whether an object that is being deleted waits for the manager:
+// also one that was deleted before the manager ever saw it, with a finalizer that
+// asks for a garbage collector.
+func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
+	return slices.ContainsFunc([]string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents},
+		func(f string) bool { return controllerutil.ContainsFinalizer(mw, f) })
+}
+
 // eachShare calls act for every NodeWorkload that the object controls and returns
 // how many there are. When the cache knows none, the API server is asked: one
 // that was just created must not be left behind.

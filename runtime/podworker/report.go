@@ -29,6 +29,7 @@ func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal boo
 		Previous:                w.previous(),
 		Observed:                observed,
 		Probes:                  w.cfg.Prober.Results(w.id.UID),
+		Actuated:                w.given(),
 		Waiting:                 w.waiting,
 		Terminal:                terminal,
 		Evicted:                 w.eviction(d, now),

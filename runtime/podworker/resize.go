@@ -14,12 +14,16 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
-// actuated returns what containers were given since their creation, for a sync to
-// work on.
-func (w *worker) actuated() map[string]plan.Resources {
+// given is what containers were given since their creation. It is not changed.
+func (w *worker) given() map[string]plan.Resources {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	given := maps.Clone(w.rec.Actuated)
+	return w.rec.Actuated
+}
+
+// actuated returns what is given, for a sync to work on.
+func (w *worker) actuated() map[string]plan.Resources {
+	given := maps.Clone(w.given())
 	if given == nil {
 		given = map[string]plan.Resources{}
 	}
@@ -44,15 +48,12 @@ func (w *worker) input(d desired, observed *plan.PodStatus) plan.Input {
 	if w.current != d.pod {
 		w.current, w.definitions = d.pod, plan.Define(d.pod)
 	}
-	w.mu.Lock()
-	given := w.rec.Actuated
-	w.mu.Unlock()
 	return plan.Input{
 		Pod:         d.pod,
 		Observed:    observed,
 		Probes:      w.cfg.Prober.Results(w.id.UID),
 		Definitions: w.definitions,
-		Actuated:    given,
+		Actuated:    w.given(),
 	}
 }
 

@@ -32,6 +32,9 @@ type Input struct {
 	Observed *plan.PodStatus
 	// Probes are the verdicts of the probes by container ID.
 	Probes map[string]plan.ProbeResults
+	// Actuated is what running containers were given since their creation, by
+	// container ID.
+	Actuated map[string]plan.Resources
 	// Waiting is the outcome of the last start attempt by container name; an
 	// entry is there as long as the last attempt failed or was held back.
 	Waiting map[string]Reason

@@ -45,7 +45,7 @@ func (c *conversion) convert(container *corev1.Container, cs *plan.ContainerStat
 		started := *old.Started
 		status.Started = &started
 	}
-	status.Resources = resources(container, &status, cs, old)
+	status.Resources = c.resources(container, &status, cs, old)
 	return status
 }
 
@@ -100,9 +100,10 @@ func (c *conversion) containerID(id string) string {
 }
 
 // resources returns the resources in effect: those of the spec, and for a
-// running container those the runtime reports in their place.
+// running container those in their place that the runtime reports, or, where it
+// does not tell, those that the container was given last.
 // (kubelet kubelet_pods.go:convertContainerStatusResources)
-func resources(container *corev1.Container, status *corev1.ContainerStatus, cs *plan.ContainerStatus, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
+func (c *conversion) resources(container *corev1.Container, status *corev1.ContainerStatus, cs *plan.ContainerStatus, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
 	result := container.Resources.DeepCopy()
 	if cs.State != plan.ContainerRunning {
 		return result
@@ -113,6 +114,10 @@ func resources(container *corev1.Container, status *corev1.ContainerStatus, cs *
 	}
 	if cs.Resources != nil {
 		actual = *cs.Resources
+	}
+	if given, ok := plan.Actuated(c.in.Actuated, cs); ok {
+		before = given.Requirements()
+		maps.DeleteFunc(before.Requests, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
 	}
 	setActual(result.Limits, actual.Limits, before.Limits, minMilliCPULimit)
 	setActual(result.Requests, actual.Requests, before.Requests, minMilliCPURequest)

@@ -30,6 +30,7 @@ func TestComputeResources(t *testing.T) {
 	tests := map[string]struct {
 		spec     corev1.ResourceRequirements
 		actual   *corev1.ResourceRequirements
+		given    *plan.Resources
 		previous *corev1.ContainerStatus
 		exited   bool
 		want     *corev1.ResourceRequirements
@@ -51,6 +52,24 @@ func TestComputeResources(t *testing.T) {
 			},
 			want: reported,
 		},
+		"as given last, where the runtime does not tell": {
+			spec: spec, actual: &corev1.ResourceRequirements{Requests: amounts("150m", ""), Limits: amounts("", "21Mi")},
+			given: &plan.Resources{CPULimit: 230, MemoryRequest: 15 << 20},
+			previous: &corev1.ContainerStatus{
+				Name: "c", ContainerID: "containerd://c-0", Resources: reported,
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			},
+			want: &corev1.ResourceRequirements{Requests: amounts("150m", "15Mi"), Limits: amounts("230m", "21Mi")},
+		},
+		"a limit that was taken away": {
+			spec:  corev1.ResourceRequirements{Requests: amounts("100m", ""), Limits: amounts("200m", "")},
+			given: &plan.Resources{CPURequest: 100, CPULimit: 200},
+			previous: &corev1.ContainerStatus{
+				Name: "c", ContainerID: "containerd://c-0", Resources: reported,
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			},
+			want: &corev1.ResourceRequirements{Requests: amounts("100m", ""), Limits: amounts("200m", "")},
+		},
 		"not as of an earlier instance": {
 			spec: spec,
 			previous: &corev1.ContainerStatus{
@@ -66,7 +85,7 @@ func TestComputeResources(t *testing.T) {
 			if tc.exited {
 				cs = exited("c", 0)
 			}
-			cs.Resources = tc.actual
+			cs.Resources, cs.Recorded.Resources = tc.actual, tc.given
 			previous := &corev1.PodStatus{}
 			if tc.previous != nil {
 				previous.ContainerStatuses = []corev1.ContainerStatus{*tc.previous}

@@ -11,6 +11,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export MW_TOOLS_DIR ?= $(CURDIR)/bin
 # The state folder of the demo. It stays short: sockets lie in it.
 DEMO_STATE ?= /var/tmp/mw-demo
+# The first seed and the number of scenarios of make conformance; REPLAY= plays the
+# scenario of a file instead.
+SEED ?= 1
+N ?= 2000
+REPLAY ?=
 # Passed on to every go test, such as TESTFLAGS='-run TestKill -v'.
 TESTFLAGS ?=
 # RACE= leaves the race detector out, which needs a C compiler.
@@ -89,6 +94,16 @@ endif
 test-unit: assets race-needs ## Run everything but e2e, with the race detector, against a real API server.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
+
+.PHONY: conformance
+conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.
+	cd hack/conformance && go test -c -o "$(CURDIR)/bin/conformance.test" .
+	bin/conformance.test -test.run TestScenarios -test.timeout 60m -seed $(SEED) -n $(N) \
+		$(if $(REPLAY),-replay "$(REPLAY)") -output bin
+
+.PHONY: conformance-mutants
+conformance-mutants: ## Show that make conformance finds deliberate mistakes in the shim.
+	cd hack/conformance && go run ./mutants
 
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)

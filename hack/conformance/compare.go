@@ -1,0 +1,151 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+)
+
+// difference is the first step at which the two sides differ.
+type difference struct {
+	Step int
+	// Kubelet and Shim are the lines of that step, in canonical order.
+	Kubelet, Shim []string
+}
+
+func (d *difference) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %d\n", d.Step)
+	i := 0
+	for i < len(d.Kubelet) && i < len(d.Shim) && d.Kubelet[i] == d.Shim[i] {
+		i++
+	}
+	for _, line := range d.Kubelet[:i] {
+		fmt.Fprintf(&b, "          %s\n", line)
+	}
+	for _, line := range d.Kubelet[i:] {
+		fmt.Fprintf(&b, "  kubelet %s\n", line)
+	}
+	for _, line := range d.Shim[i:] {
+		fmt.Fprintf(&b, "  shim    %s\n", line)
+	}
+	return b.String()
+}
+
+// compare returns the first difference that is not declared, nil if there is
+// none, and counts the declared ones.
+func compare(kubelet, shim []step, declared counts) *difference {
+	kubelet, shim = cancelledHooks(kubelet, shim, declared)
+	for i := range max(len(kubelet), len(shim)) {
+		k, s := lines(kubelet[i], declared), lines(shim[i], counts{})
+		if slices.Equal(k, s) {
+			continue
+		}
+		if shim[i].ByRecord {
+			declared[KillsByRecord]++
+			return nil
+		}
+		return &difference{Step: i, Kubelet: k, Shim: s}
+	}
+	return nil
+}
+
+// lines are what is compared of a step.
+func lines(s step, declared counts) []string {
+	var out []string
+	twoReady := readySandboxes(s.Trace) > 1
+	for _, e := range canonical(s.Trace) {
+		if twoReady {
+			e = toEitherSandbox(e, declared)
+		}
+		out = append(out, withoutStructures(e, declared).String())
+	}
+	return append(out, s.State...)
+}
+
+// canonical puts what has no defined order in one: what is done in parallel, and
+// what the kubelet takes from a map within one moment. All else stays as it is.
+func canonical(trace []fakecri.Entry) []fakecri.Entry {
+	trace = slices.Clone(trace)
+	begin := 0
+	for begin < len(trace) && trace[begin].Op == "Observed" {
+		begin++
+	}
+	has := func(op, detail string) bool {
+		return slices.ContainsFunc(trace, func(e fakecri.Entry) bool { return e.Op == op && strings.HasPrefix(e.Detail, detail) })
+	}
+	switch {
+	case has("Result", "collected="):
+		byContainer(trace)
+	case has("Result", "KillPodSandbox"), has("Result", "killed="):
+		sortByTime(trace[begin:max(begin, parallelEnd(trace))])
+	}
+	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemoveContainer" })
+	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, "KillContainer") })
+	return trace
+}
+
+// parallelEnd is where the kills of a whole pod end: at its first sandbox, or
+// else after the last thing that belongs to a kill.
+func parallelEnd(trace []fakecri.Entry) int {
+	if i := slices.IndexFunc(trace, func(e fakecri.Entry) bool { return e.Op == "StopPodSandbox" }); i >= 0 {
+		return i
+	}
+	end := 0
+	for i, e := range trace {
+		switch e.Op {
+		case "StopContainer", "ExecSync", "HTTPRequest":
+			end = i + 1
+		case "RemoveContainer", "RunPodSandbox", "CreateContainer", "Result":
+			return end
+		}
+	}
+	return end
+}
+
+// byContainer takes apart what garbage collection did to each container, one after
+// the other as its map had them, and counts the time from when that began.
+func byContainer(trace []fakecri.Entry) {
+	begun := map[string]float64{}
+	for i := range trace {
+		e := &trace[i]
+		if e.Container == "" {
+			continue
+		}
+		if _, ok := begun[e.Container]; !ok {
+			begun[e.Container] = e.T
+		}
+		e.T -= begun[e.Container]
+	}
+	slices.SortStableFunc(trace, func(a, b fakecri.Entry) int {
+		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.T, b.T))
+	})
+	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemovePodSandbox" || e.Op == "StopPodSandbox" })
+}
+
+// sortByTime groups what happened at one time by container.
+func sortByTime(trace []fakecri.Entry) {
+	slices.SortStableFunc(trace, func(a, b fakecri.Entry) int {
+		return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.Container, b.Container))
+	})
+}
+
+// sortRuns sorts runs of neighbours that have no order among each other.
+func sortRuns(trace []fakecri.Entry, belongs func(fakecri.Entry) bool) {
+	for from := 0; from < len(trace); from++ {
+		to := from
+		for to < len(trace) && belongs(trace[to]) && trace[to].T == trace[from].T {
+			to++
+		}
+		slices.SortStableFunc(trace[from:to], func(a, b fakecri.Entry) int {
+			return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Detail, b.Detail))
+		})
+		from = max(from, to-1)
+	}
+}

@@ -1,0 +1,126 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+)
+
+// counts is how often something was seen, by its name.
+type counts map[string]int
+
+func (c counts) add(other counts) {
+	for name, n := range other {
+		c[name] += n
+	}
+}
+
+// The differences on purpose (docs/kubelet-differences.md), by name. Each rule
+// takes away no more than what it names.
+const (
+	// HookCancelled: a preStop hook whose time is over is cancelled here and told
+	// in an event; the kubelet lets it run on, and what it says comes later.
+	HookCancelled = "overrunning preStop hook is cancelled"
+	// KillsByRecord: a container of an older definition is killed with the hook
+	// and the grace period that were recorded with it. The comparison of the
+	// scenario ends at the first step that differs since such a container ran.
+	KillsByRecord = "changed definition is killed by its record"
+	// KillOrder: the kubelet takes the kills of a sync from a map. The shim's plan is
+	// put into the order that the map had.
+	KillOrder = "order of serial kills is that of the template"
+	// BackoffKept: back-off is kept over a restart of the agent; for the
+	// comparison it is dropped as the kubelet's is.
+	BackoffKept = "back-off outlives the agent (dropped to compare)"
+	// HookHost: while a pod has two ready sandboxes, a hook's request goes to the
+	// sandbox of its container; the kubelet's goes to the newest one.
+	HookHost = "hook goes to the sandbox of its container"
+	// NoIPText: the kubelet's error prints its own data structures.
+	NoIPText = "error text of a hook without a pod IP"
+)
+
+const cancelledMessage = "PreStopHook not completed in grace period, cancelled"
+
+// cancelledHooks takes away the shim's events of cancelled hooks, and for each
+// what the same container's hook still did in the kubelet after that moment: a
+// request over plain HTTP, and one event.
+func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
+	kubelet, shim = cloneSteps(kubelet), cloneSteps(shim)
+	both := map[fakecri.Entry]bool{}
+	for i := range shim {
+		for _, e := range shim[i].Trace {
+			both[e] = true
+		}
+	}
+	for i := range shim {
+		shim[i].Trace = slices.DeleteFunc(shim[i].Trace, func(e fakecri.Entry) bool {
+			if e.Op != "Event" || !strings.Contains(e.Detail, cancelledMessage) {
+				return false
+			}
+			declared[HookCancelled]++
+			for _, late := range []func(fakecri.Entry) bool{lateRequest, lateEvent} {
+				dropFirst(kubelet, func(k fakecri.Entry) bool {
+					return k.T > e.T && (k.Container == e.Container || k.Container == "") && !both[k] && late(k)
+				})
+			}
+			return true
+		})
+	}
+	return kubelet, shim
+}
+
+func lateRequest(e fakecri.Entry) bool {
+	return e.Op == "HTTPRequest" && strings.HasPrefix(e.Detail, "GET http:")
+}
+
+func lateEvent(e fakecri.Entry) bool {
+	return e.Op == "Event" && (strings.Contains(e.Detail, "PreStopHook failed") || strings.Contains(e.Detail, "LifecycleHTTPFallback"))
+}
+
+func dropFirst(steps []step, drop func(fakecri.Entry) bool) {
+	for i := range steps {
+		if at := slices.IndexFunc(steps[i].Trace, drop); at >= 0 {
+			steps[i].Trace = slices.Delete(steps[i].Trace, at, at+1)
+			return
+		}
+	}
+}
+
+func cloneSteps(steps []step) []step {
+	out := slices.Clone(steps)
+	for i := range out {
+		out[i].Trace = slices.Clone(out[i].Trace)
+	}
+	return out
+}
+
+func readySandboxes(trace []fakecri.Entry) (n int) {
+	for _, e := range trace {
+		if e.Op == "Observed" && strings.HasPrefix(e.Detail, "sandbox ") && strings.HasSuffix(e.Detail, " SANDBOX_READY") {
+			n++
+		}
+	}
+	return n
+}
+
+func toEitherSandbox(e fakecri.Entry, declared counts) fakecri.Entry {
+	if strings.Contains(e.Detail, "//"+fakecri.SecondIP) || strings.Contains(e.Detail, "hook "+fakecri.SecondIP) {
+		declared[HookHost]++
+		e.Detail = strings.ReplaceAll(e.Detail, fakecri.SecondIP, fakecri.PodIP)
+	}
+	return e
+}
+
+// noIP begins an error text that goes on with the kubelet's data structures.
+const noIP = "failed to find networking container: "
+
+func withoutStructures(e fakecri.Entry, declared counts) fakecri.Entry {
+	if before, _, found := strings.Cut(e.Detail, noIP); found {
+		declared[NoIPText]++
+		e.Detail = before + noIP
+	}
+	return e
+}

@@ -1,0 +1,60 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fakecri
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Conn is a connection to the runtime in the same process: it calls gRPC's own
+// handlers of CRI, and both ends have messages of their own.
+type Conn struct{ Runtime *Runtime }
+
+var _ grpc.ClientConnInterface = Conn{}
+
+// Invoke calls a method.
+func (c Conn) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	handler := handlerOf(path.Base(method))
+	if handler == nil {
+		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	}
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	response, err := handler(c.Runtime, ctx, func(request any) error {
+		proto.Merge(request.(proto.Message), args.(proto.Message))
+		return nil
+	}, nil)
+	if err != nil {
+		return status.Convert(err).Err()
+	}
+	c.Runtime.mu.Lock()
+	defer c.Runtime.mu.Unlock()
+	proto.Merge(reply.(proto.Message), response.(proto.Message))
+	return nil
+}
+
+// NewStream is refused: the runtime has no events.
+func (Conn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("the runtime has no streams")
+}
+
+func handlerOf(method string) grpc.MethodHandler {
+	for _, service := range []*grpc.ServiceDesc{&runtimeapi.RuntimeService_ServiceDesc, &runtimeapi.ImageService_ServiceDesc} {
+		for _, m := range service.Methods {
+			if m.MethodName == method {
+				return m.Handler
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fakecri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+)
+
+// CreateContainer implements CRI.
+func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	config := req.GetConfig()
+	name := config.GetMetadata().GetName()
+	kind, err := r.fail("CreateContainer", name)
+	r.record("CreateContainer", name, "attempt=%d sandbox=%s sandboxAttempt=%d image=%s (%s) log=%s signal=%s %s error=%q",
+		config.GetMetadata().GetAttempt(), req.GetPodSandboxId(), req.GetSandboxConfig().GetMetadata().GetAttempt(),
+		config.GetImage().GetImage(), config.GetImage().GetUserSpecifiedImage(), config.GetLogPath(), config.GetStopSignal(),
+		kubeletKeys(config.GetLabels(), config.GetAnnotations()), kind)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{sandbox: req.GetPodSandboxId(), stopped: make(chan struct{}), ContainerStatus: &runtimeapi.ContainerStatus{
+		Id: r.newID(name), Metadata: config.GetMetadata(), State: runtimeapi.ContainerState_CONTAINER_CREATED,
+		CreatedAt: r.now(), Image: config.GetImage(), ImageRef: config.GetImage().GetImage(), ImageId: config.GetImage().GetImage(),
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Mounts: config.GetMounts(),
+		LogPath:    filepath.Join(req.GetSandboxConfig().GetLogDirectory(), config.GetLogPath()),
+		StopSignal: runtimeapi.Signal_SIGTERM,
+	}}
+	if runs := r.script(name).Runs; len(runs) > 0 {
+		c.run = runs[min(r.instances[name], len(runs))-1]
+	}
+	r.containers = append(r.containers, c)
+	return &runtimeapi.CreateContainerResponse{ContainerId: c.Id}, nil
+}
+
+// kubeletKeys are the labels and annotations that the kubelet writes: a kubelet
+// that took over, or a person's tools, read them.
+func kubeletKeys(labels, annotations map[string]string) string {
+	var out []string
+	for _, m := range []map[string]string{labels, annotations} {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if short, ok := strings.CutPrefix(key, "io.kubernetes."); ok {
+				out = append(out, short+"="+m[key])
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// StartContainer implements CRI. The container's log begins.
+func (r *Runtime) StartContainer(_ context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.find(req.GetContainerId())
+	if err != nil {
+		r.record("StartContainer", "", "%s", req.GetContainerId())
+		return nil, err
+	}
+	kind, err := r.fail("StartContainer", c.Metadata.GetName())
+	r.record("StartContainer", c.Metadata.GetName(), "%s error=%q", c.Id, kind)
+	if err != nil {
+		return nil, err
+	}
+	c.State, c.StartedAt = runtimeapi.ContainerState_CONTAINER_RUNNING, r.now()
+	if c.run.Seconds != nil {
+		c.exits = time.Now().Add(seconds(*c.run.Seconds))
+	}
+	if err := os.WriteFile(c.LogPath, []byte("log\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("begin the log: %w", err)
+	}
+	return &runtimeapi.StartContainerResponse{}, nil
+}
+
+// StopContainer implements CRI: it waits until the container has left by itself,
+// or kills it by force when the time is over. A failing call waits as long and
+// changes nothing, as when the runtime lost its shim.
+func (r *Runtime) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	r.mu.Lock()
+	c, err := r.find(req.GetContainerId())
+	if err != nil {
+		r.record("StopContainer", "", "%s timeout=%d is not there", req.GetContainerId(), req.GetTimeout())
+		r.mu.Unlock()
+		return nil, err
+	}
+	name := c.Metadata.GetName()
+	kind, failure := r.fail("StopContainer", name)
+	r.record("StopContainer", name, "%s timeout=%d error=%q", c.Id, req.GetTimeout(), kind)
+	if kind == "NotFound" {
+		r.forget(c)
+		r.mu.Unlock()
+		return nil, failure
+	}
+	wait, forced := r.leaves(c, req.GetTimeout())
+	r.mu.Unlock()
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.stopped:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle()
+	if failure != nil {
+		return nil, failure
+	}
+	code := r.script(name).StopExitCode
+	if forced {
+		code = killedExitCode
+	}
+	if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING || c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+		c.exit(time.Now(), code, false)
+	}
+	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+// forget removes a container that is gone without a trace.
+func (r *Runtime) forget(c *container) {
+	c.exit(time.Now(), killedExitCode, false)
+	r.containers = slices.DeleteFunc(r.containers, func(other *container) bool { return other == c })
+}
+
+// leaves is how long it takes until a container has left that is being stopped,
+// and whether it is by force.
+func (r *Runtime) leaves(c *container, timeout int64) (wait time.Duration, forced bool) {
+	if c.State != runtimeapi.ContainerState_CONTAINER_RUNNING && c.State != runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+		return 0, false
+	}
+	wait = seconds(r.script(c.Metadata.GetName()).StopSeconds)
+	if limit := time.Duration(timeout) * time.Second; wait > limit {
+		wait, forced = limit, true
+	}
+	if !c.exits.IsZero() {
+		if own := time.Until(c.exits); own <= wait {
+			return max(0, own), false
+		}
+	}
+	return wait, forced
+}
+
+// RemoveContainer implements CRI: one that is gone is no error, as CRI demands.
+func (r *Runtime) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.find(req.GetContainerId())
+	if err != nil {
+		r.record("RemoveContainer", "", "%s is not there", req.GetContainerId())
+		return &runtimeapi.RemoveContainerResponse{}, nil //nolint:nilerr // idempotent
+	}
+	kind, err := r.fail("RemoveContainer", c.Metadata.GetName())
+	r.record("RemoveContainer", c.Metadata.GetName(), "%s error=%q", c.Id, kind)
+	if err != nil {
+		return nil, err
+	}
+	r.forget(c)
+	return &runtimeapi.RemoveContainerResponse{}, nil
+}
+
+// ListContainers implements CRI.
+func (r *Runtime) ListContainers(_ context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle()
+	if _, err := r.fail("ListContainers", ""); err != nil {
+		return nil, err
+	}
+	out := &runtimeapi.ListContainersResponse{}
+	f := req.GetFilter()
+	for _, c := range slices.Backward(r.containers) {
+		if (f.GetId() != "" && f.GetId() != c.Id) || (f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.sandbox) ||
+			(f.GetState() != nil && f.GetState().GetState() != c.State) || !matches(c.Labels, f.GetLabelSelector()) {
+			continue
+		}
+		out.Containers = append(out.Containers, &runtimeapi.Container{
+			Id: c.Id, PodSandboxId: c.sandbox, Metadata: c.Metadata, Image: c.Image, ImageRef: c.ImageRef, ImageId: c.ImageId,
+			State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels, Annotations: c.Annotations,
+		})
+	}
+	return out, nil
+}
+
+func matches(labels, selector map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// ContainerStatus implements CRI.
+func (r *Runtime) ContainerStatus(_ context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.find(req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerStatusResponse{Status: c.ContainerStatus}, nil
+}
+
+// ExecSync implements CRI: the commands are hooks, "prestop <name>" or
+// "poststart <name>".
+func (r *Runtime) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	r.mu.Lock()
+	c, err := r.find(req.GetContainerId())
+	if err != nil {
+		r.record("ExecSync", "", "%s is not there", req.GetContainerId())
+		r.mu.Unlock()
+		return nil, err
+	}
+	name := c.Metadata.GetName()
+	r.record("ExecSync", name, "%s %q timeout=%d", c.Id, req.GetCmd(), req.GetTimeout())
+	hook := r.hook(req.GetCmd())
+	r.mu.Unlock()
+	if err := hook.take(ctx); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	if hook.Error != "" {
+		return nil, errorOf(hook.Error)
+	}
+	return &runtimeapi.ExecSyncResponse{Stdout: []byte("secret output"), Stderr: []byte("secret error"), ExitCode: hook.ExitCode}, nil
+}
+
+type hook struct{ scenario.Hook }
+
+func (r *Runtime) hook(words []string) hook {
+	if len(words) != 2 {
+		return hook{}
+	}
+	if words[0] == "prestop" {
+		return hook{r.script(words[1]).PreStop}
+	}
+	return hook{r.script(words[1]).PostStart}
+}
+
+var errHook = errors.New("hook failed")
+
+// take lasts as long as the hook.
+func (h hook) take(ctx context.Context) error {
+	if h.Seconds <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(seconds(h.Seconds))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,276 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shim runs the core of this project's shim: runtime/cri observes and
+// acts, runtime/plan decides and runtime/executor carries out, in the order in
+// which runtime/podworker calls them.
+package shim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/conformance/kubelet"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+)
+
+// Agent is this project's side of a comparison.
+type Agent struct {
+	runtime *fakecri.Runtime
+	root    string
+
+	client   *cri.Client
+	executor *executor.Executor
+	backoff  map[string]*plan.Backoff
+	probes   map[string]plan.ProbeResults
+	// grace is that of the termination, in seconds; 0 before it.
+	grace int64
+	// ByRecord says that a container was made from another definition than the
+	// present one, with another hook or grace period.
+	byRecord bool
+	// killOrder are the containers that the kubelet killed in this step, in its
+	// order; reordered counts the plans that were put into that order.
+	killOrder []string
+	reordered int
+	// dropped counts restarts at which back-off was dropped.
+	dropped int
+
+	mu    sync.Mutex
+	kills map[string]v1alpha1.KillRecord
+}
+
+// New starts an agent that keeps its files below root.
+func New(ctx context.Context, r *fakecri.Runtime, root string) (*Agent, error) {
+	a := &Agent{runtime: r, root: root, kills: map[string]v1alpha1.KillRecord{}}
+	return a, a.Restart(ctx)
+}
+
+// Restart makes the agent forget what it holds in memory, and its back-off too:
+// the kubelet's is forgotten (difference BackoffKept).
+func (a *Agent) Restart(ctx context.Context) error {
+	client, err := cri.New(ctx, fakecri.Conn{Runtime: a.runtime}, cri.Config{
+		Instance: "node", ClusterID: "cluster", PodDir: &podDir{root: a.root},
+	})
+	if err != nil {
+		return fmt.Errorf("make the CRI client: %w", err)
+	}
+	if len(a.backoff) > 0 {
+		a.dropped++
+	}
+	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
+	a.executor = executor.New(executor.Config{
+		Runtime: client, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
+		LogDirectory: (&podDir{root: a.root}).LogDirectory, RuntimeName: fakecri.Name,
+	})
+	return nil
+}
+
+// Event implements executor.Events.
+func (a *Agent) Event(_ *corev1.Pod, fieldPath, eventtype, reason, message string) {
+	a.runtime.Record("Event", kubelet.ContainerOf(fieldPath), "%s %s %s %q", eventtype, reason, fieldPath, message)
+}
+
+// Kill implements executor.KillSink.
+func (a *Agent) Kill(_ types.UID, rec v1alpha1.KillRecord) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kills[rec.ID] = rec
+}
+
+// Records returns the records of all kills, as they were told last.
+func (a *Agent) Records() []v1alpha1.KillRecord {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.kills))
+}
+
+// SetProbes takes over what the probes say.
+func (a *Agent) SetProbes(byID map[string]fakecri.Verdicts) {
+	a.probes = map[string]plan.ProbeResults{}
+	for id, v := range byID {
+		a.probes[id] = plan.ProbeResults{Liveness: plan.ProbeResult(v.Liveness), Startup: plan.ProbeResult(v.Startup)}
+	}
+}
+
+// Sync is one pass of the pod worker. (runtime/podworker: sync, carryOut) The
+// worker leaves a plan alone that has nothing in it; here it is carried out, for
+// the kubelet prunes init containers in every sync. (The worker's removeDead does
+// that as soon as they have exited.)
+func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
+	observed, err := a.client.PodStatus(ctx, pod.UID)
+	if err != nil {
+		a.runtime.Record("ObserveFailed", "", "")
+		return
+	}
+	policy := plan.DefaultBackoffPolicy()
+	maps.DeleteFunc(a.backoff, func(_ string, e *plan.Backoff) bool { return policy.Expired(e, time.Now()) })
+	a.noteRecords(pod, observed)
+	a.recordStatus(observed)
+	actions := plan.Compute(plan.Input{
+		Pod: pod, Observed: observed, Probes: a.probes, Definitions: plan.Define(pod),
+		RestartAllContainers: plan.ShouldAllContainersRestart(pod, observed, nil),
+	})
+	a.asTheKubelet(actions.ContainersToKill)
+	result := a.executor.SyncPod(ctx, executor.SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: a.backoff})
+	for _, r := range result.Results {
+		brief, message := "", ""
+		if r.Err != nil {
+			brief, message = r.Err.Error(), r.Message
+		}
+		a.runtime.Record("Result", r.Target, "%s %s %q", r.Action, brief, message)
+	}
+	if result.Err != nil {
+		a.runtime.Record("Result", "", "sync failed")
+	}
+}
+
+// Terminate is a pass over a pod that terminates. (runtime/podworker: terminate)
+func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
+	a.grace, _ = plan.TerminationGrace(a.grace, pod.DeletionGracePeriodSeconds, nil, pod.Spec.TerminationGracePeriodSeconds)
+	observed, err := a.client.PodStatus(ctx, pod.UID)
+	if err != nil {
+		a.runtime.Record("ObserveFailed", "", "")
+		return
+	}
+	a.noteRecords(pod, observed)
+	a.recordStatus(observed)
+	_, err = a.executor.KillPod(ctx, pod, observed, executor.KillPodOptions{
+		Trigger: v1alpha1.TriggerTermination, Override: &a.grace,
+	})
+	a.runtime.Record("Result", "", "killed=%t", err == nil)
+}
+
+// CollectGarbage collects what is too many, with the kubelet's policy.
+// (runtime/shim/garbage.go)
+func (a *Agent) CollectGarbage(ctx context.Context, pod *corev1.Pod, gone bool) {
+	err := a.executor.CollectGarbage(ctx, executor.GarbageOptions{
+		List:           func(ctx context.Context) (executor.Garbage, error) { return a.garbage(ctx, pod) },
+		ContentRemoved: func(types.UID) bool { return gone },
+		AllKnown:       true,
+		Policy:         executor.DefaultGarbagePolicy(),
+	})
+	a.runtime.Record("Result", "", "collected=%t", err == nil)
+}
+
+func (a *Agent) garbage(ctx context.Context, pod *corev1.Pod) (executor.Garbage, error) {
+	observed, err := a.client.PodStatus(ctx, pod.UID)
+	if err != nil {
+		return executor.Garbage{}, err
+	}
+	var garbage executor.Garbage
+	for _, c := range observed.Containers {
+		garbage.Containers = append(garbage.Containers, executor.GarbageContainer{
+			ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, PodUID: pod.UID, PodName: pod.Name, PodNamespace: pod.Namespace,
+			State: c.State, CreatedAt: c.CreatedAt,
+		})
+	}
+	for _, s := range observed.Sandboxes {
+		garbage.Sandboxes = append(garbage.Sandboxes, executor.GarbageSandbox{
+			ID: s.ID, PodUID: pod.UID, Ready: s.State == plan.SandboxReady, CreatedAt: s.CreatedAt,
+		})
+	}
+	return garbage, nil
+}
+
+// KillsByRecord tells whether a container runs that a kill takes by its record,
+// where the kubelet takes it by a spec that says something else.
+func (a *Agent) KillsByRecord() bool { return a.byRecord }
+
+// SetKillOrder says in which order the kubelet killed in the step that comes: it
+// takes the kills of a sync from a map.
+func (a *Agent) SetKillOrder(names []string) { a.killOrder = names }
+
+// Reordered is how many plans had another order of kills than the kubelet.
+func (a *Agent) Reordered() int { return a.reordered }
+
+// asTheKubelet puts kills into the order that the kubelet's map had; what the
+// kubelet did not kill stays behind.
+func (a *Agent) asTheKubelet(kills []plan.Kill) {
+	place := func(k plan.Kill) int {
+		if at := slices.Index(a.killOrder, k.Name); at >= 0 {
+			return at
+		}
+		return len(a.killOrder)
+	}
+	byPlace := func(x, y plan.Kill) int { return cmp.Compare(place(x), place(y)) }
+	if !slices.IsSortedFunc(kills, byPlace) {
+		a.reordered++
+		slices.SortStableFunc(kills, byPlace)
+	}
+}
+
+// DroppedBackoff is how often a restart dropped back-off.
+func (a *Agent) DroppedBackoff() int { return a.dropped }
+
+func (a *Agent) noteRecords(pod *corev1.Pod, observed *plan.PodStatus) {
+	definitions := plan.Define(pod)
+	for i := range observed.Containers {
+		c := &observed.Containers[i]
+		if c.State == plan.ContainerExited || !plan.DefinitionChanged(definitions, c) {
+			continue
+		}
+		var hook *corev1.LifecycleHandler
+		if spec := containerOf(pod, c.Name); spec != nil && spec.Lifecycle != nil {
+			hook = spec.Lifecycle.PreStop
+		}
+		a.byRecord = a.byRecord || !reflect.DeepEqual(hook, c.Recorded.PreStop) ||
+			!reflect.DeepEqual(pod.Spec.TerminationGracePeriodSeconds, c.Recorded.TerminationGracePeriodSeconds)
+	}
+}
+
+func containerOf(pod *corev1.Pod, name string) *corev1.Container {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// recordStatus records what the agent believes of the pod.
+func (a *Agent) recordStatus(s *plan.PodStatus) {
+	for _, sandbox := range s.Sandboxes {
+		a.runtime.Record("Observed", "", "sandbox %s attempt=%d SANDBOX_%s", sandbox.ID, sandbox.Attempt, sandbox.State)
+	}
+	for _, c := range s.Containers {
+		finished := int64(0)
+		if !c.FinishedAt.IsZero() {
+			finished = c.FinishedAt.UnixNano()
+		}
+		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d started=%t finished=%d",
+			c.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, !c.StartedAt.IsZero(), finished)
+	}
+	a.runtime.Record("Observed", "", "ips=%q", s.IPs)
+}
+
+// podDir is a pod's place on the node: what a container gets there is not
+// compared, but for its log.
+type podDir struct{ root string }
+
+func (*podDir) ContainerOptions(_ *corev1.Pod, c *corev1.Container, _ []string, restartCount int) (poddir.Options, error) {
+	return poddir.Options{LogPath: fmt.Sprintf("%s/%d.log", c.Name, restartCount)}, nil
+}
+func (*podDir) DNS(*corev1.Pod) (poddir.DNSConfig, error) { return poddir.DNSConfig{}, nil }
+func (*podDir) Hostname(pod *corev1.Pod) string           { return pod.Name }
+func (*podDir) CgroupParent(*corev1.Pod) string           { return "" }
+
+func (d *podDir) LogDirectory(pod *corev1.Pod) string {
+	return filepath.Join(d.root, "logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID))
+}

@@ -19,6 +19,10 @@ import (
 // ErrGone says that the API has no object with the workload's UID any more.
 var ErrGone = errors.New("the NodeWorkload is gone")
 
+// ErrRefused says that the API server does not take a status as it is: its
+// definition of the kind may be an older one.
+var ErrRefused = errors.New("the status is refused")
+
 // Identity names one instance of a workload.
 type Identity struct {
 	UID       types.UID `json:"uid"`
@@ -125,7 +129,7 @@ type PodDir interface {
 // Publisher writes to the API server.
 type Publisher interface {
 	// Publish writes the status of a workload if it differs. ErrGone when there
-	// is no such object.
+	// is no such object, ErrRefused when it is not taken.
 	Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error
 	// Release removes the finalizer. An object that is gone is no error.
 	Release(ctx context.Context, id Identity) error

@@ -18,7 +18,7 @@ import (
 const killedReason = "Killed"
 
 // gatherDelay is how long news that are soon followed by others wait for them.
-const gatherDelay = 300 * time.Millisecond
+const gatherDelay = 500 * time.Millisecond
 
 // The wait between two tries to publish.
 const (
@@ -92,9 +92,10 @@ func (w *worker) publishOnce(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	w.publishing = false
-	w.objectGone = errors.Is(err, ErrGone)
-	if err != nil && !w.objectGone {
-		w.unpublished = true
+	w.objectGone, w.statusRefused = errors.Is(err, ErrGone), errors.Is(err, ErrRefused)
+	failed := err != nil && !w.objectGone
+	w.unpublished = w.unpublished || failed
+	if failed && !w.statusRefused {
 		w.mu.Unlock()
 		return err
 	}
@@ -103,18 +104,25 @@ func (w *worker) publishOnce(ctx context.Context) error {
 	w.dirty = w.dirty || len(ended) > 0
 	w.mu.Unlock()
 	w.announce(pod, st.Kills, ended)
+	if len(ended) > 0 && state == Syncing {
+		// A process that comes after this one must not tell it again.
+		w.saveIfDirty()
+	}
 	if state == Terminated {
 		w.wakeUp()
+	}
+	if failed {
+		return err
 	}
 	return nil
 }
 
 // flushed says that everything there is to tell is in the API, or that the API
-// has no such object.
+// has no such object or does not take it.
 func (w *worker) flushed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.unpublished && !w.publishing && len(w.rec.Unannounced) == 0
+	return (!w.unpublished || w.statusRefused) && !w.publishing && len(w.rec.Unannounced) == 0
 }
 
 // announce tells about kills that have ended, oldest first.

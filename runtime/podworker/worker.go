@@ -44,9 +44,10 @@ type worker struct {
 	// dirty says that the checkpoint is older than rec; final that there will be
 	// none any more.
 	dirty, final bool
-	// objectGone says that the API has no such object.
-	objectGone bool
-	killError  string
+	// objectGone says that the API has no such object, statusRefused that it does
+	// not take the status: the end of the workload does not wait for that.
+	objectGone, statusRefused bool
+	killError                 string
 
 	// What follows belongs to the goroutine of run.
 
@@ -97,6 +98,7 @@ func signal(c chan struct{}) {
 // done (false).
 func (w *worker) run(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
+	defer w.saveIfDirty()
 	var publisher sync.WaitGroup
 	defer publisher.Wait()
 	defer cancel()

@@ -62,7 +62,11 @@ func (p *publisher) Publish(ctx context.Context, id podworker.Identity, st *v1al
 			Spec:   v1alpha1.NodeWorkloadSpec{NodeName: nw.Spec.NodeName},
 			Status: *merged,
 		}
-		if err := p.writer.Status().Update(ctx, lean); err != nil {
+		err := p.writer.Status().Update(ctx, lean)
+		if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+			return fmt.Errorf("update status: %w: %w", podworker.ErrRefused, err)
+		}
+		if err != nil {
 			return fmt.Errorf("update status: %w", err)
 		}
 		p.remember(lean)

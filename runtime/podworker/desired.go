@@ -163,7 +163,6 @@ func (w *worker) abandon(recorded *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := &w.want
-	w.objectGone = true
 	if d.gone || d.orphan {
 		return
 	}

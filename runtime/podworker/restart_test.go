@@ -6,12 +6,14 @@ package podworker
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -117,6 +119,33 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 		}
 		if m.killed[0].Grace != 77 || pod.Labels["new"] != "label" || pod.Annotations["new"] != "annotation" {
 			t.Errorf("Pod is killed with %d s, labels %v, annotations %v", m.killed[0].Grace, pod.Labels, pod.Annotations)
+		}
+	})
+}
+
+// What was told about a kill is not told again after a restart.
+func TestRestartTellsNoKillTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.start(t).Update(workload("a"))
+		n.settle(time.Second)
+		n.pool.Kill("a", v1alpha1.KillRecord{
+			ID: "1", Container: "c", Trigger: v1alpha1.TriggerLivenessProbe,
+			Phase: v1alpha1.KillPhaseDone, Outcome: v1alpha1.KillOutcomeGraceful, StartTime: metav1.NowMicro(),
+		})
+		n.settle(time.Second)
+		m := restarted(t, n)
+		m.apiDown = false
+		m.start(t)
+		m.settle(time.Minute)
+		for _, node := range []*fakeNode{n, m} {
+			told := slices.ContainsFunc(node.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
+			if told != (node == n) {
+				t.Errorf("told by the first: %t, calls %q", node == n, node.log())
+			}
+		}
+		if st := m.published("a"); len(st.Kills) != 1 || st.KillCount != 1 {
+			t.Errorf("kills %+v, count %d, want the record kept", st.Kills, st.KillCount)
 		}
 	})
 }

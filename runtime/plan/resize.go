@@ -47,10 +47,10 @@ func (r Resources) Requirements() corev1.ResourceRequirements {
 
 // With returns the resources with CPU or memory taken from another set.
 func (r Resources) With(name corev1.ResourceName, from Resources) Resources {
-	switch name {
-	case corev1.ResourceCPU:
+	if name == corev1.ResourceCPU {
 		r.CPURequest, r.CPULimit = from.CPURequest, from.CPULimit
-	case corev1.ResourceMemory:
+	}
+	if name == corev1.ResourceMemory {
 		r.MemoryRequest, r.MemoryLimit = from.MemoryRequest, from.MemoryLimit
 	}
 	return r

@@ -14,10 +14,10 @@ import (
 // containers were given last. (kubelet kuberuntime_manager.go:doPodResizeAction)
 func (m *Manager) RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName) error {
 	return m.changeLimits(before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
-		switch name {
-		case corev1.ResourceCPU:
+		if name == corev1.ResourceCPU {
 			limits.quota, limits.shares = higher(limits.quota, want.quota), max(limits.shares, want.shares)
-		case corev1.ResourceMemory:
+		}
+		if name == corev1.ResourceMemory {
 			limits.memory = higher(limits.memory, want.memory)
 		}
 		return limits, nil
@@ -29,10 +29,10 @@ func (m *Manager) RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName)
 // would have the kernel kill.
 func (m *Manager) LowerLimits(before, pod *corev1.Pod, name corev1.ResourceName) error {
 	return m.changeLimits(before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
-		switch name {
-		case corev1.ResourceCPU:
+		if name == corev1.ResourceCPU {
 			limits.quota, limits.shares = want.quota, want.shares
-		case corev1.ResourceMemory:
+		}
+		if name == corev1.ResourceMemory {
 			if use := memoryUse(m.cgroupPath(pod.UID)); want.memory != withoutLimit && want.memory != limits.memory && use >= want.memory {
 				return limits, fmt.Errorf("cannot decrease memory limits: attempting to set pod memory limit (%d) below current usage (%d)", want.memory, use)
 			}

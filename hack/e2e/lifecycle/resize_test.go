@@ -36,9 +36,8 @@ func limitsInside(t *testing.T, id string) map[string]string {
 	}
 	// One name for both versions of cgroups.
 	quota, _, _ := strings.Cut(limits["cpu.max"], " ")
-	for name, value := range map[string]string{"cpu": limits["cpu.cfs_quota_us"] + quota, "memory": limits["memory.limit_in_bytes"] + limits["memory.max"]} {
-		limits[name] = value
-	}
+	limits["cpu"] = limits["cpu.cfs_quota_us"] + quota
+	limits["memory"] = limits["memory.limit_in_bytes"] + limits["memory.max"]
 	return limits
 }
 

@@ -1,0 +1,72 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package poddir
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/cgroups/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The limits of a pod's cgroup grow before those of its containers and shrink
+// after them; a manager that has only just started knows them from the pod as it
+// was.
+func TestResizeLimits(t *testing.T) {
+	limited := func(cpu, memory string) *corev1.Pod {
+		return withResources(corev1.ResourceRequirements{Limits: list(cpu, memory), Requests: list(cpu, memory)})
+	}
+	m := cgroupManager(t)
+	before := limited("1", "64Mi")
+	prepare(t, m, before)
+	path := m.CgroupParent(before)
+	m.forget(before.UID)
+	steps := []struct {
+		what       string
+		change     func(before, pod *corev1.Pod, name corev1.ResourceName) error
+		name       corev1.ResourceName
+		pod        *corev1.Pod
+		wantMemory string
+		wantQuota  string
+	}{
+		{"raise what shrinks", m.RaiseLimits, corev1.ResourceMemory, limited("2", "32Mi"), "67108864", "100000"},
+		{"lower it", m.LowerLimits, corev1.ResourceMemory, limited("2", "32Mi"), "33554432", "100000"},
+		{"raise what grows", m.RaiseLimits, corev1.ResourceCPU, limited("2", "32Mi"), "33554432", "200000"},
+		{"lower what has grown", m.LowerLimits, corev1.ResourceCPU, limited("2", "32Mi"), "33554432", "200000"},
+		{"take the limit away", m.RaiseLimits, corev1.ResourceCPU, limited("", "32Mi"), "33554432", "-1"},
+	}
+	for _, step := range steps {
+		if err := step.change(before, step.pod, step.name); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		memory := strings.TrimSpace(read(t, cgroupFile(path, "memory.limit_in_bytes", "memory.max")))
+		quota, _, _ := strings.Cut(strings.TrimSpace(read(t, cgroupFile(path, "cpu.cfs_quota_us", "cpu.max"))), " ")
+		if cgroups.Mode() == cgroups.Unified && quota == "max" {
+			quota = "-1"
+		}
+		if memory != step.wantMemory || quota != step.wantQuota {
+			t.Errorf("%s: memory %s, quota %s, want %s, %s", step.what, memory, quota, step.wantMemory, step.wantQuota)
+		}
+	}
+}
+
+// A pod without a cgroup, of its own or any more, has no limits to change.
+func TestResizeLimitsWithoutACgroup(t *testing.T) {
+	pod := withResources(corev1.ResourceRequirements{Limits: list("1", "1Mi")})
+	m := newManager(t, nil)
+	for _, change := range []func(before, pod *corev1.Pod, name corev1.ResourceName) error{m.RaiseLimits, m.LowerLimits} {
+		if err := change(pod, pod, corev1.ResourceMemory); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHigher(t *testing.T) {
+	for _, tt := range []struct{ a, b, want int64 }{{1, 2, 2}, {2, 1, 2}, {withoutLimit, 5, withoutLimit}, {5, withoutLimit, withoutLimit}} {
+		if got := higher(tt.a, tt.b); got != tt.want {
+			t.Errorf("higher(%d, %d) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

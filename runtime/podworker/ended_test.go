@@ -105,3 +105,33 @@ func TestStatusOfWhatNeverStarted(t *testing.T) {
 		}
 	})
 }
+
+// While a sync stops a container to start it again, it has exited: that is no end
+// of the workload, even if its exit code and restart policy say so.
+func TestNoEndInTheMiddleOfASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a", never))
+		n.settle(time.Second)
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			n.stop(r.Pod.UID, 0)
+			n.mu.Unlock()
+			for range 3 {
+				time.Sleep(busyRefresh)
+				p.Wake("a")
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			return SyncOutcome{Tried: map[string]status.Reason{"c": {}}}
+		}
+		p.Update(workload("a", never, image("image:2"), generation(2)))
+		n.settle(time.Minute)
+		if st := n.published("a"); st.Phase != corev1.PodRunning || st.ObservedGeneration != 2 {
+			t.Errorf("phase %s at generation %d", st.Phase, st.ObservedGeneration)
+		}
+	})
+}

@@ -196,6 +196,11 @@ func (w *worker) refresh(ctx context.Context, d desired, begun time.Time) {
 		return
 	}
 	st := w.computeStatus(d, observed, false)
+	if ended(&st) {
+		// A phase that is final is for the end of the operation to find: a
+		// container that exited may be about to be started again.
+		return
+	}
 	w.report(d, st, *usable)
 }
 

@@ -43,7 +43,8 @@ func (w *worker) terminate(ctx context.Context, d desired) (time.Duration, error
 	}
 	usable := w.usable()
 	w.cfg.Prober.StopLivenessAndStartup(w.id.UID)
-	w.report(d, w.computeStatus(d, observed, false), usable)
+	before := w.computeStatus(d, observed, false)
+	w.report(d, before, usable)
 	if err := w.killAll(ctx, d, observed); err != nil {
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
@@ -56,7 +57,7 @@ func (w *worker) terminate(ctx context.Context, d desired) (time.Duration, error
 	}
 	w.setKillError("")
 	w.cfg.Prober.Remove(w.id.UID)
-	st := status.Terminated(d.pod, w.computeStatus(d, stopped, true), time.Now())
+	st := status.Terminated(d.pod, before, w.computeStatus(d, stopped, true), time.Now())
 	w.advance(facts{stopped: true})
 	w.report(d, st, usable)
 	w.stopped = stopped

@@ -5,7 +5,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -283,13 +284,15 @@ func TestSlowProbeMakesUpForOneTick(t *testing.T) {
 func TestErrorOfTheProberIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.answers[liveness] = func(int) (outcome, error) { return outcome{state: unknown}, errors.New("no such file") }
+		f.answers[liveness] = func(int) (outcome, error) {
+			return outcome{state: unknown}, fmt.Errorf("run a command: %w", status.Error(codes.Unknown, "no such file"))
+		}
 		f.Update(podOf(corev1.Container{LivenessProbe: every(10)}), running("a"), nil)
 		f.after(5 * time.Second)
 		f.wantCalls(liveness, "a@0", "a@0", "a@0") // three tries
 		f.after(time.Hour)
 		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeSuccess}})
-		if want := "spec.containers{c} Warning Unhealthy Liveness probe errored and resulted in unknown state: no such file"; f.events[0] != want {
+		if want := "spec.containers{c} Warning Unhealthy Liveness probe errored and resulted in unknown state: rpc error: code = Unknown desc = no such file"; f.events[0] != want {
 			t.Errorf("event %q, want %q", f.events[0], want)
 		}
 		if _, _, n := f.LastFailure("uid", "a"); n != 0 {

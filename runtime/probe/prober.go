@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -93,7 +94,7 @@ func (m *Manager) report(t target, out outcome, err error) {
 	var reason, message string
 	switch {
 	case err != nil:
-		reason, message = "Unhealthy", fmt.Sprintf("%s probe errored and resulted in %s state: %s", t.kind, out.state, err)
+		reason, message = "Unhealthy", fmt.Sprintf("%s probe errored and resulted in %s state: %s", t.kind, out.state, runtimeWords(err))
 	case out.state == warned:
 		reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", t.kind, out.output)
 	case out.state == failed:
@@ -102,6 +103,19 @@ func (m *Manager) report(t target, out outcome, err error) {
 		return
 	}
 	m.events.Event(t.pod, fieldPath(t.pod, t.container.Name), corev1.EventTypeWarning, reason, message)
+}
+
+// runtimeWords is an error as the runtime gave it, without what was wrapped
+// around it on the way.
+func runtimeWords(err error) string {
+	var cause interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if errors.As(err, &cause) {
+		return cause.Error()
+	}
+	return err.Error()
 }
 
 // fieldPath names a container in an event. (container/ref.go:fieldPath)

@@ -276,7 +276,7 @@ func TestTerminated(t *testing.T) {
 				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			}
 			before := st.DeepCopy()
-			got := Terminated(tc.pod, st, t0)
+			got := Terminated(tc.pod, *st.DeepCopy(), st, t0)
 			if diff := cmp.Diff(before, &st); diff != "" {
 				t.Errorf("The given status was changed (-before +after):\n%s", diff)
 			}

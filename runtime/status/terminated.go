@@ -14,12 +14,14 @@ import (
 
 // Terminated returns the last status of a pod whose containers are all gone:
 // every container that may have run is reported as ended, and the phase is
-// terminal; conditions that change for it do so now. The given status is not
-// changed.
+// terminal; conditions that change for it do so now. Whether the main containers
+// may have run is a question of the status before the termination: an init
+// container that was ended then and exited with 0 did not initialize the pod. The
+// given status is not changed.
 // (kubelet status/status_manager.go:TerminatePod)
-func Terminated(pod *corev1.Pod, st corev1.PodStatus, now time.Time) corev1.PodStatus {
+func Terminated(pod *corev1.Pod, before, st corev1.PodStatus, now time.Time) corev1.PodStatus {
 	st = *st.DeepCopy()
-	if hasInitialized(pod, &st) {
+	if hasInitialized(pod, &before) {
 		endUnseen(st.ContainerStatuses)
 	}
 	endUnseen(st.InitContainerStatuses[:initializedCount(st.InitContainerStatuses)])

@@ -21,6 +21,8 @@ TESTFLAGS ?=
 # RACE= leaves the race detector out, which needs a C compiler.
 RACE ?= -race
 E2E_TIMEOUT ?= 45m
+# Passed on to hack/twin, such as TWINFLAGS='-run liveness -v'.
+TWINFLAGS ?=
 
 ASSETS := etcd kube-apiserver kubectl
 RUNTIME := containerd containerd-shim-runc-v2 ctr
@@ -113,6 +115,16 @@ test-e2e: assets runtime ## Run the tests on real containers, one package after 
 else
 test-e2e:
 	@echo "Skipping e2e: real containers need root on Linux" >&2
+endif
+
+.PHONY: twin
+ifeq ($(ROOT_ON_LINUX),yes)
+twin: assets runtime ## Give the same templates to a real kubelet and to the shim, and compare. SEED= for others.
+	@$(TOOL) kubelet
+	go run ./hack/twin --seed $(SEED) $(TWINFLAGS)
+else
+twin:
+	@echo "A kubelet and real containers need root on Linux" >&2; exit 1
 endif
 
 .PHONY: bench

@@ -105,12 +105,12 @@ func (s *Stack) writeKubeletConfig(node layout) error {
 		"enforceNodeAllocatable":      []string{"none"},
 		"evictionHard":                map[string]string{"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.inodesFree": "0%"},
 		"imageGCHighThresholdPercent": 100,
-		"eventRecordQPS":              0,
-		"maxPods":                     250,
-		"clusterDNS":                  []string{KubeletClusterDNS},
-		"clusterDomain":               "cluster.local",
-		"resolvConf":                  "/etc/resolv.conf",
-		"shutdownGracePeriod":         "0s",
+		"eventRecordQPS":              500, "eventBurst": 1000, // 0 would mean client-go's 5
+		"maxPods":             250,
+		"clusterDNS":          []string{KubeletClusterDNS},
+		"clusterDomain":       "cluster.local",
+		"resolvConf":          "/etc/resolv.conf",
+		"shutdownGracePeriod": "0s",
 	}
 	data, err := yaml.Marshal(config)
 	if err != nil {

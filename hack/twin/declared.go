@@ -1,0 +1,107 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// rule is a difference on purpose, with a name that docs/kubelet-differences.md
+// or docs/conformance.md explains.
+type rule struct {
+	name string
+	// matches is as narrow as it can be: on the scenario, the aspect and both values.
+	matches func(s *scenario, d difference) bool
+}
+
+// undeclared splits off the differences that a rule declares, and counts them.
+func undeclared(s *scenario, all []difference) ([]difference, map[string]int) {
+	var rest []difference
+	counts := map[string]int{}
+next:
+	for _, d := range all {
+		for _, r := range rules {
+			if r.matches(s, d) {
+				counts[r.name]++
+				continue next
+			}
+		}
+		rest = append(rest, d)
+	}
+	return rest, counts
+}
+
+// only matches an aspect that one side alone has.
+func onlyShim(d difference, prefix string) bool {
+	return d.kubelet == "" && strings.HasPrefix(d.aspect, prefix)
+}
+
+// field is the part of a status difference's aspect after the step.
+func field(d difference) (string, bool) {
+	rest, isStatus := strings.CutPrefix(d.aspect, "status at ")
+	_, name, _ := strings.Cut(rest, ": ")
+	return name, isStatus
+}
+
+// ownConditions are those that a Pod does not have.
+var ownConditions = []string{"TemplateAccepted", "RuntimeUsable", "ShimResponding"}
+
+// ownReasons stand where a Pod's condition has no reason.
+var ownReasons = []string{"SandboxReady", "SandboxNotReady", "ContainersInitialized", "ContainersReady", "PodReady", "NotRestarting"}
+
+// probeInFlight is an error of a prober whose container was just ending.
+var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liveness|Startup) probe errored and resulted in unknown state: rpc error: ` +
+	`(code = Canceled desc = context canceled|code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state` +
+	`|code = NotFound desc = failed to exec in container: .*)" on `)
+
+var rules = []rule{
+	{"An event Killed tells how each kill ended", func(_ *scenario, d difference) bool {
+		return onlyShim(d, "event Normal Killed ") || onlyShim(d, "event Warning Killed ")
+	}},
+	{"Conditions of the shim itself", func(_ *scenario, d difference) bool {
+		name, isStatus := field(d)
+		return isStatus && d.kubelet == "" && slices.Contains(ownConditions, strings.TrimPrefix(name, "condition "))
+	}},
+	{"PodScheduled: nobody schedules", func(_ *scenario, d difference) bool {
+		name, isStatus := field(d)
+		return isStatus && name == "condition PodScheduled" && d.kubelet == "True" && d.shim == ""
+	}},
+	{"Reasons of conditions are never empty", func(_ *scenario, d difference) bool {
+		name, isStatus := field(d)
+		rest, same := strings.CutPrefix(d.shim, d.kubelet+" ")
+		return isStatus && strings.HasPrefix(name, "condition ") && !strings.Contains(d.kubelet, " ") &&
+			same && slices.Contains(ownReasons, rest)
+	}},
+	{"lifecycle.stopSignal is on, so the status tells the signal", func(_ *scenario, d difference) bool {
+		name, isStatus := field(d)
+		return isStatus && strings.HasSuffix(name, ".stopSignal") && d.kubelet == "" && d.shim == "SIGTERM"
+	}},
+	{"A preStop hook that overruns is cancelled, and that is told in its event", func(s *scenario, d difference) bool {
+		const prefix = `event Warning FailedPreStopHook "PreStopHook `
+		cancelled := onlyShim(d, prefix+"not completed in grace period, cancelled\" on spec.")
+		failed := d.shim == "" && d.kubelet == "sent 1 times" && strings.HasPrefix(d.aspect, prefix+"failed\" on spec.")
+		return s.overruns && (cancelled || failed)
+	}},
+	{"A container that could not be started has no start time instead of 1970", func(_ *scenario, d difference) bool {
+		name, isStatus := field(d)
+		return isStatus && strings.HasSuffix(name, ".terminated.startedAt") && d.kubelet == "set" && d.shim == "null"
+	}},
+	{"CrashLoopBackOff is told at once instead of at the next sync", func(s *scenario, d difference) bool {
+		name, isStatus := field(d)
+		if !isStatus || s.name != "crash-loop" {
+			return false
+		}
+		told := d.kubelet == "" && (name == "c.state.waiting.reason" && d.shim == "CrashLoopBackOff" ||
+			name == "c.state.waiting.message" && strings.HasPrefix(d.shim, "back-off 20s restarting failed container=c "))
+		return told || d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
+	}},
+	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {
+		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
+	}},
+	{"A grace period that is shortened takes effect on the kill under way", func(s *scenario, d difference) bool {
+		return s.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]
+	}},
+}

@@ -1,0 +1,216 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+// generator makes scenarios from a seed: what happens is drawn first, then a
+// template that it can happen to.
+type generator struct{ *rand.Rand }
+
+// generate makes n scenarios that depend on the seed alone. The kinds take
+// turns, so that each of them is there.
+func generate(seed uint64, n int) []scenario {
+	kinds := []func(generator) scenario{
+		generator.deletion, generator.liveness, generator.exit, generator.order,
+		generator.startup, generator.finish, generator.postStart, generator.lost, generator.image,
+	}
+	var scenarios []scenario
+	for i := range n {
+		// A source of its own: a change of one leaves the others as they are.
+		g := generator{rand.New(rand.NewPCG(seed, uint64(i)))} //nolint:gosec // it is to be the same each time
+		s := kinds[i%len(kinds)](g)
+		s.name = fmt.Sprintf("g%02d-%s", i, s.name)
+		scenarios = append(scenarios, s)
+	}
+	return scenarios
+}
+
+func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
+
+func (g generator) between(least, most int) int { return least + g.IntN(most-least+1) }
+
+func one[T any](g generator, of ...T) T { return of[g.IntN(len(of))] }
+
+// grace is at most what a test run has time for.
+func (g generator) grace() int64 { return int64(g.between(2, 7)) }
+
+// millis draws a time that is clear of whole seconds: the kubelet cuts a hook's
+// time to those, and a hair's breadth must not decide.
+func (g generator) millis(most int) time.Duration {
+	return time.Duration(g.between(0, most/500))*500*time.Millisecond + 250*time.Millisecond
+}
+
+// main is a main container with some answer to SIGTERM and some hook.
+func (g generator) main(name string, flags ...string) corev1.Container {
+	c := serve(name, append(flags, g.onTerm())...)
+	c.Image = one(g, localstack.ImageV1, localstack.ImageV2)
+	if g.chance(60) {
+		c = preStop(c, g.hook(name))
+	}
+	if g.chance(25) {
+		c.ReadinessProbe = execProbe("check-file", localstack.ProgramPath)
+	}
+	return c
+}
+
+func (g generator) onTerm() string {
+	return one(g, "--on-term=exit", "--term-exit-code=3", "--on-term=ignore", "--on-term=delay:"+g.millis(2500).String())
+}
+
+// hook is a preStop hook.
+func (g generator) hook(name string) *corev1.LifecycleHandler {
+	switch g.IntN(4) {
+	case 0:
+		return sleeping(int64(g.between(1, 3)))
+	case 1:
+		return calling("/preStop", 8089) // nobody listens
+	case 2:
+		return marked(name, "preStop", g.millis(1500), "exit", "4")
+	default:
+		return marked(name, "preStop", g.millis(3000))
+	}
+}
+
+// healthy is a main container that serves all kinds of probes.
+func (g generator) healthy(name string) corev1.Container {
+	c := servesAll(name, g.onTerm())
+	c.Image = one(g, localstack.ImageV1, localstack.ImageV2)
+	if g.chance(50) {
+		c = preStop(c, g.hook(name))
+	}
+	return c
+}
+
+func (g generator) probe(service, path string) *corev1.Probe {
+	p := one(g, httpProbe(path), tcpProbe(), grpcProbe(service), execProbe("check-no-file", failFile("c1")))
+	p.FailureThreshold = int32(g.between(1, 2))
+	return p
+}
+
+// others are init containers, sidecars and a second main container.
+func (g generator) others() []corev1.Container {
+	var list []corev1.Container
+	for i := range g.IntN(3) {
+		name := fmt.Sprintf("i%d", i+1)
+		if g.chance(50) {
+			list = append(list, initially(command(name, "append", journalOf(name), "ran", ",", "sleep", g.millis(500).String())))
+			continue
+		}
+		name = fmt.Sprintf("s%d", i+1)
+		c := serve(name, g.onTerm())
+		if g.chance(40) {
+			c = preStop(c, marked(name, "preStop", g.millis(1500)))
+		}
+		list = append(list, sidecar(c))
+	}
+	if g.chance(50) {
+		list = append(list, g.main("c2"))
+	}
+	return list
+}
+
+func (g generator) pod(policy corev1.RestartPolicy, containers ...corev1.Container) corev1.PodSpec {
+	return with(pod(g.grace(), append(g.others(), containers...)...), policy)
+}
+
+func (g generator) policy() corev1.RestartPolicy { return one(g, always, onFailure, never) }
+
+// finished adds what a scenario has however it came about.
+func (g generator) finished(s scenario) scenario {
+	if g.chance(30) {
+		s.grace = ptr.To(int64(g.between(1, int(*s.spec.TerminationGracePeriodSeconds))))
+	}
+	s.overruns = true // by chance
+	return s
+}
+
+func (g generator) deletion() scenario {
+	return g.finished(scenario{name: "deletion", trigger: "Termination", spec: g.pod(g.policy(), g.main("c1")), steps: untilReady})
+}
+
+// order has sidecars for certain.
+func (g generator) order() scenario {
+	spec := g.pod(g.policy(), g.main("c1"), sidecar(serve("s8", "--on-term=delay:"+g.millis(1000).String())), sidecar(g.main("s9")))
+	return g.finished(scenario{name: "order", trigger: "Termination", spec: spec, steps: untilReady})
+}
+
+func (g generator) liveness() scenario {
+	c := g.healthy("c1")
+	c.LivenessProbe = g.probe("liveness", "/healthz")
+	if g.chance(40) {
+		c.LivenessProbe.TerminationGracePeriodSeconds = ptr.To(int64(g.between(1, 8)))
+	}
+	return g.finished(scenario{name: "liveness", trigger: "LivenessProbe", spec: g.pod(always, c), steps: []step{
+		{name: "ready", until: ready, do: touch("fail-c1")}, {name: "restarted", until: restartedAndReady("c1", 1)},
+	}})
+}
+
+func (g generator) startup() scenario {
+	c := g.healthy("c1")
+	c.StartupProbe = execProbe("check-file", journals+"/go")
+	c.StartupProbe.FailureThreshold = int32(g.between(2, 4))
+	if g.chance(40) {
+		c.StartupProbe.TerminationGracePeriodSeconds = ptr.To(int64(g.between(1, 4)))
+	}
+	return g.finished(scenario{name: "startup", trigger: "StartupProbe", spec: g.pod(always, c), steps: []step{
+		{name: "restarted", until: restarted("c1", 1), quick: true, do: touch("go")}, {name: "ready", until: restartedAndReady("c1", 1)},
+	}})
+}
+
+func (g generator) exit() scenario {
+	policy, code := g.policy(), g.between(0, 3)
+	steps := []step{{name: "ready", until: ready, do: get(fmt.Sprintf("/exit?code=%d", code))}}
+	if policy == always || (policy == onFailure && code != 0) {
+		steps = append(steps, step{name: "restarted", until: restartedAndReady("c1", 1)})
+	} else {
+		steps = append(steps, step{name: "exited", until: terminated("c1")})
+	}
+	return g.finished(scenario{name: "exit", trigger: "Restart", spec: g.pod(policy, g.healthy("c1")), steps: steps})
+}
+
+// finish ends by itself, and the sidecars are ended.
+func (g generator) finish() scenario {
+	code := fmt.Sprintf("--exit-code=%d", g.IntN(2)*5)
+	spec := with(pod(g.grace(), initially(command("i", "append", journalOf("i"), "ran")), sidecar(g.main("s1")), sidecar(g.main("s2")),
+		serve("c1", "--exit-after=2s", code), serve("c2", "--exit-after="+g.millis(3500).String())), never)
+	return g.finished(scenario{name: "finish", trigger: "WorkloadFinished", spec: spec, steps: []step{{name: "ended", until: ended}}})
+}
+
+func (g generator) postStart() scenario {
+	c := postStart(g.main("c1"), execute("append", journalOf("c1"), "postStart", ",", "sleep", "500ms", ",", "check-file", journals+"/go"))
+	return g.finished(scenario{name: "poststart", trigger: "PostStartHookFailed", spec: g.pod(always, c), steps: []step{
+		{name: "waits", until: waiting("c1", "CrashLoopBackOff", 1), do: touch("go")}, {name: "ready", until: ready},
+	}})
+}
+
+func (g generator) lost() scenario {
+	return g.finished(scenario{name: "sandbox", trigger: "SandboxChanged", spec: g.pod(always, g.main("c1")), steps: []step{
+		{name: "ready", until: ready, do: killSandbox}, {name: "restarted", until: restartedAndReady("c1", 1)},
+	}})
+}
+
+func (g generator) image() scenario {
+	c := g.main("c1")
+	c.Image = localstack.ImageV1
+	return g.finished(scenario{name: "image", trigger: "DefinitionChanged", spec: g.pod(g.policy(), c), steps: []step{
+		{name: "ready", until: ready, do: change(func(s *corev1.PodSpec) {
+			for i := range s.Containers {
+				if s.Containers[i].Name == "c1" {
+					s.Containers[i].Image = localstack.ImageV2
+				}
+			}
+		})},
+		{name: "restarted", until: restartedAndReady("c1", 1)},
+	}})
+}

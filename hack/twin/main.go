@@ -1,0 +1,233 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+type options struct {
+	seed      uint64
+	generated int
+	parallel  int
+	tries     int
+	rounds    int
+	only      string
+	binary    string
+	verbose   bool
+}
+
+func main() {
+	var opts options
+	flag.Uint64Var(&opts.seed, "seed", 1, "seed of the generated templates")
+	flag.IntVar(&opts.generated, "generated", 30, "how many templates are generated")
+	flag.IntVar(&opts.parallel, "parallel", 6, "how many pairs run at once")
+	flag.IntVar(&opts.tries, "tries", 3, "how often a pair whose times differ is run before that counts")
+	flag.IntVar(&opts.rounds, "rounds", 15, "how many times start and deletion are measured; 0 leaves that out")
+	flag.StringVar(&opts.only, "run", "", "run only the scenarios whose name matches this expression")
+	flag.StringVar(&opts.binary, "binary", "", "managedworkload program; built from this tree when empty")
+	flag.BoolVar(&opts.verbose, "v", false, "show what the API said, one after the other, where something differs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, opts); err != nil {
+		fmt.Fprintln(os.Stderr, "twin:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, opts options) (err error) {
+	scenarios, err := chosen(opts)
+	if err != nil {
+		return err
+	}
+	// Unix sockets live below: the path has to be short.
+	dir, err := os.MkdirTemp("", "mw-twin-")
+	if err != nil {
+		return fmt.Errorf("make the state folder: %w", err)
+	}
+	stack, err := localstack.Start(ctx, localstack.Options{
+		StateDir: dir, Progress: os.Stderr, Binary: opts.binary, WithKubelet: true,
+		ShimArgs: []string{"--cluster-dns=" + localstack.KubeletClusterDNS},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+		defer cancel()
+		err = errors.Join(err, stack.Stop(cleanup))
+	}()
+	return onStack(ctx, opts, stack, scenarios)
+}
+
+// chosen are the scenarios of this run.
+func chosen(opts options) ([]scenario, error) {
+	only, err := regexp.Compile(opts.only)
+	if err != nil {
+		return nil, err
+	}
+	var scenarios []scenario
+	for _, s := range append(written(), generate(opts.seed, opts.generated)...) {
+		if only.MatchString(s.name) {
+			scenarios = append(scenarios, s)
+		}
+	}
+	return scenarios, nil
+}
+
+// twin is both sides and what listens to them.
+type twin struct {
+	opts          options
+	kube          client.WithWatch
+	kubelet, shim side
+	scratch       string
+	kubeletLives  *lives
+	shimLives     *lives
+}
+
+func onStack(ctx context.Context, opts options, stack *localstack.Stack, scenarios []scenario) (err error) {
+	kube, err := harness.Client(stack)
+	if err != nil {
+		return err
+	}
+	if err := kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return err
+	}
+	shimCRI, err := stack.CRI()
+	if err != nil {
+		return err
+	}
+	kubeletCRI, err := stack.KubeletCRI()
+	if err != nil {
+		return errors.Join(err, shimCRI.Close())
+	}
+	k := &kubeletSide{kube: kube, node: stack.KubeletNodeName(), cri: kubeletCRI, saw: newSightings()}
+	s := &shimSide{kube: kube, node: stack.NodeName(), cri: shimCRI, saw: newSightings()}
+	t := &twin{
+		opts: opts, kube: kube, kubelet: k, shim: s, scratch: stack.Scratch(),
+		kubeletLives: newLives(), shimLives: newLives(),
+	}
+	listening, stop := context.WithCancel(ctx)
+	var listeners sync.WaitGroup
+	defer func() {
+		stop()
+		listeners.Wait()
+		err = errors.Join(err, shimCRI.Close(), kubeletCRI.Close())
+	}()
+	for _, listen := range []struct {
+		to  func(context.Context) error
+		saw *sightings
+	}{
+		{k.watch, k.saw}, {s.watch, s.saw},
+		{func(ctx context.Context) error { return t.kubeletLives.listen(ctx, kubeletCRI) }, k.saw},
+		{func(ctx context.Context) error { return t.shimLives.listen(ctx, shimCRI) }, s.saw},
+	} {
+		listeners.Go(func() {
+			if err := listen.to(listening); err != nil {
+				listen.saw.fail(err)
+			}
+		})
+	}
+	return t.all(ctx, scenarios)
+}
+
+// all runs the scenarios, several at once, and reports.
+func (t *twin) all(ctx context.Context, scenarios []scenario) error {
+	begin := time.Now()
+	results := make([]result, len(scenarios))
+	var group errgroup.Group
+	group.SetLimit(max(t.opts.parallel, 1))
+	for i := range scenarios {
+		group.Go(func() (err error) {
+			results[i], err = t.untilSure(ctx, &scenarios[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	failed := report(os.Stdout, t.opts, results, time.Since(begin))
+	if err := t.measure(ctx, os.Stdout); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d templates differ; again with: make twin SEED=%d", failed, t.opts.seed)
+	}
+	return nil
+}
+
+// result is the outcome of one scenario.
+type result struct {
+	scenario      *scenario
+	kubelet, shim *record
+	differences   []difference
+	declared      map[string]int
+	retried       int
+}
+
+// untilSure runs a pair again when nothing but times differ: another process of
+// a busy machine may have been in the way. A time that always differs counts.
+func (t *twin) untilSure(ctx context.Context, s *scenario) (result, error) {
+	for try := 1; ; try++ {
+		r, err := t.pair(ctx, s, try)
+		r.retried = try - 1
+		if err != nil || len(r.differences) == 0 || !onlyTimes(r.differences) || try >= t.opts.tries {
+			return r, err
+		}
+	}
+}
+
+func onlyTimes(differences []difference) bool {
+	for _, d := range differences {
+		if !d.timed {
+			return false
+		}
+	}
+	return true
+}
+
+// pair runs a scenario on both sides, started together, and compares.
+func (t *twin) pair(ctx context.Context, s *scenario, try int) (result, error) {
+	r := result{scenario: s}
+	name := s.name
+	if try > 1 {
+		name = fmt.Sprintf("%s-try%d", s.name, try)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, one := range []struct {
+		side  side
+		lives *lives
+		rec   **record
+	}{{t.kubelet, t.kubeletLives, &r.kubelet}, {t.shim, t.shimLives, &r.shim}} {
+		group.Go(func() (err error) {
+			p := &pairing{scenario: s, side: one.side, name: name, dir: filepath.Join(t.scratch, one.side.name(), name)}
+			*one.rec, err = p.run(ctx, t.kube, one.lives)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return r, err
+	}
+	r.differences, r.declared = undeclared(s, compare(r.kubelet, r.shim))
+	return r, nil
+}

@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,13 +36,42 @@ func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, no
 		return nil, fmt.Errorf("make the client for events: %w", err)
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.Events("")})
+	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, ended: ctx.Done()})
 	return &events{
 		broadcaster: broadcaster,
 		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource, Host: node}),
 		node:        node,
 		ended:       ctx.Done(),
 	}, nil
+}
+
+// lateBy is how long after it happened an event is written.
+const lateBy = 300 * time.Millisecond
+
+// lateSink writes events a moment later than they happen: a start or a deletion
+// makes several at once, and the status that people wait for goes first.
+type lateSink struct {
+	record.EventSink
+	ended <-chan struct{}
+}
+
+// Create implements record.EventSink.
+func (s *lateSink) Create(event *corev1.Event) (*corev1.Event, error) {
+	s.wait(event)
+	return s.EventSink.Create(event)
+}
+
+// Patch implements record.EventSink.
+func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	s.wait(event)
+	return s.EventSink.Patch(event, data)
+}
+
+func (s *lateSink) wait(event *corev1.Event) {
+	select {
+	case <-s.ended:
+	case <-time.After(time.Until(event.LastTimestamp.Add(lateBy))):
+	}
 }
 
 // Event implements the Events of executor, probe and podworker: the pod stands
@@ -57,9 +87,9 @@ func (e *events) Event(pod *corev1.Pod, fieldPath, eventtype, reason, message st
 	}, eventtype, reason, message)
 }
 
-// nodeEvent writes an event about the node.
-func (e *events) nodeEvent(eventtype, reason, message string) {
-	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, eventtype, reason, message)
+// warnNode writes a Warning event about the node.
+func (e *events) warnNode(reason, message string) {
+	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, corev1.EventTypeWarning, reason, message)
 }
 
 func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message string) {

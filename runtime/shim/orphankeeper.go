@@ -59,7 +59,7 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 		log.Error(err, "List of NodeWorkloads not read")
 		return
 	}
-	k.adopt(items, known)
+	k.adopt(items, known) //nolint:contextcheck // a worker outlives this call
 	listed := uidsOf(items)
 	found := k.candidates(ctx, pods, known, listed)
 	in := orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates}
@@ -174,7 +174,7 @@ func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
 	log := logr.FromContextOrDiscard(ctx)
 	if d.Token != "" && d.Token != k.token {
 		log.Info("Orphans are held", "why", d.Message, "token", d.Token)
-		k.events.nodeEvent(corev1.EventTypeWarning, reasonOrphansHeld, d.Message)
+		k.events.warnNode(reasonOrphansHeld, d.Message)
 	}
 	first := k.token == ""
 	k.token = d.Token

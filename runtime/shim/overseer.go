@@ -241,10 +241,10 @@ func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
 		log.Info("Container runtime is usable")
 	case u.Reason == v1alpha1.ReasonForeignPods:
 		log.Info("Container runtime holds pods of others, nothing new is started", "reason", u.Message)
-		o.events.nodeEvent(corev1.EventTypeWarning, u.Reason, u.Message)
+		o.events.warnNode(u.Reason, u.Message)
 	case was.Reason != u.Reason:
 		log.Info("Container runtime is not ready, waiting", "reason", u.Message)
-		o.events.nodeEvent(corev1.EventTypeWarning, u.Reason, u.Message)
+		o.events.warnNode(u.Reason, u.Message)
 	}
 }
 

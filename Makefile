@@ -100,7 +100,7 @@ test-unit: assets race-needs ## Run everything but e2e, with the race detector, 
 .PHONY: conformance
 conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.
 	cd hack/conformance && go test -c -o "$(CURDIR)/bin/conformance.test" .
-	bin/conformance.test -test.run TestScenarios -test.timeout 60m -seed $(SEED) -n $(N) \
+	bin/conformance.test -test.run TestScenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
 		$(if $(REPLAY),-replay "$(REPLAY)") -output bin
 
 .PHONY: conformance-mutants

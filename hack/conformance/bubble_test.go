@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
@@ -21,6 +22,7 @@ type bubbleRun struct {
 	t       *testing.T
 	ctx     context.Context
 	runtime *fakecri.Runtime
+	conn    grpc.ClientConnInterface
 	root    string
 	after   func()
 }
@@ -44,6 +46,13 @@ func bubble(t *testing.T, s *scenario.Scenario, leader []step, newAgent func(*bu
 	synctest.Test(t, func(t *testing.T) {
 		ctx := klog.NewContext(logr.NewContext(t.Context(), logr.Discard()), logr.Discard())
 		b := &bubbleRun{t: t, ctx: ctx, runtime: fakecri.New(s), root: root}
+		b.conn = fakecri.Conn{Runtime: b.runtime}
+		if *wire {
+			conn, stop, err := fakecri.Dial(b.runtime)
+			b.check(err)
+			defer stop()
+			b.conn = conn
+		}
 		a := newAgent(b)
 		steps, err = play(ctx, s, b.runtime, a, leader)
 		b.check(err)

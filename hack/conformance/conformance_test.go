@@ -22,13 +22,14 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("seed", 1, "the seed of the first scenario")
-	number  = flag.Int("n", 2000, "how many scenarios to play")
-	replay  = flag.String("replay", "", "a file with the scenario to play instead")
-	stopAt  = flag.Int("stop-at", 3, "after how many differences to stop")
-	shrink  = flag.Bool("shrink", true, "make the scenario of a difference as small as possible")
-	output  = flag.String("output", ".", "the folder for scenarios that make a difference")
-	verbose = flag.Bool("trace", false, "with -replay: print all that both sides did")
+	seed   = flag.Uint64("seed", 1, "the seed of the first scenario")
+	number = flag.Int("n", 2000, "how many scenarios to play")
+	replay = flag.String("replay", "", "a file with the scenario to play instead")
+	stopAt = flag.Int("stop-at", 3, "after how many differences to stop")
+	shrink = flag.Bool("shrink", true, "make the scenario of a difference as small as possible")
+	output = flag.String("output", ".", "the folder for scenarios that make a difference")
+	trace  = flag.Bool("trace", false, "print all that both sides did")
+	wire   = flag.Bool("grpc", false, "talk to the runtimes over gRPC instead of by calls of its handlers")
 )
 
 func TestMain(m *testing.M) {
@@ -41,6 +42,10 @@ func TestScenarios(t *testing.T) {
 	c := &campaign{declared: counts{}, seen: newCoverage()}
 	if *replay != "" {
 		c.play(newPair(t), readScenario(t, *replay))
+		c.report(os.Stdout)
+		if c.different > 0 {
+			t.Error("the shim and the kubelet differ")
+		}
 		return
 	}
 	seeds := make(chan uint64)
@@ -138,12 +143,12 @@ type verdict struct {
 func (p *pair) examine(s *scenario.Scenario) verdict {
 	v := verdict{declared: counts{}, triggers: counts{}}
 	kubeletSteps := bubble(p.t, s, nil, func(b *bubbleRun) agent {
-		a, err := kubelet.New(b.ctx, b.runtime, b.root, p.logs)
+		a, err := kubelet.New(b.ctx, b.runtime, b.conn, b.root, p.logs)
 		b.check(err)
 		return a
 	})
 	v.shim = bubble(p.t, s, kubeletSteps, func(b *bubbleRun) agent {
-		a, err := shim.New(b.ctx, b.runtime, b.root)
+		a, err := shim.New(b.ctx, b.runtime, b.conn, b.root)
 		b.check(err)
 		b.after = func() {
 			for _, rec := range a.Records() {
@@ -154,6 +159,9 @@ func (p *pair) examine(s *scenario.Scenario) verdict {
 		}
 		return a
 	})
+	if *trace {
+		printTraces(os.Stdout, kubeletSteps, v.shim)
+	}
 	v.difference = compare(kubeletSteps, v.shim, v.declared)
 	return v
 }

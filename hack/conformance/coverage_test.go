@@ -73,3 +73,15 @@ func table(w io.Writer, title string, c counts) {
 		_, _ = fmt.Fprintf(w, "  %7d  %s\n", c[name], name)
 	}
 }
+
+// printTraces prints what both sides did, step by step.
+func printTraces(w io.Writer, kubelet, shim []step) {
+	for i := range kubelet {
+		for _, side := range []struct {
+			name string
+			step step
+		}{{"kubelet", kubelet[i]}, {"shim", shim[i]}} {
+			_, _ = fmt.Fprintf(w, "step %d, %s:\n  %s\n", i, side.name, strings.Join(lines(side.step, counts{}), "\n  "))
+		}
+	}
+}

@@ -6,11 +6,14 @@ package fakecri
 import (
 	"context"
 	"errors"
+	"net"
 	"path"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -37,8 +40,6 @@ func (c Conn) Invoke(ctx context.Context, method string, args, reply any, _ ...g
 	if err != nil {
 		return status.Convert(err).Err()
 	}
-	c.Runtime.mu.Lock()
-	defer c.Runtime.mu.Unlock()
 	proto.Merge(reply.(proto.Message), response.(proto.Message))
 	return nil
 }
@@ -57,4 +58,29 @@ func handlerOf(method string) grpc.MethodHandler {
 		}
 	}
 	return nil
+}
+
+// Dial serves the runtime over gRPC, on a connection in memory, which can be
+// waited for on a virtual clock. stop ends both ends.
+func Dial(r *Runtime) (conn *grpc.ClientConn, stop func(), err error) {
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, r)
+	runtimeapi.RegisterImageServiceServer(server, r)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	conn, err = grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		server.Stop()
+		return nil, nil, err
+	}
+	return conn, func() {
+		_ = conn.Close()
+		server.Stop()
+		<-done
+	}, nil
 }

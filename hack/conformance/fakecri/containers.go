@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
@@ -215,7 +216,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, req *runtimeapi.ContainerSt
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ContainerStatusResponse{Status: c.ContainerStatus}, nil
+	return &runtimeapi.ContainerStatusResponse{Status: proto.CloneOf(c.ContainerStatus)}, nil
 }
 
 // ExecSync implements CRI: the commands are hooks, "prestop <name>" or

@@ -111,7 +111,7 @@ func (c *container) exit(at time.Time, code int32, oom bool) {
 	c.State, c.FinishedAt, c.ExitCode, c.Reason = runtimeapi.ContainerState_CONTAINER_EXITED, at.UnixNano(), code, "Error"
 	switch {
 	case oom:
-		c.Reason, c.ExitCode = "OOMKilled", killedExitCode
+		c.Reason = "OOMKilled" // whatever its exit code
 	case code == 0:
 		c.Reason = "Completed"
 	}

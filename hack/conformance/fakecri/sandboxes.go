@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -107,7 +108,7 @@ func (r *Runtime) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandbox
 	if _, err := r.fail("PodSandboxStatus", ""); err != nil && r.fresh[s.Id] {
 		return nil, err
 	}
-	return &runtimeapi.PodSandboxStatusResponse{Status: s}, nil
+	return &runtimeapi.PodSandboxStatusResponse{Status: proto.CloneOf(s)}, nil
 }
 
 // ListPodSandbox implements CRI.

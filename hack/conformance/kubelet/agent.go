@@ -14,6 +14,7 @@ import (
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -36,6 +37,7 @@ func init() {
 // Agent is the kubelet's side of a comparison.
 type Agent struct {
 	runtime *fakecri.Runtime
+	conn    grpc.ClientConnInterface
 	root    string
 	logs    *Logs
 
@@ -49,8 +51,8 @@ type Agent struct {
 }
 
 // New starts an agent that keeps its files below root.
-func New(ctx context.Context, r *fakecri.Runtime, root string, logs *Logs) (*Agent, error) {
-	a := &Agent{runtime: r, root: root, logs: logs}
+func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string, logs *Logs) (*Agent, error) {
+	a := &Agent{runtime: r, conn: conn, root: root, logs: logs}
 	if err := os.MkdirAll(filepath.Join(root, "logs"), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the logs: %w", err)
 	}
@@ -59,7 +61,7 @@ func New(ctx context.Context, r *fakecri.Runtime, root string, logs *Logs) (*Age
 
 // Restart makes the agent forget everything but its files.
 func (a *Agent) Restart(ctx context.Context) error {
-	runtimes, images := newServices(fakecri.Conn{Runtime: a.runtime})
+	runtimes, images := newServices(a.conn)
 	a.logs.current.of = runtimes
 	var err error
 	a.pods, a.liveness, a.startup = &pods{}, newVerdicts(), newVerdicts()

@@ -61,9 +61,14 @@ func (g *generator) end() {
 	if g.chance(25) {
 		s.Events = append(s.Events, g.event())
 	}
+	if g.chance(20) {
+		// Something outlives the first try.
+		s.Events = append(s.Events, Event{Kind: Fail, Method: "StopContainer", Error: "Unknown"},
+			Event{Kind: Fail, Method: "StopPodSandbox", Error: "Unavailable"})
+	}
 	for range 2 {
 		s := g.step(pick[float64](g, 1, 10))
-		if g.chance(15) {
+		if g.chance(25) {
 			s.Events = append(s.Events, g.deletion())
 		}
 	}

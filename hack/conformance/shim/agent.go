@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,6 +33,7 @@ import (
 // Agent is this project's side of a comparison.
 type Agent struct {
 	runtime *fakecri.Runtime
+	conn    grpc.ClientConnInterface
 	root    string
 
 	client   *cri.Client
@@ -55,15 +57,15 @@ type Agent struct {
 }
 
 // New starts an agent that keeps its files below root.
-func New(ctx context.Context, r *fakecri.Runtime, root string) (*Agent, error) {
-	a := &Agent{runtime: r, root: root, kills: map[string]v1alpha1.KillRecord{}}
+func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string) (*Agent, error) {
+	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}}
 	return a, a.Restart(ctx)
 }
 
 // Restart makes the agent forget what it holds in memory, and its back-off too:
 // the kubelet's is forgotten (difference BackoffKept).
 func (a *Agent) Restart(ctx context.Context) error {
-	client, err := cri.New(ctx, fakecri.Conn{Runtime: a.runtime}, cri.Config{
+	client, err := cri.New(ctx, a.conn, cri.Config{
 		Instance: "node", ClusterID: "cluster", PodDir: &podDir{root: a.root},
 	})
 	if err != nil {

@@ -125,10 +125,12 @@ type NodeWorkloadStatus struct {
 	// initContainerStatuses are the init containers, sidecars among them.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
 	InitContainerStatuses []corev1.ContainerStatus `json:"initContainerStatuses,omitempty"`
 	// containerStatuses are the main containers.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
 	ContainerStatuses []corev1.ContainerStatus `json:"containerStatuses,omitempty"`
 	// kills are the kill records, newest first, at most 10 of a container and
 	// trigger so that a crash loop does not push the others out.

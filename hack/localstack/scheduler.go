@@ -43,7 +43,7 @@ func (s *Stack) secureReady(port int) func(context.Context) error {
 	url := "https://" + loopback(port) + "/healthz"
 	insecure := &http.Client{
 		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // its own certificate, on the loopback interface
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // its own certificate, on the loopback interface
 	}
 	return func(ctx context.Context) (err error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

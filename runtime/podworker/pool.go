@@ -49,7 +49,8 @@ type Config struct {
 }
 
 // Usable says whether the container runtime may be used to start containers, and
-// why not. Kills are carried out in any case.
+// why not. While it may not, workloads stay as they are, but those that are being
+// deleted are ended in any case.
 type Usable struct {
 	OK              bool
 	Reason, Message string

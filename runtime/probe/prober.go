@@ -108,11 +108,10 @@ func (m *Manager) report(t target, out outcome, err error) {
 // runtimeWords is an error as the runtime gave it, without what was wrapped
 // around it on the way.
 func runtimeWords(err error) string {
-	var cause interface {
+	if cause, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
-	}
-	if errors.As(err, &cause) {
+	}](err); ok {
 		return cause.Error()
 	}
 	return err.Error()

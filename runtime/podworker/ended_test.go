@@ -135,3 +135,32 @@ func TestNoEndInTheMiddleOfASync(t *testing.T) {
 		}
 	})
 }
+
+// The exit of a container that was killed for its postStart hook comes in the
+// middle of the sync: the next one tells of the back-off at once, not when the
+// wait is over.
+func TestSyncAfterADeathInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		var at []time.Duration
+		begin := time.Now()
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			at = append(at, time.Since(begin))
+			if len(at) == 1 {
+				n.run(r)
+				n.stop(r.Pod.UID, 137)
+			}
+			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "PostStartHookError"}}, Err: errors.New("postStart hook failed")}
+		}
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(5 * time.Second)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if len(at) != 2 || at[1] > time.Second {
+			t.Errorf("syncs at %v", at)
+		}
+	})
+}

@@ -133,7 +133,12 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		w.advanceEnded()
 		return 0, nil
 	}
-	return afterSync(outcome, actions, next)
+	delay, err := afterSync(outcome, actions, next)
+	if diedMeanwhile(observed, after) {
+		// Its event came while nobody listened for it.
+		delay = 0
+	}
+	return delay, err
 }
 
 // afterSync is when to look again after a plan was carried out.
@@ -281,6 +286,17 @@ func createdAny(before, after *plan.PodStatus) bool {
 	return slices.ContainsFunc(after.Containers, func(c plan.ContainerStatus) bool {
 		return !slices.ContainsFunc(before.Containers, func(old plan.ContainerStatus) bool { return old.ID == c.ID })
 	})
+}
+
+// diedMeanwhile tells whether a container that a sync created has exited already.
+func diedMeanwhile(before, after *plan.PodStatus) bool {
+	exited := &plan.PodStatus{}
+	for _, c := range after.Containers {
+		if c.State == plan.ContainerExited {
+			exited.Containers = append(exited.Containers, c)
+		}
+	}
+	return createdAny(before, exited)
 }
 
 // remember keeps why containers wait. (kubelet reason_cache.go:Update)

@@ -71,6 +71,26 @@ func TestPodKillGoesByTheRecordWhereTheTemplateChanged(t *testing.T) {
 	}
 }
 
+// A probe is taken over without a restart, and its grace period with it: also
+// where the container is killed by its record.
+func TestKillByRecordHasTheProbesGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := testPod(30, withPreStopExec)
+		grace := int64(4)
+		pod.Spec.Containers[0].StartupProbe = &corev1.Probe{TerminationGracePeriodSeconds: &grace}
+		f := newFakeRuntime()
+		f.running("app", recorded)
+		err := newFakeExecutor(f).KillContainer(t.Context(), pod, "app-id", "app",
+			KillOptions{Trigger: v1alpha1.TriggerStartupProbe, FromRecord: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]stopCall{{"app", 0, 4}}, f.stopCalls()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestRemovedContainerIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

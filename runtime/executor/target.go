@@ -79,6 +79,10 @@ func restoreSpec(pod *corev1.Pod, name string, rec plan.Recorded) (*corev1.Pod, 
 	if rec.PreStop != nil {
 		c.Lifecycle = &corev1.Lifecycle{PreStop: rec.PreStop}
 	}
+	if now := findContainer(pod, name); now != nil {
+		// A probe that asks for the kill is the present one, and so is its grace period.
+		c.LivenessProbe, c.StartupProbe = now.LivenessProbe, now.StartupProbe
+	}
 	return spec, c
 }
 

@@ -54,7 +54,7 @@ var ownReasons = []string{"SandboxReady", "SandboxNotReady", "ContainersInitiali
 
 // probeInFlight is an error of a prober whose container was just ending.
 var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liveness|Startup) probe errored and resulted in unknown state: rpc error: ` +
-	`(code = Canceled desc = context canceled|code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state` +
+	`(code = Canceled desc = context canceled|code = Unknown desc = failed to exec in container: .*` +
 	`|code = NotFound desc = failed to exec in container: .*)" on `)
 
 var rules = []rule{
@@ -91,11 +91,11 @@ var rules = []rule{
 	}},
 	{"CrashLoopBackOff is told at once instead of at the next sync", func(s *scenario, d difference) bool {
 		name, isStatus := field(d)
-		if !isStatus || s.name != "crash-loop" {
+		if !isStatus || !s.loops {
 			return false
 		}
 		told := d.kubelet == "" && (name == "c.state.waiting.reason" && d.shim == "CrashLoopBackOff" ||
-			name == "c.state.waiting.message" && strings.HasPrefix(d.shim, "back-off 20s restarting failed container=c "))
+			name == "c.state.waiting.message" && strings.HasPrefix(d.shim, "back-off "))
 		return told || d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
 	}},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {

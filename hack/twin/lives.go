@@ -44,11 +44,11 @@ func (l *lives) listen(ctx context.Context, cri *localstack.CRI) error {
 	}
 	for {
 		event, err := stream.Recv()
-		if ctx.Err() != nil {
-			return nil
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("events of the runtime: %w", err)
 		}
 		if err != nil {
-			return fmt.Errorf("events of the runtime: %w", err)
+			return nil //nolint:nilerr // nobody listens any more
 		}
 		l.take(event)
 	}

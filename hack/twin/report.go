@@ -53,6 +53,7 @@ func report(out io.Writer, opts options, results []result, took time.Duration) i
 			p.printf("  %s\n    kubelet: %s\n    shim:    %s\n", d.aspect, cmp.Or(d.kubelet, "(nothing)"), cmp.Or(d.shim, "(nothing)"))
 		}
 	}
+	chances(p, results)
 	if opts.verbose {
 		for _, r := range results {
 			if len(r.differences) > 0 {
@@ -65,7 +66,7 @@ func report(out io.Writer, opts options, results []result, took time.Duration) i
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		p.printf("  %4d  %s\n", declared[name], name)
 	}
-	p.printf("\n%d templates, seed %d, in %s; %d run again because only times differed; templates with undeclared differences: %d\n",
+	p.printf("\n%d templates, seed %d, in %s; %d run again because something differed; templates with undeclared differences: %d\n",
 		len(results), opts.seed, took.Round(time.Second), retried, failed)
 	return failed
 }
@@ -135,5 +136,15 @@ func history(p *printer, side string, r *record) {
 			p.printf("; %s#%d %s ready=%t", c.Name, c.RestartCount, state, c.Ready)
 		}
 		p.printf("\n")
+	}
+}
+
+// chances prints what was not the same in one run and the same in the next.
+func chances(p *printer, results []result) {
+	p.printf("\nDiffered once and not again (chance, on either side):\n")
+	for _, r := range results {
+		for _, d := range r.chance {
+			p.printf("  %s: %s: kubelet %s, shim %s\n", r.scenario.name, d.aspect, cmp.Or(d.kubelet, "(nothing)"), cmp.Or(d.shim, "(nothing)"))
+		}
 	}
 }

@@ -90,7 +90,7 @@ func (p *pairing) run(ctx context.Context, kube client.Client, lives *lives) (*r
 }
 
 func (p *pairing) start(ctx context.Context) error {
-	if err := os.MkdirAll(p.dir, 0o777); err != nil { //nolint:gosec // containers of other users write there
+	if err := os.MkdirAll(p.dir, 0o777); err != nil {
 		return err
 	}
 	for _, name := range p.scenario.prepare {

@@ -30,6 +30,8 @@ type scenario struct {
 	grace *int64
 	// overruns tells that a preStop hook takes longer than there is time.
 	overruns bool
+	// loops tells that container c exits again and again.
+	loops bool
 	// shorten, when set, is a second deletion's grace period and how long after
 	// the first one it comes.
 	shorten *shortened
@@ -103,6 +105,16 @@ func waiting(name, reason string, n int32) func(*corev1.PodStatus) bool {
 	return func(s *corev1.PodStatus) bool {
 		c := find(s, name)
 		return c != nil && c.RestartCount >= n && c.State.Waiting != nil && c.State.Waiting.Reason == reason
+	}
+}
+
+// backedOff waits until a container has exited after n restarts, however the
+// status puts that.
+func backedOff(name string, n int32) func(*corev1.PodStatus) bool {
+	return func(s *corev1.PodStatus) bool {
+		c := find(s, name)
+		return c != nil && c.RestartCount == n &&
+			(c.State.Terminated != nil || c.State.Waiting != nil && c.State.Waiting.Reason != "")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,7 +81,7 @@ func (s *sightings) all(name string) ([]sighting, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.byName[name]
-	return list[:len(list):len(list)], s.change, s.err
+	return slices.Clip(list), s.change, s.err
 }
 
 // follow watches until the context is done.

@@ -114,9 +114,10 @@ func calling(path string, port int) *corev1.LifecycleHandler {
 	return &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt(port)}}
 }
 
-// probe fails at the first failure, and looks every second.
+// probe looks every second, once the program has had time to start, and fails at
+// the second failure.
 func probe(handler corev1.ProbeHandler) *corev1.Probe {
-	return &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 2}
+	return &corev1.Probe{ProbeHandler: handler, InitialDelaySeconds: 2, PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 2}
 }
 
 func httpProbe(path string) *corev1.Probe {

@@ -183,11 +183,8 @@ func exits() []scenario {
 		exit("exit-0-always", always, "0", again), exit("exit-3-always", always, "3", again),
 		exit("exit-3-on-failure", onFailure, "3", again), exit("exit-0-on-failure", onFailure, "0", over),
 		exit("exit-3-never", never, "3", over), exit("exit-0-never", never, "0", over),
-		{name: "crash-loop", trigger: "Back-off", spec: pod(4, loop), steps: []step{
-			{name: "waits", until: func(s *corev1.PodStatus) bool {
-				c := find(s, "c")
-				return c != nil && c.RestartCount == 2 && (c.State.Terminated != nil || c.State.Waiting != nil)
-			}},
+		{name: "crash-loop", trigger: "Back-off", loops: true, spec: pod(4, loop), steps: []step{
+			{name: "waits", until: backedOff("c", 2)},
 		}},
 		{name: "one-of-two-ends", trigger: "WorkloadFinished", spec: partly, steps: []step{
 			{name: "ready", until: ready, do: get("/exit?code=3")}, {name: "one ended", until: terminated("c1")},
@@ -228,7 +225,7 @@ func starts() []scenario {
 		}),
 		stuck("no-program", "CrashLoopBackOff", func(c *corev1.Container) { c.Command = []string{"/none"} }),
 		{name: "deleted-in-init", trigger: "Termination", spec: pod(4, initially(serve("i", "--on-term=delay:1s")), serve("c")), steps: []step{{name: "init runs", until: running("i")}}},
-		{name: "deleted-in-back-off", trigger: "Termination", spec: pod(4, serve("c", "--exit-after=200ms"), serve("c2", "--on-term=delay:1s")), steps: []step{{name: "waits", until: waiting("c", "CrashLoopBackOff", 1)}}},
+		{name: "deleted-in-back-off", trigger: "Termination", loops: true, spec: pod(4, serve("c", "--exit-after=200ms"), serve("c2", "--on-term=delay:1s")), steps: []step{{name: "waits", until: backedOff("c", 1)}}},
 	}
 }
 

@@ -1,0 +1,101 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localstack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// TestKubelet runs a Pod on a stack with a kubelet, a scheduler and a controller
+// manager, and expects no trace of any of them afterwards.
+func TestKubelet(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{kubeletName, schedulerName, controllerManagerName} {
+		if !executable(filepath.Join(ToolsDir(root), name)) {
+			t.Skipf("%s is not built; hack/tools/build.sh %s builds it", name, name)
+		}
+	}
+	if err := refuseSecondKubelet(); err != nil {
+		t.Skip(err)
+	}
+	before := kubeletTraces(t)
+	stack := startForTest(t, "test-kubelet", Options{
+		WithoutConfig: true, WithKubelet: true, WithScheduler: true, WithControllerManager: true,
+	})
+	client, err := kubernetes.NewForConfig(stack.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: ImageV1, VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+			}}},
+		},
+	}
+	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod runs", func(ctx context.Context) error {
+		pod, err := client.CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("phase %s on node %q", pod.Status.Phase, pod.Spec.NodeName)
+		}
+		return err
+	})
+	node := stack.layout.kubeletNode()
+	if len(hostTraces(t, node, "p")) < 5 {
+		t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, node, "p"))
+	}
+	if err := stack.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []layout{stack.layout, node} {
+		if diff := cmp.Diff([]string(nil), hostTraces(t, l, "p")); diff != "" {
+			t.Errorf("left over (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(before, kubeletTraces(t)); diff != "" {
+		t.Errorf("the host is not as it was (-before +after):\n%s", diff)
+	}
+}
+
+// kubeletTraces are what a kubelet changes outside its own folders.
+func kubeletTraces(t *testing.T) map[string]string {
+	t.Helper()
+	traces := map[string]string{}
+	for _, name := range kubeletSysctls {
+		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		traces[name] = string(value)
+	}
+	for _, dir := range kubeletFolders {
+		_, err := os.Stat(dir)
+		traces[dir] = fmt.Sprint(err == nil)
+	}
+	links, err := filepath.Glob(filepath.Join(containerLinks, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		traces[link] = "there"
+	}
+	return traces
+}

@@ -61,19 +61,34 @@ func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
 				return false
 			}
 			declared[HookCancelled]++
-			for _, late := range []func(fakecri.Entry) bool{lateRequest, lateEvent} {
-				dropFirst(kubelet, func(k fakecri.Entry) bool {
-					return k.T > e.T && (k.Container == e.Container || k.Container == "") && !both[k] && late(k)
-				})
+			late := func(k fakecri.Entry) bool {
+				return k.T > e.T && (k.Container == e.Container || k.Container == "") && !both[k]
 			}
+			if fallback := fallbackOf(kubelet, e); fallback != "" {
+				dropFirst(kubelet, func(k fakecri.Entry) bool { return late(k) && k.Op == "HTTPRequest" && k.Detail == fallback })
+			}
+			dropFirst(kubelet, func(k fakecri.Entry) bool { return late(k) && lateEvent(k) })
 			return true
 		})
 	}
 	return kubelet, shim
 }
 
-func lateRequest(e fakecri.Entry) bool {
-	return e.Op == "HTTPRequest" && strings.HasPrefix(e.Detail, "GET http:")
+// fallbackOf is the request over plain HTTP that follows the last one over HTTPS
+// that a container's hook had made when it was cancelled; empty if it made none.
+func fallbackOf(steps []step, cancelled fakecri.Entry) string {
+	last := ""
+	for _, s := range steps {
+		for _, e := range s.Trace {
+			if e.Op == "HTTPRequest" && e.Container == cancelled.Container && e.T <= cancelled.T {
+				last = e.Detail
+			}
+		}
+	}
+	if rest, ok := strings.CutPrefix(last, "GET https:"); ok {
+		return "GET http:" + rest
+	}
+	return ""
 }
 
 func lateEvent(e fakecri.Entry) bool {

@@ -163,7 +163,7 @@ func TestForceDeletedWithShimUp(t *testing.T) {
 		t.Errorf("the container saw %q", got)
 	}
 	after := w.Await("the manager made another", func(nw *v1alpha1.NodeWorkload) bool { return nw.UID != before.UID && nw.Status.Ready == "1/1" })
-	starts, ends := w.Find("c", "started"), w.Find("c", "stopped")
+	starts, ends := w.AwaitFind("c", "started", 2), w.Find("c", "stopped")
 	if len(starts) != 2 || starts[1].Time.Before(ends[0].Time) {
 		t.Errorf("the new one (%s) did not wait until the old one was gone: %q", after.UID, harness.Texts(w.Journal("c")))
 	}
@@ -193,6 +193,7 @@ func TestTwoWorkloadsOnOneNode(t *testing.T) {
 	b.Apply(plain)
 	a.AwaitReady()
 	b.AwaitReady()
+	b.AwaitFind("c", "started", 1)
 	a.DeleteAndCollect()
 	if got := harness.Texts(b.Journal("c")); len(got) != 1 {
 		t.Errorf("the other workload saw %q, want nothing but its start", got)
@@ -207,6 +208,7 @@ func TestTwoWorkloadsOnOneNode(t *testing.T) {
 func TestForeignPods(t *testing.T) {
 	running := env.Apply(t, plain)
 	running.AwaitReady()
+	running.AwaitFind("c", "started", 1)
 	cri, err := env.Stack.CRI()
 	if err != nil {
 		t.Fatal(err)

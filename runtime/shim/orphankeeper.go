@@ -85,6 +85,9 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 	}
 }
 
+// holding says that orphans wait for a person.
+func (k *orphanKeeper) holding() bool { return k.token != "" }
+
 // found is what was found on the node.
 type found struct {
 	candidates []candidate

@@ -28,7 +28,7 @@ const (
 	// network are ready.
 	conditionsInterval = 5 * time.Second
 	// relistForeign is the time between two lists while the runtime is not the
-	// shim's own.
+	// shim's own, or orphans wait for a person.
 	relistForeign = 5 * time.Second
 	// settleKick lets news gather before a list that they ask for. It is short:
 	// until the list, workloads are started beside pods of others.
@@ -172,7 +172,7 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	switch {
 	case !o.runtime.Healthy():
 		return relistBlind
-	case !usable.OK:
+	case !usable.OK, o.orphans.holding():
 		return relistForeign
 	case o.networkError() != nil:
 		return relistBlind

@@ -112,21 +112,26 @@ func (c *Client) list(ctx context.Context, labels map[string]string) ([]*runtime
 		return nil, nil, err
 	}
 	sandboxes, containers := s.GetItems(), ctr.GetContainers()
-	slices.SortStableFunc(sandboxes, newerSandbox)
+	slices.SortFunc(sandboxes, newerSandbox(sandboxes))
 	slices.SortStableFunc(containers, func(a, b *runtimeapi.Container) int {
 		return cmp.Or(cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
 	})
 	return sandboxes, containers, nil
 }
 
-// newerSandbox orders sandboxes newest first: by attempt, then by time.
-// (kubelet kuberuntime/helpers.go:podSandboxByCreatedThenID)
-func newerSandbox(a, b *runtimeapi.PodSandbox) int {
-	byTime := cmp.Or(cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
-	if a.GetMetadata() == nil || b.GetMetadata() == nil {
+// newerSandbox orders sandboxes newest first: by attempt, then by time; by time
+// alone when one of them has no metadata, or the order would depend on the
+// list's. (kubelet kuberuntime/helpers.go:podSandboxByCreatedThenID)
+func newerSandbox(all []*runtimeapi.PodSandbox) func(a, b *runtimeapi.PodSandbox) int {
+	byTime := func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Or(cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
+	}
+	if slices.ContainsFunc(all, func(s *runtimeapi.PodSandbox) bool { return s.GetMetadata() == nil }) {
 		return byTime
 	}
-	return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), byTime)
+	return func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), byTime(a, b))
+	}
 }
 
 // listPod lists what this shim has of one pod.

@@ -281,7 +281,8 @@ func TestNewestSandboxFirst(t *testing.T) {
 		"the same time: by name":                    {at("a", 1, 1), at("b", 1, 1)},
 		"no metadata: by time":                      {&runtimeapi.PodSandbox{Id: "b", CreatedAt: 9}, at("a", 5, 1)},
 	} {
-		if newerSandbox(tc.newer, tc.older) >= 0 || newerSandbox(tc.older, tc.newer) <= 0 {
+		compare := newerSandbox([]*runtimeapi.PodSandbox{tc.newer, tc.older})
+		if compare(tc.newer, tc.older) >= 0 || compare(tc.older, tc.newer) <= 0 {
 			t.Errorf("%s: wrong order", name)
 		}
 	}

@@ -80,6 +80,8 @@ type Wait struct {
 //
 // The first exited instance of the name counts, not the newest: one that was
 // killed in this sync does not hold itself back.
+// An exit that is still to come, by a clock that ran ahead, counts as one at
+// the last restart: the wait ends, and there is one.
 // (kubelet kuberuntime_manager.go:doBackOff, client-go flowcontrol.Backoff)
 func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backoff, observed *PodStatus,
 	now time.Time) (next *Backoff, wait *Wait) {
@@ -87,6 +89,7 @@ func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backof
 	if exited == nil {
 		return entry, nil
 	}
+	exited = p.notAhead(exited, entry, now)
 	if entry == nil || p.Expired(entry, exited.FinishedAt) {
 		return &Backoff{Current: p.Base, LastUpdate: now}, nil
 	}
@@ -96,6 +99,24 @@ func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backof
 		return entry, newWait(pod, c, current, exited.FinishedAt)
 	}
 	return &Backoff{Current: min(2*current, p.Max), LastUpdate: now}, nil
+}
+
+// notAhead gives an exit that is still to come a time that has been. If not even
+// the last restart has, the clock was set back, and nothing is left to wait for.
+func (p BackoffPolicy) notAhead(exited *ContainerStatus, entry *Backoff, now time.Time) *ContainerStatus {
+	if entry == nil || !exited.FinishedAt.After(now) {
+		return exited
+	}
+	end := *exited
+	switch {
+	case p.Expired(entry, now):
+		end.FinishedAt = now
+	case entry.LastUpdate.After(now):
+		end.FinishedAt = now.Add(-p.Max)
+	default:
+		end.FinishedAt = entry.LastUpdate
+	}
+	return &end
 }
 
 // Expired is whether an entry is too old to count at a time. Housekeeping drops

@@ -68,6 +68,32 @@ func TestBackoffCheck(t *testing.T) {
 			observed: []plan.ContainerStatus{exited(time.Second)},
 			wantNext: entry(10*time.Second, 0),
 		},
+		"an exit that is still to come counts from the last restart": {
+			entry:    entry(20*time.Second, 5*time.Second),
+			observed: []plan.ContainerStatus{exited(-24 * 365 * time.Hour)},
+			wantNext: entry(20*time.Second, 5*time.Second),
+			wantWait: &plan.Wait{
+				Until:        now.Add(15 * time.Second),
+				Current:      20 * time.Second,
+				Message:      "back-off 20s restarting failed container=a pod=web_default(uid-1)",
+				EventMessage: "Back-off restarting failed container a in pod web_default(uid-1)",
+			},
+		},
+		"an exit that is still to come does not wait for ever": {
+			entry:    entry(20*time.Second, 20*time.Second),
+			observed: []plan.ContainerStatus{exited(-time.Minute)},
+			wantNext: entry(40*time.Second, 0),
+		},
+		"an exit that is still to come, after a long run": {
+			entry:    entry(300*time.Second, time.Hour),
+			observed: []plan.ContainerStatus{exited(-time.Minute)},
+			wantNext: entry(10*time.Second, 0),
+		},
+		"exit and last restart are still to come: the clock was set back": {
+			entry:    entry(20*time.Second, -24*time.Hour),
+			observed: []plan.ContainerStatus{exited(-24 * time.Hour)},
+			wantNext: entry(40*time.Second, 0),
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // rule is a difference on purpose, with a name that docs/kubelet-differences.md
@@ -51,6 +53,13 @@ var ownConditions = []string{"TemplateAccepted", "RuntimeUsable", "ShimRespondin
 
 // ownReasons stand where a Pod's condition has no reason.
 var ownReasons = []string{"SandboxReady", "SandboxNotReady", "ContainersInitialized", "ContainersReady", "PodReady", "NotRestarting"}
+
+// sleeps tells whether a hook only sleeps: it leaves no sign of its begin.
+func sleeps(s *scenario) bool {
+	return slices.ContainsFunc(slices.Concat(s.spec.InitContainers, s.spec.Containers), func(c corev1.Container) bool {
+		return c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil
+	})
+}
 
 // probeInFlight is an error of a prober whose container was just ending.
 var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liveness|Startup) probe errored and resulted in unknown state: rpc error: ` +
@@ -100,6 +109,9 @@ var rules = []rule{
 	}},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {
 		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
+	}},
+	{"A termination begins at once instead of after the sync under way", func(s *scenario, d difference) bool {
+		return d.timed && d.aspect == "time of termination: "+firstSign && d.seconds[1] < d.seconds[0] && !sleeps(s)
 	}},
 	{"A grace period that is shortened takes effect on the kill under way", func(s *scenario, d difference) bool {
 		return s.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]

@@ -100,6 +100,8 @@ func terminationMoments(r *record) map[string][]moment {
 	return map[string][]moment{"termination": moments}
 }
 
+const firstSign = "first sign"
+
 // reactions are how long the agent took to the first sign of the termination. A
 // sleep hook leaves no other trace.
 func reactions(r *record) map[string][]moment {
@@ -107,20 +109,25 @@ func reactions(r *record) map[string][]moment {
 	if len(moments) == 0 {
 		return nil
 	}
-	return map[string][]moment{"termination": {{"request", r.deleted}, {"first sign", moments[0].at}}}
+	// The agent may have seen the request before this program did.
+	request := r.deleted
+	if moments[0].at.Before(request) {
+		request = moments[0].at
+	}
+	return map[string][]moment{"termination": {{"request", request}, {firstSign, moments[0].at}}}
 }
 
 func afterDeletion(r *record) []moment {
 	var moments []moment
 	for name, entries := range r.journals {
 		for _, e := range entries {
-			if isKill(e.text) && e.at.After(r.deleted) {
+			if isKill(e.text) && e.at.After(r.asked) {
 				moments = append(moments, moment{name + " " + r.plain(e.text), e.at})
 			}
 		}
 	}
 	for _, l := range r.lives {
-		if l.ended.After(r.deleted) {
+		if l.ended.After(r.asked) {
 			moments = append(moments, moment{l.container + " exit", l.ended})
 		}
 	}

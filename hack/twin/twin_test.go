@@ -23,7 +23,7 @@ func at(seconds float64) time.Time {
 // sample is a record of a container with a hook that is deleted after 10 s.
 func sample(edit func(*record)) *record {
 	r := &record{
-		dir: "/d", uid: "u", object: "o", deleted: at(10),
+		dir: "/d", uid: "u", object: "o", asked: at(9.9), deleted: at(10),
 		journals: map[string][]entry{"c": {
 			{at(0), "started pid=1"}, {at(10.1), "preStop begin"}, {at(11.1), "preStop end"}, {at(11.2), "signal SIGTERM"},
 		}},
@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 		"the same": {edit: func(*record) {}},
 		"other identities and times": {edit: func(r *record) {
 			r.dir, r.uid, r.object = "/e", "v", "p"
-			r.deleted = at(20)
+			r.asked, r.deleted = at(19.9), at(20)
 			r.journals["c"] = []entry{{at(0), "started pid=1"}, {at(20.3), "preStop begin"}, {at(21.2), "preStop end"}, {at(21.5), "signal SIGTERM"}}
 			r.lives[0].ended = at(24.4)
 			r.states[0].status.ContainerStatuses[0].ContainerID = ""
@@ -134,7 +134,13 @@ func TestDeclared(t *testing.T) {
 		"a shortened kill":                {scenario: scenario{shorten: &shortened{}}, d: difference{aspect: "time in c#0: exit", timed: true, seconds: [2]float64{20, 4}}, want: true},
 		"a kill that took longer":         {scenario: scenario{shorten: &shortened{}}, d: difference{aspect: "time in c#0: exit", timed: true, seconds: [2]float64{4, 20}}},
 		"an early kill, not shortened":    {d: difference{aspect: "time in c#0: exit", timed: true, seconds: [2]float64{20, 4}}},
-		"a hook's event, in time":         {d: difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times"}},
+		"a termination that begins early": {d: difference{aspect: "time of termination: first sign", timed: true, seconds: [2]float64{2, 0}}, want: true},
+		"one that begins late":            {d: difference{aspect: "time of termination: first sign", timed: true, seconds: [2]float64{0, 2}}},
+		"an early one where a hook sleeps": {
+			scenario: scenario{spec: pod(5, preStop(serve("c"), sleeping(2)))},
+			d:        difference{aspect: "time of termination: first sign", timed: true, seconds: [2]float64{2, 0}},
+		},
+		"a hook's event, in time": {d: difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

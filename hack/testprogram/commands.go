@@ -50,7 +50,7 @@ func commands() []command {
 		{"mount-tmpfs", "FOLDER", "mount a tmpfs on a new folder", 1, 1, mountTmpfs},
 		{"mounts", "", "print the mount table", 0, 0, func([]string) error { return cat([]string{"/proc/self/mountinfo"}) }},
 		{"hostname", "", "print the host name", 0, 0, hostname},
-		{"ps", "", "process ids and command lines", 0, 0, processes},
+		{"ps", "", "process ids and the first words of command lines", 0, 0, processes},
 		{"signal", "NAME PID", "send a signal", 2, 2, sendSignal},
 		{"allocate", "BYTES DURATION", "use that much memory for the time", 2, 2, allocate},
 		{"copy-stdin", "", "print standard input until it ends", 0, 0, copyStdin},

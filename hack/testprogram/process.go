@@ -87,7 +87,9 @@ func processes([]string) error {
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		fmt.Println(filepath.Base(dir), strings.TrimSpace(strings.ReplaceAll(string(data), "\x00", " ")))
+		// Not all of it: a reader of the output may look for what stands there.
+		words := strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+		fmt.Println(filepath.Base(dir), strings.Join(words[:min(2, len(words))], " "))
 	}
 	return nil
 }

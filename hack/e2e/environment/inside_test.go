@@ -51,14 +51,12 @@ func shown(t *testing.T, w *harness.Workload, container string, commands ...stri
 // shownIn is shown for the container's nth run.
 func shownIn(t *testing.T, w *harness.Workload, container string, run int, commands ...string) map[string]string {
 	t.Helper()
-	log := w.AwaitLog(container, run, "\n"+marker(len(commands))+"\n")
+	log := w.AwaitLog(container, run, marker(len(commands)))
 	found := map[string]string{}
 	for i, command := range commands {
-		// A marker is a line of its own: the command line, which ps shows, has them
-		// as well.
-		_, rest, _ := strings.Cut("\n"+log, "\n"+marker(i)+"\n")
-		text, _, _ := strings.Cut("\n"+rest, "\n"+marker(i+1)+"\n")
-		found[command] = strings.TrimPrefix(text, "\n")
+		_, rest, _ := strings.Cut(log, marker(i)+"\n")
+		text, _, _ := strings.Cut(rest, marker(i+1))
+		found[command] = strings.TrimSuffix(text, "\n")
 	}
 	return found
 }

@@ -78,6 +78,8 @@ type SyncOutcome struct {
 	Tried map[string]status.Reason
 	// ResizeError is why resources could not be changed in place.
 	ResizeError string
+	// KillError is why a container or a sandbox could not be killed.
+	KillError string
 }
 
 // KillRequest is the end of a whole pod.

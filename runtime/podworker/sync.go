@@ -187,6 +187,7 @@ func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatu
 	w.keepBackoff(request.Backoff)
 	w.keepActuated(request.Actuated, observed)
 	w.resizeFailed(d.pod, outcome.ResizeError)
+	w.setKillError(outcome.KillError)
 	return outcome
 }
 
@@ -259,7 +260,8 @@ func needed(a plan.Actions) bool {
 
 // runs notes that the template runs, for there was nothing left to do.
 func (w *worker) runs(d desired, st corev1.PodStatus, usable Usable) {
-	if w.noteTemplate(d, plan.Actions{}) {
+	killed := w.setKillError("")
+	if w.noteTemplate(d, plan.Actions{}) || killed {
 		w.report(d, st, usable)
 	}
 }

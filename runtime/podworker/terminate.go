@@ -167,10 +167,14 @@ func (w *worker) killFailed(d desired, err error) (time.Duration, error) {
 	return jitter(errorDelay), fmt.Errorf("kill pod: %w", err)
 }
 
-func (w *worker) setKillError(message string) {
+// setKillError notes why a kill fails, "" if none does, and says whether that is
+// news.
+func (w *worker) setKillError(message string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	changed := w.killError != message
 	w.killError = message
+	return changed
 }
 
 // usable is what the pool says about the runtime.

@@ -37,6 +37,9 @@ func (a executorAdapter) Sync(ctx context.Context, r podworker.SyncRequest) podw
 		if errors.Is(step.Err, executor.ErrResizePodInPlace) {
 			outcome.ResizeError = step.Message
 		}
+		if errors.Is(step.Err, executor.ErrKillContainer) || errors.Is(step.Err, executor.ErrKillPodSandbox) {
+			outcome.KillError = step.Target + ": " + step.Message
+		}
 	}
 	for _, name := range result.Started {
 		outcome.Tried[name] = status.Reason{}

@@ -111,7 +111,8 @@ restartPolicy: Never
 containers:
 - {name: file, image: %[1]s, args: [seq, write-termination-message, from the file, ",", exit, "3"]}
 - {name: elsewhere, image: %[1]s, args: [seq, write-termination-message, from elsewhere, /tmp/message], terminationMessagePath: /tmp/message}
-- {name: log, image: %[1]s, args: [seq, echo, first, ",", echo-error, last words, ",", exit, "4"], terminationMessagePolicy: FallbackToLogsOnError}
+- {name: log, image: %[1]s, args: [seq, echo, first, ",", echo, last words, ",", exit, "4"], terminationMessagePolicy: FallbackToLogsOnError}
+- {name: log-error, image: %[1]s, args: [seq, echo-error, last words, ",", exit, "4"], terminationMessagePolicy: FallbackToLogsOnError}
 - {name: file-first, image: %[1]s, args: [seq, echo, in the log, ",", write-termination-message, in the file, ",", exit, "1"], terminationMessagePolicy: FallbackToLogsOnError}
 - {name: no-error, image: %[1]s, args: [echo, in the log], terminationMessagePolicy: FallbackToLogsOnError}
 - {name: no-fallback, image: %[1]s, args: [seq, echo, in the log, ",", exit, "1"]}`, testImage))
@@ -123,6 +124,7 @@ containers:
 		"file":        {"from the file", "Error", 3},
 		"elsewhere":   {"from elsewhere", "Completed", 0},
 		"log":         {"first\nlast words\n", "Error", 4},
+		"log-error":   {"last words\n", "Error", 4},
 		"file-first":  {"in the file", "Error", 1},
 		"no-error":    {"", "Completed", 0},
 		"no-fallback": {"", "Error", 1},

@@ -93,6 +93,47 @@ func TestPropertyWellFormed(t *testing.T) {
 	})
 }
 
+// Nothing is killed that is not of the pod's making, and where a container is
+// started no other instance of it is left that may run.
+func TestPropertyOnlyOurs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		actions := plan.Compute(in)
+		names, killed := namesOf(in.Pod), map[string]bool{}
+		for _, k := range actions.ContainersToKill {
+			killed[k.ID] = true
+			i := slices.IndexFunc(in.Observed.Containers, func(c plan.ContainerStatus) bool { return c.ID == k.ID })
+			if i < 0 {
+				t.Fatalf("Kill %+v of what is not there", k)
+			}
+			if c := in.Observed.Containers[i]; c.Name != k.Name || c.Hash == "" && !slices.Contains(names, c.Name) {
+				t.Errorf("Kill %+v of %+v, which no template made", k, c)
+			}
+		}
+		if actions.KillPod {
+			return
+		}
+		for _, c := range in.Observed.Containers {
+			if c.State == plan.ContainerRunning && !killed[c.ID] && slices.Contains(startsOf(in, actions), c.Name) {
+				t.Errorf("%s is started beside %s", c.Name, c.ID)
+			}
+		}
+	})
+}
+
+// startsOf names the containers that a plan starts.
+func startsOf(in plan.Input, a plan.Actions) []string {
+	var names []string
+	for _, i := range a.InitContainersToStart {
+		names = append(names, in.Pod.Spec.InitContainers[i].Name)
+	}
+	for _, i := range a.ContainersToStart {
+		names = append(names, in.Pod.Spec.Containers[i].Name)
+	}
+	return names
+}
+
 func checkStarts(t *rapid.T, starts []int, n int) {
 	t.Helper()
 	if !slices.IsSorted(starts) || len(slices.Compact(slices.Clone(starts))) != len(starts) {

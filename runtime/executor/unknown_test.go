@@ -1,0 +1,52 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// A container whose state stays unknown, whatever is done, is killed again in
+// each sync, and no other is started beside it; the error says so. Once the kill
+// succeeds another one starts.
+func TestUnknownForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.images = map[string]bool{"img:1": true}
+		f.running("app", func(c *fakeContainer) { c.State, c.stopError = plan.ContainerUnknown, "Unknown" })
+		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+		e, pod := newFakeExecutor(f), testPod(30, nil)
+		backoff := map[string]*plan.Backoff{}
+		sync := func() SyncResult {
+			observed := f.observed()
+			actions := plan.Compute(plan.Input{Pod: pod, Observed: observed})
+			return e.SyncPod(t.Context(), SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: backoff})
+		}
+		for n := 1; n <= 3; n++ {
+			result := sync()
+			if err := result.Error(); err == nil || !strings.Contains(err.Error(), "KillContainerError") {
+				t.Errorf("sync %d: error %v", n, err)
+			}
+			if len(f.stopCalls()) != n || len(f.ops("CreateContainer")) != 0 {
+				t.Fatalf("sync %d: stops %v, creations %v", n, f.stopCalls(), f.ops("CreateContainer"))
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, rec := range f.lastRecords() {
+			if rec.Trigger != v1alpha1.TriggerUnknownState || rec.Phase != v1alpha1.KillPhaseDone {
+				t.Errorf("record %+v", rec)
+			}
+		}
+		f.containers[0].stopError = ""
+		if result := sync(); result.Error() != nil || len(f.ops("StartContainer")) != 1 {
+			t.Errorf("error %v, starts %v", result.Error(), f.ops("StartContainer"))
+		}
+	})
+}

@@ -51,7 +51,12 @@ func compare(kubelet, shim []step, declared counts) *difference {
 			declared[KillsByRecord]++
 			return nil
 		}
-		return &difference{Step: i, Kubelet: k, Shim: s}
+		d := &difference{Step: i, Kubelet: k, Shim: s}
+		if i > 0 && d.sandboxIsGone(kubelet[i-1].State) {
+			declared[HookHost]++
+			return nil
+		}
+		return d
 	}
 	return nil
 }

@@ -35,8 +35,9 @@ const (
 	// BackoffKept: back-off is kept over a restart of the agent; for the
 	// comparison it is dropped as the kubelet's is.
 	BackoffKept = "back-off outlives the agent (dropped to compare)"
-	// HookHost: while a pod has two ready sandboxes, a hook's request goes to the
-	// sandbox of its container; the kubelet's goes to the newest one.
+	// HookHost: a hook's request goes to the sandbox of its container; the kubelet's
+	// goes to the pod's newest one, also when the container is in another. The
+	// comparison of a scenario ends where the container's has no address any more.
 	HookHost = "hook goes to the sandbox of its container"
 	// NoIPText: the kubelet's error prints its own data structures.
 	NoIPText = "error text of a hook without a pod IP"
@@ -55,9 +56,14 @@ func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
 			both[e] = true
 		}
 	}
+	killed := map[string]float64{}
 	for i := range shim {
 		shim[i].Trace = slices.DeleteFunc(shim[i].Trace, func(e fakecri.Entry) bool {
-			if e.Op != "Event" || !strings.Contains(e.Detail, cancelledMessage) {
+			if e.Op == "Event" && strings.HasPrefix(e.Detail, "Normal Killing ") {
+				killed[e.Container] = e.T
+			}
+			// A hook that had no time at all should not have run.
+			if e.Op != "Event" || !strings.Contains(e.Detail, cancelledMessage) || e.T < killed[e.Container]+1 {
 				return false
 			}
 			declared[HookCancelled]++
@@ -138,4 +144,28 @@ func withoutStructures(e fakecri.Entry, declared counts) fakecri.Entry {
 		e.Detail = before + noIP
 	}
 	return e
+}
+
+// sandboxIsGone tells whether a step differs first in this: the kubelet sends the
+// request of a preStop hook, and here the hook fails, because the sandbox of that
+// container is not ready. before is what the runtime had when the step began.
+func (d *difference) sandboxIsGone(before []string) bool {
+	i := 0
+	for i < len(d.Kubelet) && i < len(d.Shim) && d.Kubelet[i] == d.Shim[i] {
+		i++
+	}
+	if i == len(d.Kubelet) || i == len(d.Shim) {
+		return false
+	}
+	k, s := strings.Fields(d.Kubelet[i]), strings.Fields(d.Shim[i])
+	if len(k) < 4 || len(s) < 5 || k[0] != s[0] || k[1] != "HTTPRequest" || k[2] != s[2] || s[4] != "FailedPreStopHook" {
+		return false
+	}
+	return slices.ContainsFunc(before, func(line string) bool {
+		words := strings.Fields(line)
+		return words[0] == "container" && strings.HasPrefix(words[1], k[2]+"-") && !strings.Contains(line, "CONTAINER_EXITED") &&
+			!slices.ContainsFunc(before, func(other string) bool {
+				return strings.HasPrefix(other, "sandbox "+words[3]+" ") && strings.Contains(other, "SANDBOX_READY")
+			})
+	})
 }

@@ -115,7 +115,11 @@ func (c *container) exit(at time.Time, code int32, oom bool) {
 	case code == 0:
 		c.Reason = "Completed"
 	}
-	close(c.stopped)
+	select {
+	case <-c.stopped: // it had left before the runtime lost track of it
+	default:
+		close(c.stopped)
+	}
 }
 
 // fail returns the error that a method is to fail with, nil if it is not.
@@ -246,6 +250,10 @@ func (r *Runtime) happenToContainer(e *scenario.Event) {
 		}
 	case scenario.Unknown:
 		if running {
+			c.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+		}
+	case scenario.UnknownDead:
+		if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 			c.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
 		}
 	case scenario.Removed:

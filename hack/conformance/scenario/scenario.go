@@ -79,6 +79,7 @@ const (
 	SandboxSecond   = "sandboxSecond"   // a second ready sandbox appears
 	SandboxNoIP     = "sandboxNoIP"     // the next sandbox gets no address
 	Unknown         = "unknown"         // the runtime does not know the newest instance's state
+	UnknownDead     = "unknownDead"     // nor that of one that has exited
 	Removed         = "removed"         // somebody removes the newest instance
 	Liveness        = "liveness"        // the newest instance's probe fails (or succeeds again)
 	Startup         = "startup"         // the newest instance's startup probe has a verdict

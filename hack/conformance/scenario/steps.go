@@ -72,7 +72,11 @@ func (g *generator) end() {
 			s.Events = append(s.Events, g.deletion())
 		}
 	}
-	g.step(1).Do = GC
+	last := g.step(1)
+	last.Do = GC
+	if g.chance(15) {
+		last.Events = append(last.Events, Event{Kind: UnknownDead, Container: pick(g, g.allContainers()...).Name})
+	}
 }
 
 func (g *generator) deletion() Event {

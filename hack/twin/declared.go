@@ -61,6 +61,8 @@ func sleeps(s *scenario) bool {
 	})
 }
 
+var sidecarLastState = regexp.MustCompile(`^s\d\.lastState\.terminated\.`)
+
 // probeInFlight is an error of a prober whose container was just ending.
 var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liveness|Startup) probe errored and resulted in unknown state: rpc error: ` +
 	`(code = Canceled desc = context canceled|code = Unknown desc = failed to exec in container: .*` +
@@ -109,6 +111,12 @@ var rules = []rule{
 	}},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {
 		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
+	}},
+	{"The last state of a sidecar outlives its sandbox", func(s *scenario, d difference) bool {
+		name, isStatus := field(d)
+		forgotten := slices.Contains([]string{"", "null", "ContainerStatusUnknown"}, d.kubelet) ||
+			strings.HasPrefix(d.kubelet, "The container could not be located when the pod was deleted.")
+		return isStatus && s.trigger == "SandboxChanged" && sidecarLastState.MatchString(name) && forgotten
 	}},
 	{"A termination begins at once instead of after the sync under way", func(s *scenario, d difference) bool {
 		return d.timed && d.aspect == "time of termination: "+firstSign && d.seconds[1] < d.seconds[0] && !sleeps(s)

@@ -80,8 +80,8 @@ var mutants = []mutant{
 		"return *c.RestartPolicy != corev1.ContainerRestartPolicyNever\n\t}\n\treturn pod.Spec.RestartPolicy != corev1.RestartPolicyNever\n}\n\n// IsContainerRestartable",
 		"_ = c\n\t}\n\treturn pod.Spec.RestartPolicy != corev1.RestartPolicyNever\n}\n\n// IsContainerRestartable"},
 
-	{"preStop runs without a grace period", executorDir + "prestop.go",
-		"if hook == nil || k.left <= 0 || k.preStopIsOver() {", "if hook == nil || k.preStopIsOver() {"},
+	{"preStop hooks are not run", executorDir + "prestop.go",
+		"if hook == nil || k.left <= 0 || k.preStopIsOver() {", "if true {"},
 	{"preStop does not cost time", executorDir + "inflight.go",
 		"k.left -= ", "k.left -= 0 * "},
 	{"the output of a hook is in its event", executorDir + "prestop.go",
@@ -113,7 +113,7 @@ var mutants = []mutant{
 	{"two dead containers of a name are kept", executorDir + "gc.go",
 		"MaxPerPodContainer: 1", "MaxPerPodContainer: 2"},
 	{"the newest sandbox of a pod is garbage", executorDir + "gc.go",
-		"(newest && !g.gone(s.PodUID))", "false"},
+		"(newest && !g.gone(s.PodUID))", "(newest && false)"},
 
 	{"the restart count is not recorded", criDir + "labels.go",
 		"strconv.Itoa(restartCount)", `"0"`},

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	number = flag.Int("n", 1500, "how many scenarios to play for each mutant")
+	number = flag.Int("n", 600, "how many scenarios to play for each mutant")
 	seed   = flag.Uint64("seed", 1, "the seed of the first scenario")
 	which  = flag.String("run", "", "only mutants whose name matches")
 )

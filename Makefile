@@ -87,9 +87,9 @@ lint: ## Run golangci-lint.
 
 .PHONY: test
 ifeq ($(ROOT_ON_LINUX),yes)
-test: test-unit test-e2e ## Run all tests. What needs real containers needs root on Linux.
+test: test-unit conformance test-e2e ## Run all tests. What needs real containers needs root on Linux.
 else
-test: test-e2e test-unit
+test: test-e2e conformance test-unit
 endif
 
 .PHONY: test-unit
@@ -99,6 +99,8 @@ test-unit: assets race-needs ## Run everything but e2e, with the race detector, 
 
 .PHONY: conformance
 conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.
+	@echo "Building the kubelet's runtime manager: two or three minutes when nothing is cached" >&2
+	@mkdir -p bin
 	cd hack/conformance && go test -c -o "$(CURDIR)/bin/conformance.test" .
 	bin/conformance.test -test.run TestScenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
 		$(if $(REPLAY),-replay "$(REPLAY)") -output bin

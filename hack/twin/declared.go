@@ -114,7 +114,7 @@ var rules = []rule{
 	}},
 	{"The last state of a sidecar outlives its sandbox", func(s *scenario, d difference) bool {
 		name, isStatus := field(d)
-		forgotten := slices.Contains([]string{"", "null", "ContainerStatusUnknown"}, d.kubelet) ||
+		forgotten := strings.HasSuffix(name, ".exitCode") && d.kubelet == "137" || slices.Contains([]string{"", "null", "ContainerStatusUnknown"}, d.kubelet) ||
 			strings.HasPrefix(d.kubelet, "The container could not be located when the pod was deleted.")
 		return isStatus && s.trigger == "SandboxChanged" && sidecarLastState.MatchString(name) && forgotten
 	}},

@@ -198,7 +198,7 @@ func (g generator) postStart() scenario {
 }
 
 func (g generator) lost() scenario {
-	return g.finished(scenario{name: "sandbox", trigger: "SandboxChanged", spec: g.pod(always, sidecar(g.main("s9")), g.main("c1")), steps: []step{
+	return g.finished(scenario{name: "sandbox", trigger: "SandboxChanged", spec: with(pod(g.grace(), sidecar(g.main("s9")), g.main("c1")), always), steps: []step{
 		{name: "ready", until: ready, do: killSandbox}, {name: "restarted", until: restartedAndReady("c1", 1)},
 	}})
 }

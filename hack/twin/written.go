@@ -147,7 +147,7 @@ func hooks() []scenario {
 		{name: "poststart-fails", trigger: "PostStartHookFailed", spec: pod(6, failing), steps: []step{
 			{name: "waits", until: waiting("c", "CrashLoopBackOff", 1), do: touch("go")}, {name: "ready", until: ready},
 		}},
-		{name: "poststart-http-fails", trigger: "PostStartHookFailed", spec: with(pod(6, postStart(servesAll("c1"), sleeping(2)), postStart(serve("c2"), calling("/exit?code=0&sleep=1s", 8080))), never), steps: []step{
+		{name: "poststart-http-fails", trigger: "PostStartHookFailed", spec: with(pod(6, postStart(servesAll("c1", "--exit-after=6s"), sleeping(2)), postStart(serve("c2"), calling("/postStart?sleep=30s", 8080))), never), steps: []step{
 			{name: "ended", until: ended},
 		}},
 	}

@@ -66,6 +66,8 @@ type Pool struct {
 	workers map[types.UID]*worker
 	// present are the UIDs that the runtime was last seen to have, by name.
 	present map[types.NamespacedName][]types.UID
+	// released are the UIDs of deleted objects of which nothing is left here.
+	released map[types.UID]struct{}
 	// usable is nil until the runtime was seen for the first time.
 	usable *Usable
 	order  int
@@ -89,11 +91,15 @@ func New(cfg Config) *Pool {
 		cfg.NetworkReady = func() error { return nil }
 	}
 	return &Pool{
-		cfg:     cfg,
-		workers: map[types.UID]*worker{},
-		present: map[types.NamespacedName][]types.UID{},
+		cfg:      cfg,
+		workers:  map[types.UID]*worker{},
+		present:  map[types.NamespacedName][]types.UID{},
+		released: map[types.UID]struct{}{},
 	}
 }
+
+// maxReleased bounds what is remembered of objects that are gone.
+const maxReleased = 10_000
 
 // Restore makes a worker from each checkpoint. Call it before Run.
 func (p *Pool) Restore() error {
@@ -131,6 +137,11 @@ func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
 	id := Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
 	p.mu.Lock()
 	w, found := p.workers[id.UID]
+	if _, over := p.released[id.UID]; over && !found {
+		// A deletion is never taken back: this is an old version of the object.
+		p.mu.Unlock()
+		return
+	}
 	if !found {
 		w = p.add(id)
 		w.adopt(nw)
@@ -284,6 +295,12 @@ func (p *Pool) start(w *worker) {
 func (p *Pool) forget(w *worker) {
 	p.mu.Lock()
 	delete(p.workers, w.id.UID)
+	if !w.peek().gone {
+		if len(p.released) >= maxReleased {
+			clear(p.released)
+		}
+		p.released[w.id.UID] = struct{}{}
+	}
 	key := w.id.key()
 	p.present[key] = slices.DeleteFunc(p.present[key], func(uid types.UID) bool { return uid == w.id.UID })
 	var waiting []*worker

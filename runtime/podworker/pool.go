@@ -295,7 +295,7 @@ func (p *Pool) start(w *worker) {
 func (p *Pool) forget(w *worker) {
 	p.mu.Lock()
 	delete(p.workers, w.id.UID)
-	if !w.peek().gone {
+	if d := w.peek(); !d.gone && !d.orphan {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}

@@ -31,7 +31,7 @@ func (s *Stack) startControllerManager(ctx context.Context) error {
 		"--leader-elect=false",
 		"--root-ca-file="+s.layout.pki("ca.crt"),
 		"--service-account-private-key-file="+s.layout.pki("tokens.key"),
-		"--use-service-account-credentials=false",
+		"--use-service-account-credentials=true",
 	)
 	s.progress("Starting kube-controller-manager")
 	return s.ControllerManager.Start(ctx)

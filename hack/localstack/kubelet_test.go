@@ -16,6 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// noSandbox is in the names of no other stack's results either.
+const noSandbox = "sandbox-of-the-kubelet"
+
 // TestKubelet runs a Pod on a stack with a kubelet, a scheduler and a controller
 // manager, and expects no trace of any of them afterwards.
 func TestKubelet(t *testing.T) {
@@ -59,14 +62,14 @@ func TestKubelet(t *testing.T) {
 		return err
 	})
 	node := stack.layout.kubeletNode()
-	if len(hostTraces(t, node, "p")) < 5 {
-		t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, node, "p"))
+	if len(hostTraces(t, node, noSandbox)) < 5 {
+		t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, node, noSandbox))
 	}
 	if err := stack.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range []layout{stack.layout, node} {
-		if diff := cmp.Diff([]string(nil), hostTraces(t, l, "p")); diff != "" {
+		if diff := cmp.Diff([]string(nil), hostTraces(t, l, noSandbox)); diff != "" {
 			t.Errorf("left over (-want +got):\n%s", diff)
 		}
 	}

@@ -347,5 +347,6 @@ func (w *Workload) cleanUp() {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	w.t.Errorf("clean up %s: NodeWorkloads are still there", w.Namespace)
+	text, _ := yaml.Marshal(list.Items)
+	w.t.Errorf("clean up %s: NodeWorkloads are still there\n%s\n%s", w.Namespace, text, w.env.tails())
 }

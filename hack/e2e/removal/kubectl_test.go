@@ -94,6 +94,8 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 	if !strings.Contains(nw, kill.Summary) {
 		t.Errorf("LAST-KILL of nw: %q, want %q", nw, kill.Summary)
 	}
+	// Events are written a moment after the status.
+	w.AwaitEvent("Killed", kill.Summary)
 	described := kubectl(t, "describe", "nw", w.Node().Name, "-n", w.Namespace)
 	for _, want := range []string{"Killing", "Container c definition changed, will be restarted", "Killed", kill.Summary, "Started"} {
 		if !strings.Contains(described, want) {

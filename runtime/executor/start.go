@@ -95,11 +95,19 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 		s.failed(c, "", message)
 		return &startError{ErrCreateContainerConfig, message}
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	id, err := s.create(ctx, c, imageRef)
 	if err != nil {
 		return err
 	}
-	if err := s.e.runtime.StartContainer(ctx, id); err != nil {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// A start that the runtime has begun is not cut off by a deletion: it would go
+	// on by itself, beside the kill.
+	if err := s.e.runtime.StartContainer(context.WithoutCancel(ctx), id); err != nil {
 		return s.runtimeFailure(ctx, c, id, ErrRunContainer, err)
 	}
 	s.e.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
@@ -108,7 +116,7 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 
 // create creates the container.
 func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string) (string, error) {
-	id, err := s.e.runtime.CreateContainer(ctx, s.in.Pod, c, plan.CreateOptions{
+	id, err := s.e.runtime.CreateContainer(context.WithoutCancel(ctx), s.in.Pod, c, plan.CreateOptions{
 		SandboxID: s.sandboxID, SandboxAttempt: s.in.Actions.Attempt,
 		Attempt: s.restartCount(ctx, c), ImageRef: imageRef, PodIPs: s.ips,
 	})

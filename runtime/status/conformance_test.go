@@ -18,13 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 )
 
 // vector is one line of status.jsonl: what the kubelet made of a pod.
 type vector struct {
 	ID             string                      `json:"id"`
 	Pod            corev1.Pod                  `json:"pod"`
-	PodStatus      vectorPodStatus             `json:"podStatus"`
+	PodStatus      json.RawMessage             `json:"podStatus"`
 	ReasonCache    map[string]vectorReason     `json:"reasonCache"`
 	StartupResults map[string]plan.ProbeResult `json:"startupResults"`
 	PodIsTerminal  bool                        `json:"podIsTerminal"`
@@ -36,75 +37,16 @@ type vectorReason struct {
 	Message string `json:"message"`
 }
 
-type vectorPodStatus struct {
-	ID                 string            `json:"id"`
-	Name               string            `json:"name"`
-	Namespace          string            `json:"namespace"`
-	IPs                []string          `json:"ips"`
-	Sandboxes          []vectorSandbox   `json:"sandboxes"`
-	Containers         []vectorContainer `json:"containers"`
-	ActiveContainerIDs []string          `json:"activeContainerIDs"`
-}
-
-type vectorSandbox struct {
-	ID               string            `json:"id"`
-	State            plan.SandboxState `json:"state"`
-	Attempt          uint32            `json:"attempt"`
-	CreatedAt        int64             `json:"createdAt"`
-	NetworkNamespace string            `json:"networkNamespace"`
-	Network          *vectorNetwork    `json:"network"`
-}
-
-type vectorNetwork struct {
-	IP            string   `json:"ip"`
-	AdditionalIPs []string `json:"additionalIPs"`
-}
-
-type vectorContainer struct {
-	ID           string              `json:"id"`
-	Name         string              `json:"name"`
-	State        plan.ContainerState `json:"state"`
-	ExitCode     int32               `json:"exitCode"`
-	Reason       string              `json:"reason"`
-	Message      string              `json:"message"`
-	RestartCount int                 `json:"restartCount"`
-	CreatedAt    time.Time           `json:"createdAt"`
-	StartedAt    time.Time           `json:"startedAt"`
-	FinishedAt   time.Time           `json:"finishedAt"`
-	Image        string              `json:"image"`
-	ImageID      string              `json:"imageID"`
-	ImageRef     string              `json:"imageRef"`
-}
-
-func (s vectorPodStatus) observed() *plan.PodStatus {
-	observed := &plan.PodStatus{
-		ID: s.ID, Name: s.Name, Namespace: s.Namespace, IPs: s.IPs, ActiveContainerIDs: s.ActiveContainerIDs,
+func (v *vector) input(t *testing.T) Input {
+	t.Helper()
+	observed, err := vectors.DecodePodStatus(v.PodStatus)
+	if err != nil {
+		t.Fatalf("%s: %v", v.ID, err)
 	}
-	for _, sandbox := range s.Sandboxes {
-		status := plan.SandboxStatus{
-			ID: sandbox.ID, State: sandbox.State, Attempt: sandbox.Attempt,
-			CreatedAt: time.Unix(0, sandbox.CreatedAt), NetworkNamespace: sandbox.NetworkNamespace,
-		}
-		if sandbox.Network != nil {
-			status.Network = &plan.SandboxNetwork{IP: sandbox.Network.IP, AdditionalIPs: sandbox.Network.AdditionalIPs}
-		}
-		observed.Sandboxes = append(observed.Sandboxes, status)
-	}
-	for _, c := range s.Containers {
-		observed.Containers = append(observed.Containers, plan.ContainerStatus{
-			ID: c.ID, Name: c.Name, State: c.State, ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
-			CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
-			Image: c.Image, ImageID: c.ImageID, ImageRef: c.ImageRef, RestartCount: c.RestartCount,
-		})
-	}
-	return observed
-}
-
-func (v *vector) input() Input {
 	in := Input{
 		Pod:      &v.Pod,
 		Previous: &v.Pod.Status,
-		Observed: v.PodStatus.observed(),
+		Observed: observed,
 		Probes:   map[string]plan.ProbeResults{},
 		Waiting:  map[string]Reason{},
 		Terminal: v.PodIsTerminal,
@@ -174,7 +116,7 @@ func readVectors(t *testing.T, file string, each func(*vector)) {
 // output answers a vector in its own format.
 func output(t *testing.T, v *vector) any {
 	t.Helper()
-	in := v.input()
+	in := v.input(t)
 	c := newConversion(&in, in.Previous)
 	converted := c.containerStatusesOfPod(in.Previous)
 	initialized := anyActiveMainContainer(&v.Pod.Spec, c.observed)

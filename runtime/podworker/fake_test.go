@@ -30,6 +30,10 @@ type fakeNode struct {
 	// syncing and killing replace what the executor does, if set.
 	syncing func(ctx context.Context, r SyncRequest) SyncOutcome
 	killing func(ctx context.Context, r KillRequest) error
+	// removing answers a removal before anything is removed, if set.
+	removing func(id string) error
+	// resuming is what finishing an earlier process's kills waits for, if set.
+	resuming func(ctx context.Context)
 	// api is what was published last, and gone the objects that do not exist.
 	api        map[types.UID]*v1alpha1.NodeWorkloadStatus
 	gone       map[types.UID]bool
@@ -144,6 +148,11 @@ func (n *fakeNode) RecordedPod(context.Context, types.UID) (*corev1.Pod, error) 
 func (n *fakeNode) RemoveContainer(_ context.Context, id string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.removing != nil {
+		if err := n.removing(id); err != nil {
+			return err
+		}
+	}
 	n.note("remove container %s", id)
 	return nil
 }
@@ -258,11 +267,15 @@ func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
 
 func (n *fakeNode) RemoveDead(context.Context, *plan.PodStatus, string) error { return nil }
 
-func (n *fakeNode) Resume(_ context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error {
+func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error {
 	n.mu.Lock()
 	n.resumed = append(n.resumed, kills...)
 	n.note("resume")
+	resuming := n.resuming
 	n.mu.Unlock()
+	if resuming != nil {
+		resuming(ctx)
+	}
 	for _, k := range kills {
 		k.Phase, k.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful
 		n.pool.Kill(pod.UID, k)

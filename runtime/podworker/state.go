@@ -3,7 +3,7 @@
 
 // Package podworker runs one worker for each workload of the node: it observes
 // the containers, asks the plan what to do, has it carried out, and publishes
-// the status. A worker goes through its states in one direction only.
+// the status. A worker whose end was asked for never starts anything again.
 package podworker
 
 //	             an accepted template
@@ -19,9 +19,9 @@ package podworker
 //	              +-------------+  a container still runs: tried again
 //	              | Terminating |<--------------------------------+
 //	              +-------------+---------------------------------+
-//	                     |
-//	                     |  the runtime says that nothing runs
-//	                     v
+//	                     |  ^
+//	 the runtime says    |  |  a container that was being started when
+//	 that nothing runs   v  |  everything was killed runs after all
 //	              +------------+   ended by itself: containers and logs
 //	              | Terminated |   stay until the object is deleted
 //	              +------------+
@@ -44,7 +44,7 @@ const (
 	Syncing State = "Syncing"
 	// Terminating: everything is being killed; nothing is started any more.
 	Terminating State = "Terminating"
-	// Terminated: nothing runs and nothing will.
+	// Terminated: nothing runs and nothing is started any more.
 	Terminated State = "Terminated"
 	// Removed: nothing is left on the node, and the object is released.
 	Removed State = "Removed"
@@ -59,18 +59,23 @@ type facts struct {
 	ended bool
 	// stopped: the runtime says that no container runs.
 	stopped bool
+	// running: a container was found running when everything had been stopped.
+	running bool
 	// removed: nothing is left on the node, and the object is released.
 	removed bool
 }
 
 // next is the one transition function: the state that follows the current one
-// under the given facts. It takes one step at a time and none back.
+// under the given facts. It takes one step at a time, and the only one back leads
+// to another kill, never to a start.
 func (s State) next(f facts) State {
 	switch {
 	case s == Syncing && (f.deleted || f.ended):
 		return Terminating
 	case s == Terminating && f.stopped:
 		return Terminated
+	case s == Terminated && f.running:
+		return Terminating
 	case s == Terminated && f.deleted && f.removed:
 		return Removed
 	}

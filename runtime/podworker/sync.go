@@ -50,6 +50,10 @@ func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Durat
 	if err := w.finishResumed(ctx, d, observed); err != nil {
 		return jitter(errorDelay), err
 	}
+	if w.changed() {
+		// The wake for it is used up: no operation may begin that waits for one.
+		return 0, nil
+	}
 	w.removeDead(ctx, observed)
 	st := w.computeStatus(d, observed, false)
 	w.report(d, st, usable)

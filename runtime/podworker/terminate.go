@@ -197,9 +197,15 @@ func (w *worker) finish(ctx context.Context, d desired) (time.Duration, error) {
 	w.stopped = nil
 	if observed == nil {
 		var err error
-		if observed, err = w.observeStopped(ctx); err != nil {
-			return w.removalFailed(err)
+		if observed, err = w.cfg.Runtime.PodStatus(ctx, w.id.UID); err != nil {
+			return w.removalFailed(fmt.Errorf("observe before the removal: %w", err))
 		}
+	}
+	if names := running(observed); len(names) > 0 {
+		// A start that the runtime had begun ended after the kill.
+		w.log.Info("Containers run after the kill, killing again", "containers", names)
+		w.advance(facts{running: true})
+		return 0, nil
 	}
 	if err := w.removeContainers(ctx, observed); err != nil {
 		return w.removalFailed(err)

@@ -40,6 +40,8 @@ func TestStateNext(t *testing.T) {
 		"removed":                           {Terminated, facts{deleted: true, removed: true}, Removed},
 		"no way back":                       {Removed, facts{}, Removed},
 		"no way back to syncing":            {Terminated, facts{}, Terminated},
+		"running after the kill":            {Terminated, facts{deleted: true, running: true, removed: true}, Terminating},
+		"running is no start":               {Terminating, facts{deleted: true, running: true}, Terminating},
 		"no way back from terminating":      {Terminating, facts{}, Terminating},
 		"a terminating one does not jump":   {Terminating, facts{deleted: true, stopped: true, removed: true}, Terminated},
 		"an unknown state stays what it is": {State("?"), facts{deleted: true}, State("?")},

@@ -19,13 +19,18 @@ type difference struct {
 	Kubelet, Shim []string
 }
 
-func (d *difference) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "step %d\n", d.Step)
-	i := 0
+// first is the place of the first line that differs.
+func (d *difference) first() (i int) {
 	for i < len(d.Kubelet) && i < len(d.Shim) && d.Kubelet[i] == d.Shim[i] {
 		i++
 	}
+	return i
+}
+
+func (d *difference) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %d\n", d.Step)
+	i := d.first()
 	for _, line := range d.Kubelet[:i] {
 		fmt.Fprintf(&b, "          %s\n", line)
 	}
@@ -52,7 +57,7 @@ func compare(kubelet, shim []step, declared counts) *difference {
 			return nil
 		}
 		d := &difference{Step: i, Kubelet: k, Shim: s}
-		if i > 0 && d.sandboxIsGone(kubelet[i-1].State) {
+		if i > 0 && (d.sandboxIsGone(kubelet[i-1].State) || d.newestHasNoAddress(kubelet[i-1].State, shim[i].Trace)) {
 			declared[HookHost]++
 			return nil
 		}

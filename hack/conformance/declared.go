@@ -37,11 +37,15 @@ const (
 	BackoffKept = "back-off outlives the agent (dropped to compare)"
 	// HookHost: a hook's request goes to the sandbox of its container; the kubelet's
 	// goes to the pod's newest one, also when the container is in another. The
-	// comparison of a scenario ends where the container's has no address any more.
+	// comparison of a scenario ends where one of the two has no address any more.
 	HookHost = "hook goes to the sandbox of its container"
 	// NoIPText: the kubelet's error prints its own data structures.
 	NoIPText = "error text of a hook without a pod IP"
 )
+
+// longestHook is how long a hook of the generator can take, in seconds: two
+// requests, over HTTPS and over HTTP. What a container says later is of another hook.
+const longestHook = 2 * 45.2
 
 const cancelledMessage = "PreStopHook not completed in grace period, cancelled"
 
@@ -68,7 +72,7 @@ func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
 			}
 			declared[HookCancelled]++
 			late := func(k fakecri.Entry) bool {
-				return k.T > e.T && (k.Container == e.Container || k.Container == "") && !both[k]
+				return k.T > e.T && k.T <= killed[e.Container]+longestHook && (k.Container == e.Container || k.Container == "") && !both[k]
 			}
 			if fallback := fallbackOf(kubelet, e); fallback != "" {
 				dropFirst(kubelet, func(k fakecri.Entry) bool { return late(k) && k.Op == "HTTPRequest" && k.Detail == fallback })
@@ -146,26 +150,67 @@ func withoutStructures(e fakecri.Entry, declared counts) fakecri.Entry {
 	return e
 }
 
+// words are those of the first line that differs, of both sides; none where one
+// of them has nothing more.
+func (d *difference) words() (kubelet, shim []string) {
+	i := d.first()
+	if i == len(d.Kubelet) || i == len(d.Shim) {
+		return nil, nil
+	}
+	return strings.Fields(d.Kubelet[i]), strings.Fields(d.Shim[i])
+}
+
+// onlyOneAsks tells whether of one container's hook one side sends the request
+// where on the other the preStop hook fails.
+func onlyOneAsks(asks, fails []string) bool {
+	return len(asks) >= 4 && len(fails) >= 5 && asks[0] == fails[0] && asks[2] == fails[2] &&
+		asks[1] == "HTTPRequest" && fails[1] == "Event" && fails[4] == "FailedPreStopHook"
+}
+
 // sandboxIsGone tells whether a step differs first in this: the kubelet sends the
 // request of a preStop hook, and here the hook fails, because the sandbox of that
 // container is not ready. before is what the runtime had when the step began.
 func (d *difference) sandboxIsGone(before []string) bool {
-	i := 0
-	for i < len(d.Kubelet) && i < len(d.Shim) && d.Kubelet[i] == d.Shim[i] {
-		i++
-	}
-	if i == len(d.Kubelet) || i == len(d.Shim) {
-		return false
-	}
-	k, s := strings.Fields(d.Kubelet[i]), strings.Fields(d.Shim[i])
-	if len(k) < 4 || len(s) < 5 || k[0] != s[0] || k[1] != "HTTPRequest" || k[2] != s[2] || s[4] != "FailedPreStopHook" {
-		return false
-	}
-	return slices.ContainsFunc(before, func(line string) bool {
-		words := strings.Fields(line)
-		return words[0] == "container" && strings.HasPrefix(words[1], k[2]+"-") && !strings.Contains(line, "CONTAINER_EXITED") &&
-			!slices.ContainsFunc(before, func(other string) bool {
-				return strings.HasPrefix(other, "sandbox "+words[3]+" ") && strings.Contains(other, "SANDBOX_READY")
-			})
+	k, s := d.words()
+	return onlyOneAsks(k, s) && slices.ContainsFunc(sandboxesOf(k[2], before), func(id string) bool {
+		return !slices.ContainsFunc(before, func(other string) bool {
+			return strings.HasPrefix(other, "sandbox "+id+" ") && strings.Contains(other, "SANDBOX_READY")
+		})
 	})
+}
+
+// newestHasNoAddress tells whether a step differs first in this: here the request
+// of a preStop hook goes to the ready sandbox of its container, and in the
+// kubelet the hook fails, because there is a newer sandbox, which is not ready.
+func (d *difference) newestHasNoAddress(before []string, trace []fakecri.Entry) bool {
+	k, s := d.words()
+	if !onlyOneAsks(s, k) || !strings.Contains(s[4], "//"+fakecri.PodIP) {
+		return false
+	}
+	var newest, own []string
+	own = sandboxesOf(s[2], before)
+	for _, e := range trace {
+		words := strings.Fields(e.Detail)
+		if e.Op != "Observed" || words[0] != "sandbox" {
+			continue
+		}
+		if newest == nil {
+			newest = words
+		}
+		if slices.Contains(own, words[1]) {
+			return newest[1] != words[1] && words[3] == "SANDBOX_READY" && newest[3] == "SANDBOX_NOTREADY"
+		}
+	}
+	return false
+}
+
+// sandboxesOf are those in which a container had instances that had not exited.
+func sandboxesOf(name string, state []string) (ids []string) {
+	for _, line := range state {
+		words := strings.Fields(line)
+		if words[0] == "container" && strings.HasPrefix(words[1], name+"-") && !strings.Contains(line, "CONTAINER_EXITED") {
+			ids = append(ids, words[3])
+		}
+	}
+	return ids
 }

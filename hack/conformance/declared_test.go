@@ -1,0 +1,85 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+)
+
+// A hook that only the shim can send, because the kubelet asks a newer sandbox
+// that is not ready, is declared; what looks like it is not.
+func TestHookOfTheOlderSandbox(t *testing.T) {
+	const (
+		ready    = "SANDBOX_READY"
+		notReady = "SANDBOX_NOTREADY"
+	)
+	failed := fakecri.Entry{T: 7, Op: "Event", Container: "app", Detail: `Warning FailedPreStopHook spec.containers{app} "PreStopHook failed"`}
+	sent := fakecri.Entry{T: 7, Op: "HTTPRequest", Container: "app", Detail: "GET http://" + fakecri.PodIP + ":8080/prestop/app"}
+	with := func(e fakecri.Entry, change func(*fakecri.Entry)) fakecri.Entry {
+		change(&e)
+		return e
+	}
+	tests := map[string]struct {
+		newest, own   string
+		inNewest      bool
+		exited        bool
+		kubelet, shim fakecri.Entry
+		wantDeclared  bool
+	}{
+		"the newest is not ready":         {newest: notReady, own: ready, kubelet: failed, shim: sent, wantDeclared: true},
+		"the newest is ready":             {newest: ready, own: ready, kubelet: failed, shim: sent},
+		"its own is not ready":            {newest: notReady, own: notReady, kubelet: failed, shim: sent},
+		"it is in the newest":             {newest: notReady, own: ready, inNewest: true, kubelet: failed, shim: sent},
+		"it has exited":                   {newest: notReady, own: ready, exited: true, kubelet: failed, shim: sent},
+		"the shim's is the one to fail":   {newest: notReady, own: ready, kubelet: sent, shim: failed},
+		"the shim asks another address":   {newest: notReady, own: ready, kubelet: failed, shim: with(sent, func(e *fakecri.Entry) { e.Detail = "GET http://10.1.1.1:8080/prestop/app" })},
+		"the hooks are of two containers": {newest: notReady, own: ready, kubelet: with(failed, func(e *fakecri.Entry) { e.Container = "other" }), shim: sent},
+		"the times differ":                {newest: notReady, own: ready, kubelet: failed, shim: with(sent, func(e *fakecri.Entry) { e.T = 8 })},
+		"another event":                   {newest: notReady, own: ready, kubelet: with(failed, func(e *fakecri.Entry) { e.Detail = "Warning Failed spec.containers{app} x" }), shim: sent},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			own, state := "sandbox-0", "CONTAINER_RUNNING"
+			if test.inNewest {
+				own = "sandbox-1"
+			}
+			if test.exited {
+				state = "CONTAINER_EXITED"
+			}
+			observed := []fakecri.Entry{
+				{T: 7, Op: "Observed", Detail: "sandbox sandbox-1 attempt=1 " + test.newest},
+				{T: 7, Op: "Observed", Detail: "sandbox sandbox-0 attempt=0 " + test.own},
+			}
+			before := step{State: []string{
+				`sandbox sandbox-0 attempt=0 SANDBOX_READY ip="10.0.0.7"`, "container app-0 in " + own + " attempt=0 " + state,
+			}}
+			declared := counts{}
+			d := compare(
+				[]step{before, {Trace: append(slices.Clone(observed), test.kubelet)}},
+				[]step{before, {Trace: append(slices.Clone(observed), test.shim)}}, declared)
+			if got := d == nil && declared[HookHost] > 0; got != test.wantDeclared {
+				t.Errorf("declared: %t, want %t; difference %v", got, test.wantDeclared, d)
+			}
+		})
+	}
+}
+
+// What a cancelled hook says late in the kubelet is taken away, and no failure of
+// a hook of the same container that ran long after it.
+func TestLateEventOfACancelledHook(t *testing.T) {
+	killing := fakecri.Entry{T: 10, Op: "Event", Container: "app", Detail: `Normal Killing spec.containers{app} "x"`}
+	cancelled := fakecri.Entry{T: 15, Op: "Event", Container: "app", Detail: "Warning FailedPreStopHook " + cancelledMessage}
+	late := func(at float64) fakecri.Entry {
+		return fakecri.Entry{T: at, Op: "Event", Container: "app", Detail: `Warning FailedPreStopHook spec.containers{app} "PreStopHook failed"`}
+	}
+	for at, want := range map[float64]bool{16: true, 10 + longestHook: true, 102: false, 700: false} {
+		d := compare([]step{{Trace: []fakecri.Entry{killing, late(at)}}}, []step{{Trace: []fakecri.Entry{killing, cancelled}}}, counts{})
+		if got := d == nil; got != want {
+			t.Errorf("an event after %g s is taken away: %t, want %t", at, got, want)
+		}
+	}
+}

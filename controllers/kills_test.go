@@ -109,10 +109,26 @@ func TestNewlyDone(t *testing.T) {
 	done, stopping, graceful := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping, v1alpha1.KillOutcomeGraceful
 	recent := onNode("n1", kill("told", 50, done, graceful), kill("begun", 1, stopping, ""))
 	records := onNode("n1", kill("told", 50, done, graceful), kill("late", 60, done, graceful), kill("begun", 1, done, graceful),
-		kill("under way", 70, stopping, ""), kill("long ago", 2, done, graceful))
-	want := []string{"n1/begun Done Graceful", "n1/late Done Graceful"}
+		kill("unknown", 65, done, ""), kill("under way", 70, stopping, ""), kill("long ago", 2, done, graceful))
+	want := []string{"n1/begun Done Graceful", "n1/late Done Graceful", "n1/unknown Done "}
 	if diff := cmp.Diff(want, describeKills(newlyDone(recent, records, killEpoch.Add(10*time.Second)))); diff != "" {
 		t.Errorf("newly done (-want +got):\n%s", diff)
+	}
+}
+
+// A kill of which nobody knows how it ended is over: it is not shown as one under
+// way, not counted as forced, and counted under a name of its own.
+func TestUnknownOutcome(t *testing.T) {
+	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
+	merged := mergeKills(onNode("n1", kill("a", 1, done, "")), onNode("n1", kill("a", 1, stopping, "")))
+	if diff := cmp.Diff([]string{"n1/a Done "}, describeKills(merged)); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	if n := forcedKills(merged); n != 0 {
+		t.Errorf("forcedKills = %d", n)
+	}
+	if got := outcomeLabel(&merged[0]); got != "Unknown" {
+		t.Errorf("label %q", got)
 	}
 }
 

@@ -4,6 +4,8 @@
 package controllers
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -14,7 +16,7 @@ import (
 var (
 	killsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "managedworkload_kills_total",
-		Help: "Kills of the fleet that have ended, by what triggered them and how they ended.",
+		Help: "Kills of the fleet that have ended, by what triggered them and how they ended, Unknown where that is not known.",
 	}, []string{"trigger", "outcome"})
 	nodesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "managedworkload_nodes",
@@ -31,8 +33,11 @@ func init() {
 }
 
 func countKill(k *v1alpha1.NodeKillRecord) {
-	killsTotal.WithLabelValues(string(k.Trigger), string(k.Outcome)).Inc()
+	killsTotal.WithLabelValues(string(k.Trigger), outcomeLabel(k)).Inc()
 }
+
+// outcomeLabel names also the outcome that is not known.
+func outcomeLabel(k *v1alpha1.NodeKillRecord) string { return cmp.Or(string(k.Outcome), "Unknown") }
 
 func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus) {
 	for state, n := range map[string]int32{

@@ -64,7 +64,7 @@ const (
 	KillPhaseWaitingForTurn KillPhase = "WaitingForTurn"
 	// KillPhaseStopping: StopContainer is under way: the stop signal was sent.
 	KillPhaseStopping KillPhase = "Stopping"
-	// KillPhaseDone: the kill has ended; outcome says how.
+	// KillPhaseDone: the kill has ended; outcome says how, as far as it is known.
 	KillPhaseDone KillPhase = "Done"
 )
 
@@ -174,10 +174,12 @@ type KillRecord struct {
 	// after the hook's and the waiting time were taken off.
 	// +optional
 	StopTimeoutSeconds *int64 `json:"stopTimeoutSeconds,omitempty"`
-	// outcome is how the kill ended; unset while it is under way.
+	// outcome is how the kill ended; unset while it is under way, and where it is
+	// not known: error then says why.
 	// +optional
 	Outcome KillOutcome `json:"outcome,omitempty"`
-	// error is what the runtime answered when outcome is Failed.
+	// error is what the runtime answered when outcome is Failed, and why the
+	// outcome is not known when a kill is done and has none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Error string `json:"error,omitempty"`

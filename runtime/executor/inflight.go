@@ -29,6 +29,10 @@ type kill struct {
 	// left is what is left of the grace period, in whole seconds. Only the kill
 	// itself touches it.
 	left int64
+	// unwatched: the container left before this kill was gone on with; its time was
+	// over at until.
+	unwatched bool
+	until     time.Time
 	// shortened wakes a StopContainer under way.
 	shortened chan struct{}
 
@@ -39,8 +43,8 @@ type kill struct {
 	rec v1alpha1.KillRecord
 	// limit is the end that a shortening set; zero if there was none.
 	limit time.Time
-	// stopDeadline is when the runtime kills by force, by the last call of
-	// StopContainer.
+	// stopDeadline is when the runtime kills by force, by this kill's last call of
+	// StopContainer; zero if there was none.
 	stopDeadline time.Time
 	// timer ends the phase at phaseEnd, and cancel ends it now.
 	timer    *time.Timer

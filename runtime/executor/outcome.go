@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,19 @@ import (
 const (
 	exitCodeSIGKILL = 137
 	reasonOOMKilled = "OOMKilled"
+	// What containerd says about a container whose end it did not see, such as
+	// one that left while containerd was restarted: it makes up the code, and the
+	// time of the exit is that of its finding out.
+	exitCodeUnknown = 255
+	reasonUnknown   = "Unknown"
+)
+
+// Why an outcome is not known, in the record's error.
+const (
+	unseenEnd   = "the runtime did not see how the container ended"
+	unknownTime = "the runtime does not say when the container ended"
+	unseenForce = "the container was killed after its time was over, while nobody waited for it: by whom is not known"
+	leftLate    = "the container left after its time was over, while nobody waited for it"
 )
 
 // finish completes the record: how the kill ended, by what the runtime says
@@ -23,10 +37,7 @@ const (
 func (k *kill) finish(ctx context.Context, stopErr error) {
 	after, err := k.e.facts(ctx, k.id)
 	k.change(func(rec *v1alpha1.KillRecord) {
-		now := time.Now()
-		rec.Phase = v1alpha1.KillPhaseDone
-		rec.FinishTime = &metav1.MicroTime{Time: now}
-		rec.Grace.UsedSeconds = max(0, wholeSeconds(now.Sub(rec.StartTime.Time)))
+		k.endAt(rec, time.Now())
 		if err == nil {
 			noteExit(rec, &after)
 		}
@@ -35,14 +46,47 @@ func (k *kill) finish(ctx context.Context, stopErr error) {
 			rec.Error = truncate(runtimeWords(stopErr), maxRecordMessage)
 			return
 		}
-		rec.Outcome = outcomeOf(ending{
-			known: err == nil, gone: isNotFound(err), after: &after, wasGone: k.before == nil,
-			requested: rec.StartTime.Time, forcedFrom: k.stopDeadline,
-		})
-		if rec.Outcome == v1alpha1.KillOutcomeFailed {
-			rec.Error = "the container runs although the runtime reported that it was stopped"
+		e := k.ending(rec)
+		if err == nil {
+			e.after = &after
+		} else {
+			e.gone, e.err = isNotFound(err), err
+		}
+		var why string
+		rec.Outcome, why = outcomeOf(e)
+		rec.Error = truncate(why, maxRecordMessage)
+		if e.unwatched && rec.Outcome != "" && e.after != nil {
+			// It ended when the container left, not when somebody looked.
+			k.endAt(rec, later(rec.StartTime.Time, after.FinishedAt))
 		}
 	})
+}
+
+func later(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return a
+	}
+	return b
+}
+
+// endAt notes when the kill ended.
+func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time) {
+	rec.Phase = v1alpha1.KillPhaseDone
+	rec.FinishTime = &metav1.MicroTime{Time: t}
+	rec.Grace.UsedSeconds = max(0, wholeSeconds(t.Sub(rec.StartTime.Time)))
+}
+
+// ending is what is known of the kill's end without asking the runtime. What the
+// runtime said before a kill is that of its begin only if it was not resumed.
+func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
+	e := ending{
+		requested: rec.StartTime.Time, forcedFrom: k.stopDeadline,
+		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
+	}
+	if k.opts.Resume == nil {
+		e.stoppedBefore = k.missing || (k.before != nil && k.before.State == plan.ContainerExited)
+	}
+	return e
 }
 
 // noteExit takes over what the runtime says about a container that has exited.
@@ -59,41 +103,78 @@ func noteExit(rec *v1alpha1.KillRecord, after *plan.ContainerStatus) {
 
 // ending is what an outcome is told from.
 type ending struct {
-	// after is the container after StopContainer succeeded, if it is known; gone
-	// means that the runtime does not know it any more, wasGone that it did not
-	// tell before the kill either.
-	after                *plan.ContainerStatus
-	known, gone, wasGone bool
+	// after is the container after StopContainer succeeded; nil if the runtime did
+	// not tell, with its error. gone means that it does not know the container.
+	after *plan.ContainerStatus
+	gone  bool
+	err   error
+	// stoppedBefore: when the kill began, the container did not run any more. lost:
+	// the runtime had lost its state before it was stopped.
+	stoppedBefore, lost bool
 	// requested is when the kill began.
 	requested time.Time
-	// forcedFrom is when the last StopContainer's time was over; zero if none was
-	// called.
+	// forcedFrom is when the last StopContainer's time was over; zero if none
+	// returned.
 	forcedFrom time.Time
+	// unwatched: the container left while no shim was there. A shim that dies
+	// takes its StopContainer with it, and no SIGKILL follows: who killed a
+	// container later on, nobody saw. until is when its time was over.
+	unwatched bool
+	until     time.Time
 }
 
-// outcomeOf tells how a kill ended that the runtime reported as done. Exit code
-// 137 alone says nothing: a program or the OOM killer can give it too. After a
-// restart of containerd the exit code is 255, and nothing is claimed.
-func outcomeOf(e ending) v1alpha1.KillOutcome {
-	switch {
-	case e.gone && e.wasGone:
-		return v1alpha1.KillOutcomeAlreadyStopped
-	case !e.known:
-		return v1alpha1.KillOutcomeGraceful
-	case e.after.State == plan.ContainerRunning:
-		return v1alpha1.KillOutcomeFailed
-	case e.after.State != plan.ContainerExited:
-		return v1alpha1.KillOutcomeGraceful
-	case !e.after.FinishedAt.IsZero() && e.after.FinishedAt.Before(e.requested):
-		return v1alpha1.KillOutcomeAlreadyStopped
-	case e.forced():
-		return v1alpha1.KillOutcomeForced
+// outcomeOf tells how a kill ended that the runtime reported as done, or why
+// that is not known: then nothing is claimed. Exit code 137 alone says nothing:
+// a program or the OOM killer can give it too.
+func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
+	if e.after == nil {
+		return e.withoutFacts()
+	}
+	switch after := e.after; {
+	case after.State == plan.ContainerRunning:
+		return v1alpha1.KillOutcomeFailed, "the container runs although the runtime reported that it was stopped"
+	case after.State != plan.ContainerExited:
+		return "", fmt.Sprintf("the runtime has the container in the state %q", after.State)
+	case after.FinishedAt.IsZero():
+		return "", unknownTime
+	case after.FinishedAt.Before(e.requested):
+		return v1alpha1.KillOutcomeAlreadyStopped, ""
+	case after.ExitCode == exitCodeUnknown && (after.Reason == reasonUnknown || e.lost):
+		return "", unseenEnd
+	case e.unwatched:
+		return e.whileAway()
+	case e.killed() && !e.forcedFrom.IsZero() && !after.FinishedAt.Before(e.forcedFrom):
+		return v1alpha1.KillOutcomeForced, ""
 	default:
-		return v1alpha1.KillOutcomeGraceful
+		return v1alpha1.KillOutcomeGraceful, ""
 	}
 }
 
-func (e ending) forced() bool {
-	return e.after.ExitCode == exitCodeSIGKILL && e.after.Reason != reasonOOMKilled &&
-		!e.forcedFrom.IsZero() && !e.after.FinishedAt.Before(e.forcedFrom)
+// withoutFacts is the outcome where the runtime says nothing about the container.
+func (e ending) withoutFacts() (v1alpha1.KillOutcome, string) {
+	switch {
+	case e.stoppedBefore:
+		return v1alpha1.KillOutcomeAlreadyStopped, ""
+	case e.gone:
+		return "", "the runtime does not know the container any more"
+	default:
+		return "", "the runtime does not answer about the container: " + runtimeWords(e.err)
+	}
+}
+
+// whileAway is the outcome of a container that left while nobody waited for it.
+func (e ending) whileAway() (v1alpha1.KillOutcome, string) {
+	switch {
+	case e.after.FinishedAt.Before(e.until):
+		return v1alpha1.KillOutcomeGraceful, ""
+	case e.killed():
+		return "", unseenForce
+	default:
+		return "", leftLate
+	}
+}
+
+// killed tells whether SIGKILL ended the container, and not for its memory.
+func (e ending) killed() bool {
+	return e.after.ExitCode == exitCodeSIGKILL && e.after.Reason != reasonOOMKilled
 }

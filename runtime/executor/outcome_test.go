@@ -4,6 +4,8 @@
 package executor
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,21 +85,104 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-func TestOutcomeOfAContainerThatIsGone(t *testing.T) {
-	for name, tc := range map[string]struct {
-		in   ending
-		want v1alpha1.KillOutcome
+func TestOutcomeIsOnlyToldWhereItIsKnown(t *testing.T) {
+	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(n int) time.Time { return asked.Add(time.Duration(n) * time.Second) }
+	exited := func(code int32, reason string, finished time.Time) *plan.ContainerStatus {
+		return &plan.ContainerStatus{State: plan.ContainerExited, ExitCode: code, Reason: reason, FinishedAt: finished}
+	}
+	const (
+		graceful = v1alpha1.KillOutcomeGraceful
+		forced   = v1alpha1.KillOutcomeForced
+		already  = v1alpha1.KillOutcomeAlreadyStopped
+		failed   = v1alpha1.KillOutcomeFailed
+	)
+	tests := map[string]struct {
+		in      ending
+		want    v1alpha1.KillOutcome
+		wantWhy string
 	}{
-		"gone before":    {ending{gone: true, wasGone: true}, v1alpha1.KillOutcomeAlreadyStopped},
-		"gone meanwhile": {ending{gone: true}, v1alpha1.KillOutcomeGraceful},
-		"not known":      {ending{}, v1alpha1.KillOutcomeGraceful},
-		"still unknown": {ending{known: true, after: &plan.ContainerStatus{State: plan.ContainerUnknown}},
-			v1alpha1.KillOutcomeGraceful},
-	} {
+		"gone, and had been":        {in: ending{gone: true, stoppedBefore: true, err: errorOf("NotFound")}, want: already},
+		"gone meanwhile":            {in: ending{gone: true, err: errorOf("NotFound")}, wantWhy: "the runtime does not know the container any more"},
+		"no answer":                 {in: ending{err: errorOf("Unavailable")}, wantWhy: "the runtime does not answer about the container: rpc error: code = Unavailable desc = connection refused"},
+		"no answer, but had left":   {in: ending{stoppedBefore: true, err: errorOf("Unavailable")}, want: already},
+		"runs":                      {in: ending{after: &plan.ContainerStatus{State: plan.ContainerRunning}}, want: failed, wantWhy: "the container runs although the runtime reported that it was stopped"},
+		"state lost":                {in: ending{after: &plan.ContainerStatus{State: plan.ContainerUnknown}}, wantWhy: `the runtime has the container in the state "unknown"`},
+		"never started":             {in: ending{after: &plan.ContainerStatus{State: plan.ContainerCreated}}, wantWhy: `the runtime has the container in the state "created"`},
+		"no time":                   {in: ending{after: exited(0, "", time.Time{})}, wantWhy: unknownTime},
+		"left before":               {in: ending{after: exited(137, "Error", at(-1)), forcedFrom: at(10)}, want: already},
+		"left in time":              {in: ending{after: exited(137, "Error", at(9)), forcedFrom: at(10)}, want: graceful},
+		"forced":                    {in: ending{after: exited(137, "Error", at(10)), forcedFrom: at(10)}, want: forced},
+		"out of memory in the end":  {in: ending{after: exited(137, "OOMKilled", at(10)), forcedFrom: at(10)}, want: graceful},
+		"a program's own 255":       {in: ending{after: exited(255, "Error", at(2)), forcedFrom: at(10)}, want: graceful},
+		"unseen by containerd":      {in: ending{after: exited(255, "Unknown", at(2)), forcedFrom: at(10)}, wantWhy: unseenEnd},
+		"unseen, but found before":  {in: ending{after: exited(255, "Unknown", at(-2)), forcedFrom: at(10)}, want: already},
+		"cleaned up after its loss": {in: ending{after: exited(255, "Error", at(2)), lost: true, forcedFrom: at(10)}, wantWhy: unseenEnd},
+		"lost, and stopped":         {in: ending{after: exited(0, "Completed", at(2)), lost: true, forcedFrom: at(10)}, want: graceful},
+		"away: left before":         {in: ending{unwatched: true, until: at(10), after: exited(0, "", at(-1))}, want: already},
+		"away: left in time":        {in: ending{unwatched: true, until: at(10), after: exited(0, "", at(9))}, want: graceful},
+		"away: killed in time":      {in: ending{unwatched: true, until: at(10), after: exited(137, "", at(9))}, want: graceful},
+		"away: killed too late":     {in: ending{unwatched: true, until: at(10), after: exited(137, "Error", at(10))}, wantWhy: unseenForce},
+		"away: out of memory late":  {in: ending{unwatched: true, until: at(10), after: exited(137, "OOMKilled", at(11))}, wantWhy: leftLate},
+		"away: left too late":       {in: ending{unwatched: true, until: at(10), after: exited(0, "", at(3600))}, wantWhy: leftLate},
+		"away: unseen":              {in: ending{unwatched: true, until: at(10), after: exited(255, "Unknown", at(9))}, wantWhy: unseenEnd},
+		"away: gone":                {in: ending{unwatched: true, until: at(10), gone: true, err: errorOf("NotFound")}, wantWhy: "the runtime does not know the container any more"},
+	}
+	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := outcomeOf(tc.in); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
+			tc.in.requested = asked
+			got, why := outcomeOf(tc.in)
+			if got != tc.want || why != tc.wantWhy {
+				t.Errorf("outcome %q (%s), want %q (%s)", got, why, tc.want, tc.wantWhy)
 			}
+		})
+	}
+}
+
+// mute is a runtime that answers about its containers only so often.
+type mute struct {
+	*fakeRuntime
+	answers int
+	err     error
+}
+
+func (m *mute) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	if m.answers--; m.answers < 0 {
+		return plan.ContainerStatus{}, m.err
+	}
+	return m.fakeRuntime.ContainerStatus(ctx, id)
+}
+
+func TestOutcomeWithoutAnswers(t *testing.T) {
+	exited := func(c *fakeContainer) { c.State, c.FinishedAt = plan.ContainerExited, time.Now().Add(-time.Second) }
+	tests := map[string]struct {
+		edit    func(c *fakeContainer)
+		answers int
+		err     string
+		want    v1alpha1.KillOutcome
+		wantErr string
+	}{
+		"silent after the kill":             {answers: 1, err: "Unavailable", wantErr: "the runtime does not answer about the container: "},
+		"silent all the time":               {err: "Unavailable", wantErr: "the runtime does not answer about the container: "},
+		"silent, but it had left":           {edit: exited, answers: 1, err: "Unavailable", want: v1alpha1.KillOutcomeAlreadyStopped},
+		"removed by others during the kill": {answers: 1, err: "NotFound", wantErr: "the runtime does not know the container any more"},
+		"was not there":                     {err: "NotFound", want: v1alpha1.KillOutcomeAlreadyStopped},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", tc.edit)
+				e := newFakeExecutor(f)
+				e.runtime = &mute{f, tc.answers, errorOf(tc.err)}
+				if err := e.KillContainer(t.Context(), testPod(10, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerLivenessProbe}); err != nil {
+					t.Fatal(err)
+				}
+				rec := f.lastRecords()[0]
+				if rec.Phase != v1alpha1.KillPhaseDone || rec.Outcome != tc.want || !strings.HasPrefix(rec.Error, tc.wantErr) || (rec.Error == "") != (tc.wantErr == "") {
+					t.Errorf("phase %s, outcome %q, error %q; want %q, %q", rec.Phase, rec.Outcome, rec.Error, tc.want, tc.wantErr)
+				}
+			})
 		})
 	}
 }

@@ -75,6 +75,7 @@ func (e *Executor) closeRecords(ctx context.Context, pod *corev1.Pod, running []
 func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) {
 	t := target{pod: pod, spec: pod, id: rec.ContainerID, container: &corev1.Container{Name: rec.Container}}
 	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: rec}, nil)
+	k.unwatched, k.until = true, endOf(rec)
 	k.finish(ctx, nil)
 	turns.ended(rec.Container)
 }
@@ -84,7 +85,6 @@ func (k *kill) resume(rec v1alpha1.KillRecord) {
 	k.rec = *rec.DeepCopy()
 	k.left = secondsUntil(endOf(&rec))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {
-		k.stopDeadline = endOf(&rec)
 		k.turns = nil
 	}
 	hook := k.rec.PreStop

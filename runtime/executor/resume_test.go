@@ -4,7 +4,9 @@
 package executor
 
 import (
+	"errors"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,9 +95,9 @@ func TestResume(t *testing.T) {
 				return stopping(cutRecord(60*time.Second, v1alpha1.KillPhaseStopping, 30), 60*time.Second, 30)
 			},
 			edit: func(c *fakeContainer) {
-				c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, 137, time.Now().Add(-30*time.Second)
+				c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, 143, time.Now().Add(-40*time.Second)
 			},
-			wantOutcome: v1alpha1.KillOutcomeForced,
+			wantOutcome: v1alpha1.KillOutcomeGraceful,
 		},
 		"a kill that had ended is left alone": {
 			record: func() v1alpha1.KillRecord { return cutRecord(60*time.Second, v1alpha1.KillPhaseDone, 30) },
@@ -162,6 +164,124 @@ func checkResumed(t *testing.T, f *fakeRuntime, want v1alpha1.KillOutcome) {
 			t.Error("the event Killing was written again")
 		}
 	}
+}
+
+// What happened while no shim was there is told only as far as it is known: a
+// StopContainer ends with the shim that called it, and no SIGKILL follows.
+func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
+	const age = 100 * time.Second
+	tests := map[string]struct {
+		record  func(rec v1alpha1.KillRecord) v1alpha1.KillRecord
+		code    int32
+		after   time.Duration // from the begin of the kill to the exit
+		gone    bool
+		want    v1alpha1.KillOutcome
+		wantErr string
+		wantEnd time.Duration // from the begin of the kill
+	}{
+		"before the kill began":      {after: -time.Second, want: v1alpha1.KillOutcomeAlreadyStopped, wantEnd: 0},
+		"in the hook's time":         {after: 3 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
+		"long after it, not stopped": {after: 90 * time.Second, wantErr: leftLate, wantEnd: age},
+		"stopped, in time": {
+			record: func(rec v1alpha1.KillRecord) v1alpha1.KillRecord { return stopping(rec, age-10*time.Second, 28) },
+			code:   137, after: 37 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 37 * time.Second,
+		},
+		"stopped, killed when the time was over": {
+			record: func(rec v1alpha1.KillRecord) v1alpha1.KillRecord { return stopping(rec, age-10*time.Second, 28) },
+			code:   137, after: 38 * time.Second, wantErr: unseenForce, wantEnd: age,
+		},
+		"removed": {gone: true, wantErr: "the runtime does not answer about the container: ", wantEnd: age},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, whole := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFakeRuntime()
+					rec := inHook(cutRecord(age, v1alpha1.KillPhasePreStop, 30))
+					if tc.record != nil {
+						rec = tc.record(afterHook(cutRecord(age, v1alpha1.KillPhaseStopping, 30)))
+					}
+					if !tc.gone {
+						f.running("app", func(c *fakeContainer) {
+							c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, tc.code, rec.StartTime.Add(tc.after)
+						})
+					} else if !whole {
+						return // not an error that says that it is gone
+					}
+					if err := resumeBy(t, newFakeExecutor(f), f, testPod(30, withPreStopExec), rec, whole); err != nil {
+						t.Fatal(err)
+					}
+					got := f.lastRecords()[0]
+					if got.Phase != v1alpha1.KillPhaseDone || got.Outcome != tc.want || !strings.HasPrefix(got.Error, tc.wantErr) || (got.Error == "") != (tc.wantErr == "") {
+						t.Errorf("phase %s, outcome %q, error %q; want %q, %q", got.Phase, got.Outcome, got.Error, tc.want, tc.wantErr)
+					}
+					if end := got.FinishTime.Sub(rec.StartTime.Time); end != tc.wantEnd || got.Grace.UsedSeconds != int64(end/time.Second) {
+						t.Errorf("ended after %s, %d s used; want %s", end, got.Grace.UsedSeconds, tc.wantEnd)
+					}
+					if len(f.stopCalls()) > 0 {
+						t.Errorf("it was stopped: %v", f.stopCalls())
+					}
+				})
+			}
+		})
+	}
+}
+
+// That a container had left when a kill was gone on with does not say that it had
+// left when the kill began.
+func TestResumedKillOfAContainerThatJustLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		rec := stopping(cutRecord(5*time.Second, v1alpha1.KillPhaseStopping, 30), 5*time.Second, 30)
+		c := f.running("app", nil)
+		observed := f.observed()
+		c.State, c.FinishedAt = plan.ContainerExited, time.Now()
+		e := newFakeExecutor(f)
+		e.runtime = &mute{f, 1, errorOf("Unavailable")}
+		_, err := e.KillPod(t.Context(), testPod(30, nil), observed, KillPodOptions{
+			Trigger: v1alpha1.TriggerTermination, Resume: []v1alpha1.KillRecord{rec},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.lastRecords()[0]; got.Outcome != "" || got.Error == "" {
+			t.Errorf("outcome %q, error %q, want none told", got.Outcome, got.Error)
+		}
+	})
+}
+
+// A shim that crashes again and again takes none of the container's time.
+func TestResumeTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", ignoresTerm)
+		began := time.Now()
+		rec := stopping(cutRecord(0, v1alpha1.KillPhaseStopping, 30), 0, 30)
+		for range 2 {
+			time.Sleep(8 * time.Second)
+			first := newFakeExecutor(f)
+			done := make(chan error)
+			go func() { done <- first.Resume(t.Context(), testPod(30, nil), []v1alpha1.KillRecord{rec}) }()
+			time.Sleep(time.Second)
+			first.Interrupt()
+			if err := <-done; !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+			rec = f.lastRecords()[0]
+		}
+		if err := newFakeExecutor(f).Resume(t.Context(), testPod(30, nil), []v1alpha1.KillRecord{rec}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("killed by force after %s, want 30s", took)
+		}
+		if diff := gocmp.Diff([]stopCall{{"app", 8, 22}, {"app", 17, 13}, {"app", 18, 12}}, f.stopCalls()); diff != "" {
+			t.Error(diff)
+		}
+		if got := f.lastRecords()[0]; got.Outcome != v1alpha1.KillOutcomeForced || *got.StopTimeoutSeconds != 30 {
+			t.Errorf("record %+v", got)
+		}
+	})
 }
 
 func TestResumeTakesAShorterOverride(t *testing.T) {

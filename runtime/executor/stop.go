@@ -93,14 +93,18 @@ func (s *stopCalls) call(ctx context.Context, timeout int64) {
 	}()
 }
 
-// stopping notes a StopContainer call in the record.
+// stopping notes a StopContainer call in the record. One that goes on with what
+// an earlier process began has the rest of that one's time: the record keeps the
+// whole, which is what the end is told from.
 func (k *kill) stopping(now time.Time, timeout int64) {
 	k.change(func(rec *v1alpha1.KillRecord) {
 		rec.Phase = v1alpha1.KillPhaseStopping
 		if rec.StopTime == nil {
 			rec.StopTime = &metav1.MicroTime{Time: now}
 		}
-		rec.StopTimeoutSeconds = &timeout
+		if rec.StopTimeoutSeconds == nil || rec.Grace.ShortenedFromSeconds != nil {
+			rec.StopTimeoutSeconds = &timeout
+		}
 		k.stopDeadline = now.Add(seconds(timeout))
 	})
 }

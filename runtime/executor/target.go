@@ -24,8 +24,9 @@ type target struct {
 	container *corev1.Container
 	id        string
 	// before is the container as it was when the kill began; nil if the runtime
-	// did not tell.
-	before *plan.ContainerStatus
+	// did not tell. missing: the runtime did not know it.
+	before  *plan.ContainerStatus
+	missing bool
 }
 
 // resolveTarget finds the spec a kill goes by: the pod's, or the one recorded
@@ -46,6 +47,8 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 		t.before = &before
 	case opts.FromRecord:
 		return t, err // it is the runtime's, and says which container
+	default:
+		t.missing = isNotFound(err)
 	}
 	if opts.FromRecord {
 		t.spec, t.container = restoreSpec(pod, name, before.Recorded)

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "managedworkload_shim_kills_total",
-			Help: "Kills that have ended, by trigger and outcome.",
+			Help: "Kills that have ended, by trigger and outcome, Unknown where that is not known.",
 		}, []string{"trigger", "outcome"}),
 		restarts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "managedworkload_shim_container_restarts_total",
@@ -53,8 +54,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 }
 
 func (m *Metrics) killEnded(rec v1alpha1.KillRecord) {
-	m.kills.WithLabelValues(string(rec.Trigger), string(rec.Outcome)).Inc()
+	m.kills.WithLabelValues(string(rec.Trigger), outcomeLabel(rec)).Inc()
 }
+
+// outcomeLabel names also the outcome that is not known.
+func outcomeLabel(rec v1alpha1.KillRecord) string { return cmp.Or(string(rec.Outcome), "Unknown") }
 
 func (m *Metrics) stepped(s State, start time.Time) {
 	m.syncs.WithLabelValues(string(s)).Observe(time.Since(start).Seconds())

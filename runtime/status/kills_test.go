@@ -234,6 +234,14 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerContainerRemoved, Message: "Container c was removed", Phase: done, Outcome: v1alpha1.KillOutcomeAlreadyStopped, ExitCode: n(3), StopTime: stopped},
 			want:   "removed from the template; had already stopped with exit 3",
 		},
+		"not known": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Message: "Stopping container c", Phase: done, StopTime: stopped, StopSignal: "SIGTERM", ExitCode: n(255), Reason: "Unknown", Error: "the runtime did not see how the container ended"},
+			want:   "terminated; SIGTERM; how it ended is not known: the runtime did not see how the container ended; exit 255 (Unknown)",
+		},
+		"not known, without a reason": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Message: "Stopping container c", Phase: done},
+			want:   "terminated; how it ended is not known",
+		},
 		"failed": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerSandboxChanged, Message: "Pod sandbox is not ready", Phase: done, Outcome: v1alpha1.KillOutcomeFailed, StopTime: stopped, StopSignal: "SIGTERM", Error: "deadline\n exceeded"},
 			want:   "sandbox changed (Pod sandbox is not ready); SIGTERM; the kill failed: deadline exceeded",

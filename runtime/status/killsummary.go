@@ -168,7 +168,22 @@ func endPart(r v1alpha1.KillRecord) []string {
 		}
 		return []string{"the kill failed: " + r.Error}
 	}
+	if r.Phase == v1alpha1.KillPhaseDone {
+		return unknownEnd(r)
+	}
 	return nil
+}
+
+// unknownEnd tells of a kill that is over and of which nobody knows how it ended.
+func unknownEnd(r v1alpha1.KillRecord) []string {
+	text := "how it ended is not known"
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	if r.ExitCode != nil {
+		return []string{text, exit(r)}
+	}
+	return []string{text}
 }
 
 // exit names the exit code of a record that has one, and an unusual reason.

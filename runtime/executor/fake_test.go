@@ -48,6 +48,8 @@ type fakeRuntime struct {
 	pullError, createError, startError map[string]string
 	runSandboxError, sandboxStatusErr  string
 	onRunSandbox                       func()
+	// callSeconds is how long a call takes, by its name, unless it is cancelled.
+	callSeconds map[string]float64
 	// sandboxKills makes StopSandbox kill what is left in the sandbox, as
 	// containerd does.
 	sandboxKills bool
@@ -234,10 +236,13 @@ func (f *fakeRuntime) Do(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 }
 
-func (f *fakeRuntime) CreateContainer(_ context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
+func (f *fakeRuntime) CreateContainer(ctx context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
 	kind := f.createError[c.Name]
 	f.record("CreateContainer", entry{"container": c.Name, "attempt": float64(opts.Attempt), "sandboxID": opts.SandboxID,
 		"sandboxAttempt": float64(opts.SandboxAttempt), "error": kind})
+	if err := waitFor(ctx, f.callSeconds["CreateContainer"]); err != nil {
+		return "", status.FromContextError(err).Err()
+	}
 	if kind != "" {
 		return "", errorOf(kind)
 	}
@@ -254,10 +259,13 @@ func (f *fakeRuntime) CreateContainer(_ context.Context, _ *corev1.Pod, c *corev
 	return created.ID, nil
 }
 
-func (f *fakeRuntime) StartContainer(_ context.Context, id string) error {
+func (f *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	c := f.find(id)
 	kind := f.startError[c.Name]
 	f.record("StartContainer", entry{"container": c.Name, "id": id, "error": kind})
+	if err := waitFor(ctx, f.callSeconds["StartContainer"]); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	if kind != "" {
 		return errorOf(kind)
 	}

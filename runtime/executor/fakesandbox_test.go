@@ -9,15 +9,19 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-func (f *fakeRuntime) RunSandbox(_ context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+func (f *fakeRuntime) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
 	f.record("RunPodSandbox", entry{"attempt": float64(attempt), "error": f.runSandboxError})
 	if f.onRunSandbox != nil {
 		f.onRunSandbox()
+	}
+	if err := waitFor(ctx, f.callSeconds["RunPodSandbox"]); err != nil {
+		return "", status.FromContextError(err).Err()
 	}
 	if f.runSandboxError != "" {
 		return "", errorOf(f.runSandboxError)
@@ -36,7 +40,10 @@ func (f *fakeRuntime) RunSandbox(_ context.Context, pod *corev1.Pod, attempt uin
 	return id, nil
 }
 
-func (f *fakeRuntime) SandboxStatus(_ context.Context, id string) (plan.SandboxStatus, error) {
+func (f *fakeRuntime) SandboxStatus(ctx context.Context, id string) (plan.SandboxStatus, error) {
+	if ctx.Err() != nil {
+		return plan.SandboxStatus{}, status.FromContextError(ctx.Err()).Err()
+	}
 	if f.sandboxStatusErr != "" {
 		return plan.SandboxStatus{}, errorOf(f.sandboxStatusErr)
 	}

@@ -105,9 +105,8 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// A start that the runtime has begun is not cut off by a deletion: it would go
-	// on by itself, beside the kill.
-	if err := s.e.runtime.StartContainer(context.WithoutCancel(ctx), id); err != nil {
+	err = seeThrough(ctx, func(ctx context.Context) error { return s.e.runtime.StartContainer(ctx, id) })
+	if err != nil {
 		return s.runtimeFailure(ctx, c, id, ErrRunContainer, err)
 	}
 	s.e.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
@@ -116,9 +115,14 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 
 // create creates the container.
 func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string) (string, error) {
-	id, err := s.e.runtime.CreateContainer(context.WithoutCancel(ctx), s.in.Pod, c, plan.CreateOptions{
+	options := plan.CreateOptions{
 		SandboxID: s.sandboxID, SandboxAttempt: s.in.Actions.Attempt,
 		Attempt: s.restartCount(ctx, c), ImageRef: imageRef, PodIPs: s.ips,
+	}
+	var id string
+	err := seeThrough(ctx, func(ctx context.Context) (err error) {
+		id, err = s.e.runtime.CreateContainer(ctx, s.in.Pod, c, options)
+		return err
 	})
 	if err != nil {
 		reason := ErrCreateContainer
@@ -132,12 +136,39 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 	return id, nil
 }
 
+// startPatience is how long a deletion, or the end of this process, waits for a
+// start that the runtime has begun.
+const startPatience = 30 * time.Second
+
+// seeThrough makes a call by which the runtime makes or starts something. When
+// ctx ends the call goes on, for some time: one that is cut off may come to its
+// end all the same, or be undone, beside a kill that sees nothing of either. That
+// time is bounded because a network plugin or a shim of the runtime may hang.
+func seeThrough(ctx context.Context, call func(context.Context) error) error {
+	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(startPatience)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-callCtx.Done():
+		}
+	})
+	defer stop()
+	return call(callCtx)
+}
+
 // postStart runs the postStart hook; the container counts as started after it.
 // If it fails the container is killed. A hook that is cut off by the pod's
 // deletion has not failed: the deletion kills the container.
 func (s *syncRun) postStart(ctx context.Context, c *corev1.Container, id string) error {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	message, err := s.e.hooks.Run(ctx, id, s.in.Pod, c, c.Lifecycle.PostStart)
 	if err == nil {

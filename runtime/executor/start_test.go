@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,75 @@ func TestDeletionDuringPostStart(t *testing.T) {
 			t.Errorf("StopContainer: %v", f.stopCalls())
 		}
 	})
+}
+
+// A start that the runtime has begun when the deletion arrives comes to its end,
+// and the deletion's kill finds what came of it. One that hangs is cut off.
+func TestDeletionDuringAStart(t *testing.T) {
+	tests := map[string]struct {
+		seconds       float64
+		wantSeconds   time.Duration
+		wantSandboxes int
+		wantState     plan.ContainerState // "" if there is to be no container
+		wantStops     int
+	}{
+		"RunPodSandbox":           {seconds: 10, wantSeconds: 10, wantSandboxes: 1},
+		"CreateContainer":         {seconds: 10, wantSeconds: 10, wantSandboxes: 1, wantState: plan.ContainerCreated},
+		"StartContainer":          {seconds: 10, wantSeconds: 10, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
+		"RunPodSandbox, hangs":    {seconds: 3600, wantSeconds: 33},
+		"CreateContainer, hangs":  {seconds: 3600, wantSeconds: 33, wantSandboxes: 1},
+		"StartContainer, hangs":   {seconds: 3600, wantSeconds: 33, wantSandboxes: 1, wantState: plan.ContainerCreated},
+		"StartContainer, at once": {seconds: 0, wantSeconds: 3, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
+	}
+	order := []string{"RunPodSandbox", "CreateContainer", "StartContainer"}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				call, _, _ := strings.Cut(name, ",")
+				f := newFakeRuntime()
+				f.callSeconds = map[string]float64{call: tc.seconds}
+				f.hooks = map[string]hookScript{"poststart/app": {Seconds: 3600}}
+				e := newFakeExecutor(f)
+				pod := testPod(30, withPostStart)
+				in := startApp(pod, f)
+				in.Actions.SandboxID, in.Actions.CreateSandbox = "", true
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				result := e.SyncPod(ctx, in)
+				if got := time.Since(f.start); got != tc.wantSeconds*time.Second {
+					t.Errorf("the sync took %v, want %v s", got, int64(tc.wantSeconds))
+				}
+				cutOff := tc.seconds > 1000 && call == "RunPodSandbox" // which has a result of its own
+				if !cutOff && !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Waiting) > 0 || len(result.Started) > 0 {
+					t.Errorf("result: %+v", result)
+				}
+				if hooks := len(f.ops("ExecSync")); hooks > 0 && tc.seconds > 0 {
+					t.Error("the postStart hook ran")
+				}
+				for i, op := range order {
+					if want := i <= slices.Index(order, call); (len(f.ops(op)) == 1) != want {
+						t.Errorf("%s: %v", op, f.ops(op))
+					}
+				}
+				observed := f.observed()
+				if len(observed.Sandboxes) != tc.wantSandboxes || (len(observed.Containers) == 1) != (tc.wantState != "") {
+					t.Fatalf("observed %+v", observed)
+				}
+				if tc.wantState != "" && observed.Containers[0].State != tc.wantState {
+					t.Errorf("container %+v, want it %s", observed.Containers[0], tc.wantState)
+				}
+				if _, err := e.KillPod(t.Context(), pod, observed, KillPodOptions{Trigger: v1alpha1.TriggerTermination}); err != nil {
+					t.Fatal(err)
+				}
+				if len(f.stopCalls()) != tc.wantStops || len(f.ops("StopPodSandbox")) != tc.wantSandboxes {
+					t.Errorf("StopContainer %v, StopPodSandbox %v", f.stopCalls(), f.ops("StopPodSandbox"))
+				}
+				if reasons := f.reasons(); slices.Contains(reasons, "Failed") || slices.Contains(reasons, "FailedCreatePodSandBox") || slices.Contains(reasons, "FailedPodSandBoxStatus") {
+					t.Errorf("events %v", reasons)
+				}
+			})
+		})
+	}
 }
 
 func TestFailedPostStartKills(t *testing.T) {

@@ -31,9 +31,10 @@ var errEnd = errors.New("the sync has ended")
 // SyncPod carries the actions about a pod out: kills first, and only when all
 // succeeded removals, the sandbox, and starts.
 //
-// When ctx ends, because the pod's deletion arrived, starts, pulls and postStart
-// hooks are aborted and no further kill is begun; a kill under way goes on to
-// its end and may be shortened.
+// When ctx ends, because the pod's deletion arrived, pulls and postStart hooks are
+// aborted, and no further start or kill is begun. A kill under way goes on to its
+// end and may be shortened; a call that makes a sandbox or makes or starts a
+// container goes on too, so that the kill that follows finds what came of it.
 // (kubelet kuberuntime_manager.go:SyncPod, from step 2)
 func (e *Executor) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	s := &syncRun{e: e, in: in, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
@@ -190,7 +191,11 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	}
 	pod := s.in.Pod
 	result := Result{Action: ActionCreatePodSandbox, Target: formatPod(pod)}
-	id, err := s.e.runtime.RunSandbox(ctx, pod, a.Attempt)
+	var id string
+	err := seeThrough(ctx, func(ctx context.Context) (err error) {
+		id, err = s.e.runtime.RunSandbox(ctx, pod, a.Attempt)
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		result.Err = ErrCreatePodSandbox
 		result.Message = fmt.Sprintf("Failed to create sandbox for pod %q: %s", formatPod(pod), runtimeWords(err))
@@ -200,6 +205,9 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	s.result.add(result)
 	if err != nil {
 		return errEnd
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	s.sandboxID = id
 	status, err := s.e.runtime.SandboxStatus(ctx, id)

@@ -65,6 +65,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.runtime.Close()) }()
+	stopCounting, err := s.count(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	defer stopCounting()
 	return s.run(ctx)
 }
 
@@ -82,6 +87,9 @@ type shim struct {
 	pool     *podworker.Pool
 	overseer *overseer
 	garbage  *collector
+	// counted is what this shim counts, runtimeName the scheme of container IDs.
+	counted     *prometheus.Registry
+	runtimeName string
 }
 
 // survivorsBefore is the start of the agent as probes and status take it, so that
@@ -91,9 +99,12 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(restartToleran
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
-	s := &shim{options: o, started: time.Now()}
+	s := &shim{options: o, started: time.Now(), counted: prometheus.NewRegistry()}
 	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
 		if err := step(ctx, log); err != nil {
+			if s.runtime != nil {
+				err = errors.Join(err, s.runtime.Close())
+			}
 			return nil, err
 		}
 	}
@@ -143,17 +154,18 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("open the container runtime: %w", err)
 	}
+	s.runtimeName = s.askRuntimeName(ctx)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
-		RuntimeName: s.runtimeName(ctx),
+		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
 	return nil
 }
 
-// runtimeName is the scheme of container IDs.
-func (s *shim) runtimeName(ctx context.Context) string {
+// askRuntimeName is the scheme of container IDs.
+func (s *shim) askRuntimeName(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	name, _, _, err := s.runtime.RuntimeInfo(ctx)
@@ -164,7 +176,7 @@ func (s *shim) runtimeName(ctx context.Context) string {
 }
 
 // makePool makes the workers.
-func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
+func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 	checkpoints, err := podworker.NewCheckpoints(s.options.checkpointDir(), log)
 	if err != nil {
 		return err
@@ -178,7 +190,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Publisher:    publisher,
 		Events:       s.events,
 		Store:        checkpoints,
-		Metrics:      podworker.NewMetrics(metrics.Registry),
+		Metrics:      podworker.NewMetrics(s.counted),
 		Log:          log.WithName("worker"),
 		NetworkReady: func() error { return s.overseer.networkError() },
 		Removed:      func(podworker.Identity) { s.overseer.kick() },
@@ -186,7 +198,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		BootID:       bootID(),
 		StartedAt:    s.survivorsBefore(),
 		HostIPs:      s.options.NodeIPs,
-		RuntimeName:  s.runtimeName(ctx),
+		RuntimeName:  s.runtimeName,
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 	})
@@ -209,7 +221,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 		allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
-	registerStreamMetric(s.runtime.Healthy)
+	countStream(s.counted, s.runtime.Healthy)
 	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, vanished: s.overseer.kick}
 	return r.setup(s.mgr)
 }
@@ -281,9 +293,18 @@ func (s *shim) interruptAtEnd(ctx context.Context) error {
 	return nil
 }
 
-// registerStreamMetric tells whether the runtime's events arrive.
-func registerStreamMetric(healthy func() bool) {
-	metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// count shows what this shim counts among the metrics of the process, as long as
+// it runs: another shim may come after it in the same process.
+func (s *shim) count(all prometheus.Registerer) (stop func(), err error) {
+	if err := all.Register(s.counted); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	return func() { all.Unregister(s.counted) }, nil
+}
+
+// countStream tells whether the runtime's events arrive.
+func countStream(reg prometheus.Registerer, healthy func() bool) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "managedworkload_shim_runtime_events_healthy",
 		Help: "1 while container events arrive from the runtime, 0 while it has to be listed each second.",
 	}, func() float64 {

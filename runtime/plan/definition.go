@@ -74,6 +74,24 @@ func RestartRequested(defs *Definitions, s *ContainerStatus) bool {
 		defs.RestartedAt != "" && defs.RestartedAt != s.Recorded.RestartedAt
 }
 
+// MadeFrom is whether what is there was made from these definitions: the newest
+// sandbox and the newest instance of each container, of which there must be one.
+func MadeFrom(defs *Definitions, observed *PodStatus) bool {
+	if len(observed.Sandboxes) > 0 && podDefinitionChanged(defs, &observed.Sandboxes[0]) {
+		return false
+	}
+	for i := range observed.Containers {
+		c := &observed.Containers[i]
+		if observed.Current(c.Name) != c {
+			continue
+		}
+		if _, named := defs.Containers[c.Name]; !named || DefinitionChanged(defs, c) || RestartRequested(defs, c) {
+			return false
+		}
+	}
+	return len(observed.Containers) > 0
+}
+
 // podDefinitionChanged is whether a sandbox was made from another pod-level
 // definition than the present one.
 func podDefinitionChanged(defs *Definitions, s *SandboxStatus) bool {

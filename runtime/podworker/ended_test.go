@@ -11,8 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
@@ -38,6 +41,55 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 			t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
 		}
 	})
+}
+
+// A shim that died between the start and its checkpoint leaves nothing behind but
+// the container: what has ended is the template's all the same, and must not run a
+// second time.
+func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
+	never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+	restartedAt := func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
+	}
+	limited := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }
+	before := func(nw *v1alpha1.NodeWorkload) { nw.Status.TemplateHash = "before" }
+	tests := map[string]struct {
+		nw       *v1alpha1.NodeWorkload
+		started  *v1alpha1.NodeWorkload // nil: nothing was
+		wantHash bool
+	}{
+		"the same template":                  {workload("a", never), workload("a", never), true},
+		"one in the place of another":        {workload("a", never, before), workload("a", never), true},
+		"another template":                   {workload("a", never, image("image:2")), workload("a", never), false},
+		"a restart was asked for since":      {workload("a", never, restartedAt), workload("a", never), false},
+		"nothing, until its time was over":   {workload("a", limited), nil, true},
+		"nothing in the place of another":    {workload("a", limited, before), nil, false},
+		"a container that it does not name":  {workload("a", never, func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Name = "d" }), workload("a", never), false},
+		"a changed probe needs no other run": {workload("a", never, func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{} }), workload("a", never), true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				if tt.started != nil {
+					pod := template.Pod(tt.started)
+					n.run(SyncRequest{Pod: pod, Actions: plan.Actions{ContainersToStart: []int{0}}})
+					n.stop("a", 0)
+				}
+				n.calls = nil
+				p := n.start(t)
+				p.SetUsable(Usable{Reason: v1alpha1.ReasonForeignPods})
+				p.Update(tt.nw)
+				n.settle(time.Minute)
+				st := n.published("a")
+				hashed := tt.nw.Spec.Template.DeepCopy()
+				template.SetDefaults(hashed)
+				if got := st.TemplateHash == template.Hash(hashed); got != tt.wantHash || len(n.synced) != 0 {
+					t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
+				}
+			})
+		})
+	}
 }
 
 // Nor does it matter that the sync failed: the one container was killed because

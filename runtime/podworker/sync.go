@@ -56,6 +56,9 @@ func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Durat
 	}
 	w.removeDead(ctx, observed)
 	st := w.computeStatus(d, observed, false)
+	if ended(&st) {
+		w.noteEnded(d, observed)
+	}
 	w.report(d, st, usable)
 	if ended(&st) {
 		w.advanceEnded()
@@ -284,6 +287,23 @@ func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
 	w.rec.TemplateHash = d.hash
 	w.dirty = true
 	return true
+}
+
+// noteEnded notes the template of a workload that had ended when it was looked at:
+// the process that started it may not have lived to note it, and the manager would
+// have it run again.
+func (w *worker) noteEnded(d desired, observed *plan.PodStatus) {
+	nothing := len(observed.Containers) == 0 && w.runsNothing()
+	if nothing || plan.MadeFrom(w.input(d, observed).Definitions, observed) {
+		w.noteTemplate(d, plan.Actions{})
+	}
+}
+
+// runsNothing says that no template was ever noted.
+func (w *worker) runsNothing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rec.TemplateHash == ""
 }
 
 // createdAny tells whether a sync created a container, whatever became of it: one

@@ -131,7 +131,8 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 	d := &w.want
 	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
-	if d.gone || d.orphan {
+	if d.gone || d.orphan || (d.deleted && nw.DeletionTimestamp == nil) {
+		// A deletion is never taken back: this is an old version of the object.
 		return
 	}
 	// Who asks matters with the deletion, not before.
@@ -172,7 +173,8 @@ func (w *worker) abandon(recorded *corev1.Pod) {
 	if d.shown == nil {
 		d.shown = recorded
 	}
-	d.gone, d.orphan = d.seen, !d.seen && !d.deleted
+	d.orphan = !d.seen && !d.deleted
+	d.gone = !d.orphan
 	if !d.deleted {
 		now := metav1.NewTime(time.Now())
 		d.pod = withDeletion(d.pod, &now, nil)
@@ -229,6 +231,7 @@ func (w *worker) known() Known {
 		Identity:  w.id,
 		Seen:      w.want.seen,
 		Deleting:  w.want.deleted,
+		Gone:      w.want.gone || w.want.orphan,
 		ClusterID: w.rec.ClusterID,
 		Pod:       w.want.pod,
 	}

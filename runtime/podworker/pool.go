@@ -134,25 +134,36 @@ func (p *Pool) Run(ctx context.Context) error {
 // Update hands the latest version of a NodeWorkload to its worker. The object is
 // not changed and may be shared.
 func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
-	id := Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
 	p.mu.Lock()
-	w, found := p.workers[id.UID]
-	if _, over := p.released[id.UID]; over && !found {
-		// A deletion is never taken back: this is an old version of the object.
-		p.mu.Unlock()
+	defer p.mu.Unlock()
+	if w := p.workers[nw.UID]; w != nil {
+		w.update(nw)
 		return
 	}
-	if !found {
-		w = p.add(id)
-		w.adopt(nw)
+	p.adopt(nw)
+}
+
+// Adopt makes a worker for a NodeWorkload that has none. The version may be older
+// than one that a worker has been handed.
+func (p *Pool) Adopt(nw *v1alpha1.NodeWorkload) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.workers[nw.UID] == nil {
+		p.adopt(nw)
 	}
-	p.mu.Unlock()
+}
+
+// adopt makes a worker for an object; p.mu is held, so that no newer version of it
+// comes first.
+func (p *Pool) adopt(nw *v1alpha1.NodeWorkload) {
+	if _, over := p.released[nw.UID]; over {
+		// A deletion is never taken back: this is an old version of the object.
+		return
+	}
+	w := p.add(Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name})
+	w.adopt(nw)
 	w.update(nw)
-	if !found {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.start(w)
-	}
+	p.start(w)
 }
 
 // Abandon ends a workload that the API does not have any more: with its full
@@ -160,17 +171,13 @@ func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
 // orphan. recorded is what the runtime recorded about it, nil if nothing.
 func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
 	p.mu.Lock()
-	w, found := p.workers[id.UID]
-	if !found {
+	defer p.mu.Unlock()
+	w := p.workers[id.UID]
+	if w == nil {
 		w = p.add(id)
 	}
-	p.mu.Unlock()
 	w.abandon(recorded)
-	if !found {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.start(w)
-	}
+	p.start(w)
 }
 
 // Wake makes a worker look at its containers; false if there is no such worker.
@@ -245,6 +252,8 @@ type Known struct {
 	Seen bool
 	// Deleting: its end was asked for.
 	Deleting bool
+	// Gone: the worker knows that the API does not have the object.
+	Gone bool
 	// ClusterID is the cluster the workload came from.
 	ClusterID string
 	// Pod is the last accepted desired pod, nil if none.

@@ -92,8 +92,8 @@ func (w *worker) publishOnce(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	w.publishing = false
-	w.objectGone, w.statusRefused = errors.Is(err, ErrGone), errors.Is(err, ErrRefused)
-	failed := err != nil && !w.objectGone
+	w.statusRefused = errors.Is(err, ErrRefused)
+	failed := err != nil && !errors.Is(err, ErrGone)
 	w.unpublished = w.unpublished || failed
 	if failed && !w.statusRefused {
 		w.mu.Unlock()

@@ -44,10 +44,10 @@ type worker struct {
 	// dirty says that the checkpoint is older than rec; final that there will be
 	// none any more.
 	dirty, final bool
-	// objectGone says that the API has no such object, statusRefused that it does
-	// not take the status: the end of the workload does not wait for that.
-	objectGone, statusRefused bool
-	killError                 string
+	// statusRefused says that the API does not take the status: the end of the
+	// workload does not wait for that.
+	statusRefused bool
+	killError     string
 
 	// What follows belongs to the goroutine of run.
 

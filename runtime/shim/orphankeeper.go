@@ -59,12 +59,12 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 		log.Error(err, "List of NodeWorkloads not read")
 		return
 	}
-	k.adopt(items, known) //nolint:contextcheck // a worker outlives this call
+	k.adopt(items) //nolint:contextcheck // a worker outlives this call
 	listed := uidsOf(items)
 	found := k.candidates(ctx, pods, known, listed)
 	in := orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates}
 	decision := decideOrphans(in)
-	if len(decision.Kill)+len(decision.Held) == 0 {
+	if len(decision.Kill)+len(decision.Held)+len(decision.Ending) == 0 {
 		k.report(ctx, decision)
 		return
 	}
@@ -78,6 +78,10 @@ func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID s
 		decision = decideOrphans(in)
 	}
 	k.report(ctx, decision)
+	for _, uid := range decision.Ending {
+		// Its finalizer was taken away; the worker goes on without the object.
+		k.pool.Abandon(found.ids[uid], nil) //nolint:contextcheck // a worker outlives this call
+	}
 	for _, uid := range decision.Kill {
 		id := found.ids[uid]
 		log.Info("Workload is gone from the API, ending its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
@@ -101,11 +105,9 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 	f := found{ids: map[types.UID]podworker.Identity{}, recorded: map[types.UID]*corev1.Pod{}}
 	workers := indexKnown(known)
 	for _, w := range known {
-		f.ids[w.UID] = w.Identity
-		f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
-		if w.Deleting && !listed[w.UID] {
-			// Its finalizer was taken away; the worker goes on without the object.
-			k.pool.Abandon(w.Identity, nil) //nolint:contextcheck // a worker outlives this call
+		if !w.Gone {
+			f.ids[w.UID] = w.Identity
+			f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
 		}
 	}
 	for _, p := range pods {
@@ -147,12 +149,10 @@ func uidsOf(items []v1alpha1.NodeWorkload) map[types.UID]bool {
 
 // adopt makes a worker for each object that has none: one that was away for a
 // while, so that its containers were ended, and is there again.
-func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload, known []podworker.Known) {
-	workers := indexKnown(known)
+func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload) {
 	for i := range items {
-		nw := &items[i]
-		if _, found := workers[nw.UID]; !found && nw.DeletionTimestamp == nil && nw.Spec.NodeName == k.node {
-			k.pool.Update(nw)
+		if items[i].Spec.NodeName == k.node {
+			k.pool.Adopt(&items[i])
 		}
 	}
 }

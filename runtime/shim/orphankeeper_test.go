@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -151,13 +152,50 @@ func TestOrphansOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// An object that has no worker gets one, unless it is being deleted.
+// An object that has no worker gets one, also to end it.
 func TestObjectsWithoutWorker(t *testing.T) {
-	here, elsewhere := nodeWorkload(), nodeWorkload()
+	here, elsewhere, ending := nodeWorkload(), nodeWorkload(), nodeWorkload("managedworkload.dev/node")
 	elsewhere.Name, elsewhere.UID, elsewhere.Spec.NodeName = "elsewhere", "e", "another"
-	f := newKeeper(t, 0, here, elsewhere)
+	ending.Name, ending.UID, ending.DeletionTimestamp = "ending", "z", &metav1.Time{Time: time.Now()}
+	f := newKeeper(t, 0, here, elsewhere, ending)
 	f.consider(t.Context(), nil, "here")
-	if got := f.pool.Known(); len(got) != 1 || got[0].UID != here.UID || got[0].Deleting {
+	got := f.pool.Known()
+	if len(got) != 2 || got[0].UID != here.UID || got[0].Deleting || got[1].UID != ending.UID || !got[1].Deleting {
 		t.Errorf("workers %+v", got)
+	}
+}
+
+// A workload that is being ended goes on without its object only when it is this
+// cluster that does not have it.
+func TestEndingWithoutObject(t *testing.T) {
+	tests := map[string]struct {
+		actual string // the cluster that answers; "" if none does
+		want   bool
+	}{
+		"this cluster":    {actual: "here", want: true},
+		"another cluster": {actual: "there"},
+		"no answer":       {},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newKeeper(t, 0)
+			nw := nodeWorkload()
+			nw.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+			f.pool = podworker.New(podworker.Config{ClusterID: func() string { return "here" }})
+			f.pool.Update(nw)
+			reader := newFakeAPI(t, interceptor.Funcs{})
+			if tt.actual != "" {
+				reader = newFakeAPI(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(tt.actual)}})
+			}
+			f.cluster = newCluster(reader, t.TempDir())
+			f.consider(t.Context(), nil, "here")
+			if got := f.pool.Known()[0]; got.Gone != tt.want || !got.Deleting {
+				t.Errorf("gone %t, deleting %t, want gone %t", got.Gone, got.Deleting, tt.want)
+			}
+			f.cluster = nil // it is not asked again
+			if tt.want {
+				f.consider(t.Context(), nil, "here")
+			}
+		})
 	}
 }

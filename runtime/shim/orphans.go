@@ -50,6 +50,8 @@ type orphanInput struct {
 type orphanDecision struct {
 	// Kill are ended now.
 	Kill []types.UID
+	// Ending are being ended already, and need not wait for their objects.
+	Ending []types.UID
 	// Held wait for a person to confirm Token; Message says why.
 	Held    []types.UID
 	Token   string
@@ -60,16 +62,19 @@ type orphanDecision struct {
 // list must be complete. One from another cluster, or one in which suspiciously
 // many are gone at once, kills nothing until a person confirms.
 func decideOrphans(in orphanInput) orphanDecision {
-	var gone, foreign []types.UID
+	var gone, foreign, ending []types.UID
 	total := 0
 	for _, c := range in.Candidates {
-		if c.Ending {
-			continue
+		if !c.Ending {
+			total++
 		}
-		total++
+		elsewhere := c.ClusterID != "" && c.ClusterID != in.ClusterID
 		switch {
 		case in.Listed[c.UID]:
-		case c.ClusterID != "" && c.ClusterID != in.ClusterID:
+		case c.Ending && elsewhere:
+		case c.Ending:
+			ending = append(ending, c.UID)
+		case elsewhere:
 			foreign = append(foreign, c.UID)
 		default:
 			gone = append(gone, c.UID)
@@ -77,15 +82,18 @@ func decideOrphans(in orphanInput) orphanDecision {
 	}
 	slices.Sort(gone)
 	slices.Sort(foreign)
+	slices.Sort(ending)
+	d := orphanDecision{Kill: gone}
 	many := len(gone)+len(foreign) >= suspiciousCount && (len(gone)+len(foreign))*suspiciousShare > total
 	switch {
 	case many:
-		return hold(in, nil, append(gone, foreign...),
+		d = hold(in, nil, append(gone, foreign...),
 			fmt.Sprintf("%d of the node's %d workloads are gone at once", len(gone)+len(foreign), total))
 	case len(foreign) > 0:
-		return hold(in, gone, foreign, fmt.Sprintf("%d workloads are of another cluster than %s", len(foreign), in.ClusterID))
+		d = hold(in, gone, foreign, fmt.Sprintf("%d workloads are of another cluster than %s", len(foreign), in.ClusterID))
 	}
-	return orphanDecision{Kill: gone}
+	d.Ending = ending
+	return d
 }
 
 // hold makes orphans wait, unless a person has confirmed exactly these.

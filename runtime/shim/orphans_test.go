@@ -29,9 +29,10 @@ func orphanNode(n int, listed ...types.UID) orphanInput {
 func TestDecideOrphans(t *testing.T) {
 	fifteen := []types.UID{"00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14"}
 	tests := map[string]struct {
-		in       orphanInput
-		wantKill []types.UID
-		wantHeld []types.UID
+		in         orphanInput
+		wantKill   []types.UID
+		wantHeld   []types.UID
+		wantEnding []types.UID
 	}{
 		"an empty node":                {in: orphanNode(0)},
 		"nothing is gone":              {in: orphanNode(2, "00", "01")},
@@ -62,7 +63,23 @@ func TestDecideOrphans(t *testing.T) {
 					in.Candidates[i].Ending = true
 				}
 			}),
-			wantKill: []types.UID{"03"},
+			wantKill: []types.UID{"03"}, wantEnding: []types.UID{"00", "01", "02"},
+		},
+		"one that ends and is listed": {
+			in: change(orphanNode(1, "00"), func(in *orphanInput) { in.Candidates[0].Ending = true }),
+		},
+		"one that ends, of another cluster": {
+			in: change(orphanNode(1), func(in *orphanInput) { in.Candidates[0].Ending, in.ClusterID = true, "there" }),
+		},
+		"one that ends is none of the node's": {
+			in:         change(orphanNode(15, fifteen[4:]...), func(in *orphanInput) { in.Candidates[0].Ending = true }),
+			wantHeld:   fifteen[1:4],
+			wantEnding: fifteen[:1],
+		},
+		"one that ends beside many": {
+			in:         change(orphanNode(4), func(in *orphanInput) { in.Candidates[0].Ending = true }),
+			wantHeld:   []types.UID{"01", "02", "03"},
+			wantEnding: []types.UID{"00"},
 		},
 		"another confirmation": {
 			in:       change(orphanNode(3), func(in *orphanInput) { in.Confirmed = tokenOf("here", []types.UID{"00", "01"}) }),
@@ -85,6 +102,9 @@ func TestDecideOrphans(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.wantHeld, got.Held); diff != "" {
 				t.Errorf("held (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.wantEnding, got.Ending); diff != "" {
+				t.Errorf("ending (-want +got)\n%s", diff)
 			}
 			confirm := v1alpha1.AnnotationConfirmOrphans + "=" + got.Token
 			if (got.Token != "") != (len(got.Held) > 0) || (got.Token != "" && !strings.Contains(got.Message, confirm)) {

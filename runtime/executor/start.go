@@ -105,6 +105,9 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if err := s.checkStopSignal(ctx, c, id); err != nil {
+		return err
+	}
 	err = seeThrough(ctx, func(ctx context.Context) error { return s.e.runtime.StartContainer(ctx, id) })
 	if err != nil {
 		return s.runtimeFailure(ctx, c, id, ErrRunContainer, err)

@@ -1,0 +1,136 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// slowPulls is a runtime whose pulls go on until they are released.
+type slowPulls struct {
+	*fakeRuntime
+	underWay atomic.Int32
+	released chan struct{}
+}
+
+func (r *slowPulls) PullImage(context.Context, string, *corev1.Pod) (string, error) {
+	r.underWay.Add(1)
+	defer r.underWay.Add(-1)
+	<-r.released
+	return "img", nil
+}
+
+// One slow registry does not hold up every workload of the node.
+func TestFourPullsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
+		e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime, Backoff: plan.DefaultBackoffPolicy()})
+		const pods = 6
+		results := make(chan SyncResult, pods)
+		for i := range pods {
+			pod := testPod(30, func(pod *corev1.Pod) { pod.UID = types.UID(rune('a' + i)) })
+			go func() { results <- e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) }()
+		}
+		synctest.Wait()
+		if got := r.underWay.Load(); got != 4 {
+			t.Errorf("%d pulls at once, want 4", got)
+		}
+		close(r.released)
+		for range pods {
+			if result := <-results; len(result.Started) != 1 {
+				t.Errorf("result %+v", result)
+			}
+		}
+	})
+}
+
+// A pod can have two ready sandboxes: the container of the older one does not
+// listen on the address of the newer.
+func TestHookAsksItsOwnSandbox(t *testing.T) {
+	f := newFakeRuntime()
+	for _, s := range [][2]string{{"newer", "10.0.0.2"}, {"older", "10.0.0.1"}} {
+		f.sandboxes = append(f.sandboxes, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
+			ID: s[0], State: plan.SandboxReady, Network: &plan.SandboxNetwork{IP: s[1]},
+		}})
+	}
+	f.running("app", func(c *fakeContainer) { c.SandboxID = "older" })
+	h := &handlers{runtime: f}
+	host, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{})
+	if err != nil || host != "10.0.0.1" {
+		t.Errorf("the hook asks %q (%v), want its own sandbox's 10.0.0.1", host, err)
+	}
+}
+
+// The text of the error goes to people: it names the sandbox and nothing else.
+func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
+	f := newFakeRuntime()
+	f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+	f.running("app", nil)
+	h := &handlers{runtime: f}
+	_, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{})
+	if want := "failed to find networking container: sandbox sb has no IP"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// How long a hook took that failed is taken off the grace period, and told.
+func TestSecondsOfAFailedHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
+		f.running("app", nil)
+		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, withPreStopExec), "app-id", "app",
+			KillOptions{Trigger: v1alpha1.TriggerTermination})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopFailed, Seconds: 3}
+		if got := f.lastRecords()[0].PreStop; got == nil || *got != want {
+			t.Errorf("preStop %+v, want %+v", got, want)
+		}
+		if stops := f.stopCalls(); len(stops) != 1 || stops[0].Timeout != 27 || time.Since(f.start) < 3*time.Second {
+			t.Errorf("StopContainer: %v", stops)
+		}
+	})
+}
+
+// A runtime that does not know stop signals drops them without a word: the
+// container would be stopped by a signal that it may not handle.
+func TestDroppedStopSignalIsRefused(t *testing.T) {
+	for kept, wantStarted := range map[string]bool{"SIGUSR1": true, "SIGTERM": false, "": false} {
+		t.Run("kept "+kept, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.scriptFor = func(string, int) fakeContainer {
+					return fakeContainer{ContainerStatus: plan.ContainerStatus{StopSignal: kept}}
+				}
+				signal := corev1.SIGUSR1
+				pod := testPod(30, func(pod *corev1.Pod) {
+					pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}
+				})
+				result := newFakeExecutor(f).SyncPod(t.Context(), startApp(pod, f))
+				if started := len(f.ops("StartContainer")) == 1; started != wantStarted || len(f.observed().Containers) == 1 != wantStarted {
+					t.Errorf("started %t, containers %v", started, f.observed().Containers)
+				}
+				want := Reason{}
+				if !wantStarted {
+					want = Reason{"CreateContainerConfigError", "the container runtime does not support lifecycle.stopSignal, SIGUSR1 was dropped"}
+				}
+				if got := result.Waiting["app"]; got != want {
+					t.Errorf("waiting %+v, want %+v", got, want)
+				}
+			})
+		})
+	}
+}

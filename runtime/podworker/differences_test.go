@@ -1,0 +1,119 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// A wait is told when it begins, not by the sync that ends it.
+func TestCrashLoopBackOffIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		n.exit("a", 1)
+		n.mu.Lock()
+		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
+			return SyncOutcome{
+				BackoffUntil: time.Now().Add(time.Hour),
+				Tried:        map[string]status.Reason{"c": {Reason: "CrashLoopBackOff", Message: "back-off 1h"}},
+			}
+		}
+		n.mu.Unlock()
+		p.Wake("a")
+		n.settle(time.Second)
+		st := n.published("a")
+		if w := st.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "CrashLoopBackOff" || len(n.synced) != 2 {
+			t.Errorf("state %+v after %d syncs", st.ContainerStatuses[0].State, len(n.synced))
+		}
+	})
+}
+
+// A field of a template may change both ways.
+func TestActiveDeadlineMayGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := func(seconds int64) func(*v1alpha1.NodeWorkload) {
+			return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To(seconds) }
+		}
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a", limit(40)))
+		n.settle(30 * time.Second)
+		p.Update(workload("a", limit(80), generation(2)))
+		n.settle(45 * time.Second)
+		if len(n.killed) != 0 {
+			t.Fatal("killed by a deadline that was put off")
+		}
+		p.Update(workload("a", limit(76), generation(3)))
+		n.settle(3 * time.Second)
+		if st := n.published("a"); len(n.killed) != 1 || st.Reason != "DeadlineExceeded" {
+			t.Errorf("%d kills, reason %q", len(n.killed), st.Reason)
+		}
+	})
+}
+
+// A sidecar is removed with its lost sandbox. What it exited with is seen while the
+// sync goes on, and stays the last state of the next instance.
+func TestLastStateOfALostSidecar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sidecar := func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.InitContainers = []corev1.Container{
+				{Name: "s", Image: "image:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+			}
+		}
+		n := newFakeNode(t)
+		p := n.start(t)
+		// runs puts the instance of both containers on the node, and no other.
+		runs := func(r SyncRequest, id string) {
+			n.pods["a"] = &fakePod{sandbox: "sandbox-" + id}
+			for _, c := range append(r.Pod.Spec.Containers, r.Pod.Spec.InitContainers...) {
+				n.pods["a"].containers = append(n.pods["a"].containers, plan.ContainerStatus{
+					ID: c.Name + "-" + id, Name: c.Name, SandboxID: "sandbox-" + id, Image: c.Image, Hash: plan.HashContainer(&c),
+					State: plan.ContainerRunning, CreatedAt: time.Now(), StartedAt: time.Now(),
+				})
+			}
+		}
+		lost := false
+		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if !lost {
+				runs(r, "1")
+				return SyncOutcome{}
+			}
+			n.stop("a", 7)
+			n.mu.Unlock()
+			time.Sleep(busyRefresh)
+			p.Wake("a")
+			time.Sleep(busyRefresh)
+			n.mu.Lock()
+			runs(r, "2")
+			return SyncOutcome{}
+		}
+		p.Update(workload("a", sidecar))
+		n.settle(time.Second)
+		n.mu.Lock()
+		lost = true
+		n.pods["a"].sandbox = ""
+		n.mu.Unlock()
+		p.Wake("a")
+		n.settle(time.Minute)
+		s := n.published("a").InitContainerStatuses[0]
+		if last := s.LastTerminationState.Terminated; last == nil || last.ExitCode != 7 || s.State.Running == nil {
+			t.Errorf("sidecar %+v", s)
+		}
+	})
+}

@@ -12,42 +12,28 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/managedworkload/managedworkload/runtime/httpaction"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-const (
-	// hookUserAgent is the kubelet's. (kubelet probe/http/request.go:userAgent)
-	hookUserAgent = "kube-lifecycle/1.36"
-	// maxHookBody is how much of a response is read, so that the connection can
-	// be used again, in bytes. (kubelet lifecycle/handlers.go)
-	maxHookBody  = 10 << 10
-	maxRedirects = 10
-)
+// maxHookBody is how much of a response is read, so that the connection can
+// be used again, in bytes. (kubelet lifecycle/handlers.go)
+const maxHookBody = 10 << 10
 
 // newHTTPClient returns the client of httpGet hooks: certificates are not
 // verified, and redirects are followed on the same host only.
-// (kubelet kubelet.go:NewMainKubelet, probe/http/http.go:RedirectChecker)
+// (kubelet kubelet.go:NewMainKubelet)
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the kubelet verifies no hook's certificate either
 			DisableKeepAlives: true,                                  // a hook is one request: nothing is left behind
 		},
-		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			if req.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse
-			}
-			if len(via) >= maxRedirects {
-				return fmt.Errorf("stopped after %d redirects", maxRedirects)
-			}
-			return nil
-		},
+		CheckRedirect: httpaction.CheckRedirect,
 	}
 }
 
@@ -60,7 +46,7 @@ func (h *handlers) httpGet(ctx context.Context, containerID string, pod *corev1.
 	if err != nil {
 		return err
 	}
-	req, err := hookRequest(ctx, host, c, action)
+	req, err := httpaction.NewRequest(ctx, action, c, host, httpaction.HookUserAgent)
 	if err != nil {
 		return err
 	}
@@ -118,70 +104,6 @@ func sandboxIPs(s *plan.SandboxStatus) []string {
 		ips = append(ips, ip)
 	}
 	return ips
-}
-
-// hookRequest builds the request of a hook. (kubelet probe/http/request.go)
-func hookRequest(ctx context.Context, host string, c *corev1.Container, action *corev1.HTTPGetAction) (*http.Request, error) {
-	port, err := resolvePort(action.Port, c)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, hookURL(host, port, action).String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, header := range action.HTTPHeaders {
-		req.Header.Add(header.Name, header.Value)
-	}
-	if _, ok := req.Header["User-Agent"]; !ok {
-		req.Header.Set("User-Agent", hookUserAgent)
-	}
-	if values, ok := req.Header["Accept"]; !ok {
-		req.Header.Set("Accept", "*/*")
-	} else if values[0] == "" {
-		req.Header.Del("Accept")
-	}
-	req.Host = req.Header.Get("Host")
-	return req, nil
-}
-
-func hookURL(host string, port int, action *corev1.HTTPGetAction) *url.URL {
-	u, err := url.Parse(action.Path)
-	if err != nil {
-		u = &url.URL{Path: action.Path}
-	}
-	u.Scheme = strings.ToLower(string(action.Scheme))
-	if u.Scheme == "" {
-		u.Scheme = "http"
-	}
-	u.Host = net.JoinHostPort(host, strconv.Itoa(port))
-	return u
-}
-
-// resolvePort finds a port by number or by the name the container gives it; a
-// name that is a number counts as one. (kubelet
-// probe/util.go:ResolveContainerPort)
-func resolvePort(port intstr.IntOrString, c *corev1.Container) (int, error) {
-	number := port.IntValue()
-	if port.Type == intstr.String {
-		number = 0
-		for _, p := range c.Ports {
-			if p.Name == port.StrVal {
-				number = int(p.ContainerPort)
-			}
-		}
-		if number == 0 {
-			parsed, err := strconv.Atoi(port.StrVal)
-			if err != nil {
-				return 0, err // in the kubelet's words
-			}
-			number = parsed
-		}
-	}
-	if number <= 0 || number > 65535 {
-		return 0, fmt.Errorf("invalid port number: %v", number)
-	}
-	return number, nil
 }
 
 func (h *handlers) send(req *http.Request) error {

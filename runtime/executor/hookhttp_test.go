@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/managedworkload/managedworkload/runtime/httpaction"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -61,7 +62,7 @@ func TestHTTPHook(t *testing.T) {
 	}{
 		"any response is success": {
 			code: http.StatusInternalServerError,
-			want: seen{Path: "/bye?x=1", Agent: hookUserAgent, Accept: "*/*"},
+			want: seen{Path: "/bye?x=1", Agent: httpaction.HookUserAgent, Accept: "*/*"},
 		},
 		"named port and headers": {
 			edit: func(a *corev1.HTTPGetAction) {
@@ -72,7 +73,7 @@ func TestHTTPHook(t *testing.T) {
 		},
 		"HTTPS falls back to HTTP": {
 			edit:       func(a *corev1.HTTPGetAction) { a.Scheme = corev1.URISchemeHTTPS },
-			want:       seen{Path: "/bye?x=1", Agent: hookUserAgent, Accept: "*/*"},
+			want:       seen{Path: "/bye?x=1", Agent: httpaction.HookUserAgent, Accept: "*/*"},
 			wantEvents: []string{"LifecycleHTTPFallback"},
 		},
 	}
@@ -157,22 +158,30 @@ func TestHookHostNeedsAPodIP(t *testing.T) {
 	}
 }
 
-func TestRedirectsStayOnTheHost(t *testing.T) {
-	client := newHTTPClient()
-	at := func(host string) *http.Request {
-		return &http.Request{URL: &url.URL{Scheme: "http", Host: host}}
+// A hook's redirects are the probes'.
+func TestHookRedirects(t *testing.T) {
+	var seen []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.URL.Path)
+		switch r.URL.Path {
+		case "/bye":
+			http.Redirect(w, r, "/here", http.StatusFound)
+		case "/here":
+			http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
+		default:
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	if err := runHTTPHook(t.Context(), t, server, newFakeRuntime(), nil); err != nil {
+		t.Errorf("a redirect to another host is an answer: %v", err)
 	}
-	if err := client.CheckRedirect(at("b:80"), []*http.Request{at("a:80")}); err != http.ErrUseLastResponse { //nolint:errorlint // the client compares it so
-		t.Errorf("another host: %v", err)
+	if diff := gocmp.Diff([]string{"/bye", "/here"}, seen); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if err := client.CheckRedirect(at("a:81"), []*http.Request{at("a:80")}); err != nil {
-		t.Errorf("the same host: %v", err)
-	}
-	many := make([]*http.Request, maxRedirects)
-	for i := range many {
-		many[i] = at("a:80")
-	}
-	if err := client.CheckRedirect(at("a:80"), many); err == nil {
-		t.Error("redirects without an end")
+	seen = nil
+	err := runHTTPHook(t.Context(), t, server, newFakeRuntime(), func(a *corev1.HTTPGetAction) { a.Path = "/loop" })
+	if err == nil || len(seen) != httpaction.MaxRedirects {
+		t.Errorf("%d requests, %v", len(seen), err)
 	}
 }

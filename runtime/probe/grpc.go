@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/managedworkload/managedworkload/runtime/httpaction"
 )
 
 // probeGRPC asks the gRPC health service of the container; the connection and the
@@ -24,7 +26,7 @@ func probeGRPC(ctx context.Context, t target) outcome {
 	defer cancel()
 	address := net.JoinHostPort(t.ip, strconv.Itoa(int(t.spec.GRPC.Port)))
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithUserAgent(userAgent),
+		grpc.WithUserAgent(httpaction.ProbeUserAgent),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer(0).DialContext(ctx, "tcp", address)

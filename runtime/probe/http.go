@@ -11,16 +11,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-)
 
-const maxRedirects = 10
+	"github.com/managedworkload/managedworkload/runtime/httpaction"
+)
 
 // dialer lets a closed connection leave at once: many probes would otherwise fill
 // the node with sockets in TIME_WAIT. (pkg/probe/dialer_others.go)
@@ -54,11 +51,11 @@ func newHTTPProber() httpProber {
 }
 
 func (p httpProber) probe(ctx context.Context, t target) (outcome, error) {
-	request, err := newRequest(ctx, t)
+	request, err := httpaction.NewRequest(ctx, t.spec.HTTPGet, t.container, t.ip, httpaction.ProbeUserAgent)
 	if err != nil {
 		return outcome{state: unknown}, err
 	}
-	client := &http.Client{Timeout: t.timeout(), Transport: p.transport, CheckRedirect: checkRedirect}
+	client := &http.Client{Timeout: t.timeout(), Transport: p.transport, CheckRedirect: httpaction.CheckRedirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return outcome{state: failed, output: err.Error(), brief: brief(err)}, nil
@@ -85,55 +82,4 @@ func judge(code int, body []byte) outcome {
 	default:
 		return outcome{state: succeeded}
 	}
-}
-
-// checkRedirect stays on the host. (http.go:RedirectChecker)
-func checkRedirect(request *http.Request, via []*http.Request) error {
-	if request.URL.Hostname() != via[0].URL.Hostname() {
-		return http.ErrUseLastResponse
-	}
-	if len(via) >= maxRedirects {
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
-	}
-	return nil
-}
-
-// newRequest: headers given twice are both sent, an empty Accept sends none, Host
-// names the virtual host. (pkg/probe/http/request.go:NewRequestForHTTPGetAction)
-func newRequest(ctx context.Context, t target) (*http.Request, error) {
-	get := t.spec.HTTPGet
-	number, err := port(get.Port, t.container)
-	if err != nil {
-		return nil, err
-	}
-	host := get.Host
-	if host == "" {
-		host = t.ip
-	}
-	address, err := url.Parse(get.Path)
-	if err != nil {
-		address = &url.URL{Path: get.Path}
-	}
-	address.Scheme = strings.ToLower(string(get.Scheme))
-	if address.Scheme == "" {
-		address.Scheme = "http"
-	}
-	address.Host = net.JoinHostPort(host, strconv.Itoa(number))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	for _, header := range get.HTTPHeaders {
-		request.Header.Add(header.Name, header.Value)
-	}
-	if _, given := request.Header["User-Agent"]; !given {
-		request.Header.Set("User-Agent", userAgent)
-	}
-	if _, given := request.Header["Accept"]; !given {
-		request.Header.Set("Accept", "*/*")
-	} else if request.Header.Get("Accept") == "" {
-		request.Header.Del("Accept")
-	}
-	request.Host = request.Header.Get("Host")
-	return request, nil
 }

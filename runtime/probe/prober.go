@@ -7,20 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 const (
-	// userAgent as the kubelet's of the version this project follows.
-	userAgent = "kube-probe/1.36"
 	tries     = 3
 	maxOutput = 10 << 10 // bytes of a command's output or a response's body
 	maxBrief  = 128      // bytes
@@ -151,31 +147,6 @@ func (p *nodeProber) probe(ctx context.Context, t target) (outcome, error) {
 		return outcome{state: unknown}, fmt.Errorf("missing probe handler for %s_%s(%s):%s",
 			t.pod.Name, t.pod.Namespace, t.pod.UID, t.container.Name)
 	}
-}
-
-// port resolves a port's name or number; a name that is a number counts as one.
-// (pkg/probe/util.go:ResolveContainerPort)
-func port(value intstr.IntOrString, c *corev1.Container) (int, error) {
-	number := value.IntValue()
-	if value.Type == intstr.String {
-		named := false
-		for _, p := range c.Ports {
-			if p.Name == value.StrVal {
-				number, named = int(p.ContainerPort), true
-				break
-			}
-		}
-		if !named {
-			var err error
-			if number, err = strconv.Atoi(value.StrVal); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if number <= 0 || number > 65535 {
-		return 0, fmt.Errorf("invalid port number: %v", number)
-	}
-	return number, nil
 }
 
 // brief is the innermost cause of a connection error, bounded.

@@ -346,25 +346,6 @@ func TestProbeErrors(t *testing.T) {
 	}
 }
 
-func TestPort(t *testing.T) {
-	c := &corev1.Container{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}, {Name: "1", ContainerPort: 81}}}
-	for name, tt := range map[string]struct {
-		value intstr.IntOrString
-		want  int
-	}{
-		"number":             {intstr.FromInt(80), 80},
-		"name":               {intstr.FromString("web"), 8080},
-		"number as a string": {intstr.FromString("90"), 90},
-		"a name wins":        {intstr.FromString("1"), 81},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, err := port(tt.value, c); err != nil || got != tt.want {
-				t.Errorf("port = %d, %v, want %d", got, err, tt.want)
-			}
-		})
-	}
-}
-
 func TestBriefHasABound(t *testing.T) {
 	err := &url.Error{Op: "Get", URL: "http://x/", Err: errors.New(strings.Repeat("x", 500))}
 	if got := brief(err); got != strings.Repeat("x", 128) {

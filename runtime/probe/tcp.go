@@ -7,11 +7,13 @@ import (
 	"context"
 	"net"
 	"strconv"
+
+	"github.com/managedworkload/managedworkload/runtime/httpaction"
 )
 
 // probeTCP succeeds when a connection can be made. (pkg/probe/tcp/tcp.go)
 func probeTCP(ctx context.Context, t target) (outcome, error) {
-	number, err := port(t.spec.TCPSocket.Port, t.container)
+	number, err := httpaction.Port(t.spec.TCPSocket.Port, t.container)
 	if err != nil {
 		return outcome{state: unknown}, err
 	}

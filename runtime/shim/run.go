@@ -157,7 +157,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Backoff: plan.DefaultBackoffPolicy(), Prepare: s.dirs.Prepare, PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
+		Backoff: plan.DefaultBackoffPolicy(), Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())

@@ -1,0 +1,104 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/managedworkload/managedworkload/runtime/poddir"
+)
+
+// told takes what is in the recorder.
+func told(recorder *record.FakeRecorder) []string {
+	var all []string
+	for {
+		select {
+		case e := <-recorder.Events:
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+}
+
+func TestResolverConfigurationIsWarnedOf(t *testing.T) {
+	const (
+		missing = `Warning MissingClusterDNS pod: "n_ns(u)". shim does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.`
+		servers = "Warning DNSConfigForming Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3"
+		search  = "Warning DNSConfigForming Search Line limits were exceeded, some search paths have been omitted, the applied search line is: a.example"
+	)
+	tests := map[string]struct {
+		spec       corev1.PodSpec
+		clusterDNS []string
+		noFile     bool
+		want       []string
+	}{
+		"no cluster DNS":         {spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst}, want: []string{missing}},
+		"cluster DNS":            {spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst}, clusterDNS: []string{"10.96.0.10"}},
+		"not asked for":          {spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}},
+		"on the host's network":  {spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst, HostNetwork: true}},
+		"unreadable is not ours": {spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}, noFile: true},
+		"more than resolvers take": {
+			spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst, DNSConfig: &corev1.PodDNSConfig{
+				Nameservers: []string{"192.0.2.2", "192.0.2.3", "192.0.2.4"},
+				Searches:    []string{"a.example", "b." + string(make([]byte, 253))},
+			}},
+			want: []string{missing, servers, search},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			resolv := filepath.Join(dir, "resolv.conf")
+			if !tc.noFile {
+				if err := os.WriteFile(resolv, []byte("nameserver 192.0.2.1\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dirs, err := poddir.New(poddir.Config{
+				RootDir: filepath.Join(dir, "pods"), LogRoot: filepath.Join(dir, "logs"), ResolvConf: resolv,
+				ClusterDNS: tc.clusterDNS, ClusterDomain: "cluster.local",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorder := record.NewFakeRecorder(10)
+			prepare := prepareTelling(dirs, &events{recorder: recorder, ended: make(chan struct{})})
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u"}, Spec: tc.spec}
+			if err := prepare(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, told(recorder)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// unprepared is a place that cannot be made.
+type unprepared struct{ place }
+
+var errUnprepared = errors.New("no room")
+
+func (unprepared) Prepare(context.Context, *corev1.Pod) error { return errUnprepared }
+
+func TestNothingIsToldOfAPlaceThatCannotBeMade(t *testing.T) {
+	recorder := record.NewFakeRecorder(10)
+	prepare := prepareTelling(unprepared{}, &events{recorder: recorder, ended: make(chan struct{})})
+	if err := prepare(t.Context(), &corev1.Pod{}); !errors.Is(err, errUnprepared) {
+		t.Errorf("error %v", err)
+	}
+	if got := told(recorder); len(got) > 0 {
+		t.Errorf("events %v", got)
+	}
+}

@@ -221,7 +221,7 @@ func runPod(t *testing.T, stack *Stack) string {
 	eventually(t, "the pod's address answers", httpReady("http://"+status.GetStatus().GetNetwork().GetIp()+":8080/healthz"))
 	eventually(t, "the log shows the start", func(context.Context) error {
 		log, err := os.ReadFile(filepath.Join(stack.PodLogDir(), "main.log"))
-		if err == nil && !strings.Contains(string(log), "started pid=1") {
+		if err == nil && !strings.Contains(string(log), " started pid=") {
 			err = fmt.Errorf("log: %s", log)
 		}
 		return err

@@ -101,18 +101,18 @@ func TestDeletionDuringPostStart(t *testing.T) {
 func TestDeletionDuringAStart(t *testing.T) {
 	tests := map[string]struct {
 		seconds       float64
-		wantSeconds   time.Duration
+		wantTook      time.Duration
 		wantSandboxes int
 		wantState     plan.ContainerState // "" if there is to be no container
 		wantStops     int
 	}{
-		"RunPodSandbox":           {seconds: 10, wantSeconds: 10, wantSandboxes: 1},
-		"CreateContainer":         {seconds: 10, wantSeconds: 10, wantSandboxes: 1, wantState: plan.ContainerCreated},
-		"StartContainer":          {seconds: 10, wantSeconds: 10, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
-		"RunPodSandbox, hangs":    {seconds: 3600, wantSeconds: 33},
-		"CreateContainer, hangs":  {seconds: 3600, wantSeconds: 33, wantSandboxes: 1},
-		"StartContainer, hangs":   {seconds: 3600, wantSeconds: 33, wantSandboxes: 1, wantState: plan.ContainerCreated},
-		"StartContainer, at once": {seconds: 0, wantSeconds: 3, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
+		"RunPodSandbox":           {seconds: 10, wantTook: 10 * time.Second, wantSandboxes: 1},
+		"CreateContainer":         {seconds: 10, wantTook: 10 * time.Second, wantSandboxes: 1, wantState: plan.ContainerCreated},
+		"StartContainer":          {seconds: 10, wantTook: 10 * time.Second, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
+		"RunPodSandbox, hangs":    {seconds: 3600, wantTook: 33 * time.Second},
+		"CreateContainer, hangs":  {seconds: 3600, wantTook: 33 * time.Second, wantSandboxes: 1},
+		"StartContainer, hangs":   {seconds: 3600, wantTook: 33 * time.Second, wantSandboxes: 1, wantState: plan.ContainerCreated},
+		"StartContainer, at once": {seconds: 0, wantTook: 3 * time.Second, wantSandboxes: 1, wantState: plan.ContainerRunning, wantStops: 1},
 	}
 	order := []string{"RunPodSandbox", "CreateContainer", "StartContainer"}
 	for name, tc := range tests {
@@ -129,8 +129,8 @@ func TestDeletionDuringAStart(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				result := e.SyncPod(ctx, in)
-				if got := time.Since(f.start); got != tc.wantSeconds*time.Second {
-					t.Errorf("the sync took %v, want %v s", got, int64(tc.wantSeconds))
+				if got := time.Since(f.start); got != tc.wantTook {
+					t.Errorf("the sync took %v, want %v", got, tc.wantTook)
 				}
 				cutOff := tc.seconds > 1000 && call == "RunPodSandbox" // which has a result of its own
 				if !cutOff && !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Waiting) > 0 || len(result.Started) > 0 {

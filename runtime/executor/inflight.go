@@ -43,9 +43,9 @@ type kill struct {
 	rec v1alpha1.KillRecord
 	// limit is the end that a shortening set; zero if there was none.
 	limit time.Time
-	// stopDeadline is when the runtime kills by force, by this kill's last call of
-	// StopContainer; zero if there was none.
-	stopDeadline time.Time
+	// forcedFrom is from when on the runtime killed by force, by the calls of
+	// StopContainer that saw the container stop; zero if there was none.
+	forcedFrom time.Time
 	// timer ends the phase at phaseEnd, and cancel ends it now.
 	timer    *time.Timer
 	phaseEnd time.Time

@@ -80,7 +80,7 @@ func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time) {
 // runtime said before a kill is that of its begin only if it was not resumed.
 func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 	e := ending{
-		requested: rec.StartTime.Time, forcedFrom: k.stopDeadline,
+		requested: rec.StartTime.Time, forcedFrom: k.forcedFrom,
 		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
 	}
 	if k.opts.Resume == nil {
@@ -113,8 +113,8 @@ type ending struct {
 	stoppedBefore, lost bool
 	// requested is when the kill began.
 	requested time.Time
-	// forcedFrom is when the last StopContainer's time was over; zero if none
-	// returned.
+	// forcedFrom is when the time of a StopContainer was over that saw the container
+	// stop; zero if there was none.
 	forcedFrom time.Time
 	// unwatched: the container left while no shim was there. A shim that dies
 	// takes its StopContainer with it, and no SIGKILL follows: who killed a

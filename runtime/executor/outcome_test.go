@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,4 +186,39 @@ func TestOutcomeWithoutAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deaf is a runtime that does not take a second StopContainer.
+type deaf struct {
+	*fakeRuntime
+	asked atomic.Bool
+}
+
+func (d *deaf) StopContainer(ctx context.Context, id string, timeout int64) error {
+	if d.asked.Swap(true) {
+		return errorOf("Unavailable")
+	}
+	return d.fakeRuntime.StopContainer(ctx, id, timeout)
+}
+
+// A StopContainer that failed forces nothing, though its time is over.
+func TestAFailedShorteningForcesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.stopSeconds, c.stopExitCode = 30, 137 })
+		e := newFakeExecutor(f)
+		e.runtime = &deaf{fakeRuntime: f}
+		done := make(chan error)
+		go func() {
+			done <- e.KillContainer(t.Context(), testPod(60, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerTermination})
+		}()
+		time.Sleep(10 * time.Second)
+		e.Shorten(testUID, 5)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := f.lastRecords()[0]; got.Outcome != v1alpha1.KillOutcomeGraceful || got.Grace.UsedSeconds != 30 {
+			t.Errorf("outcome %s after %d s", got.Outcome, got.Grace.UsedSeconds)
+		}
+	})
 }

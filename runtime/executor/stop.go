@@ -27,7 +27,7 @@ func (k *kill) stop(ctx context.Context) error {
 	if k.e.isInterrupted() {
 		return ErrInterrupted
 	}
-	calls := &stopCalls{k: k, results: make(chan error)}
+	calls := &stopCalls{k: k, results: make(chan stopResult)}
 	err := calls.run(stopCtx, plan.StopTimeout(k.left))
 	if errors.Is(context.Cause(stopCtx), ErrInterrupted) {
 		return ErrInterrupted
@@ -47,9 +47,15 @@ func (k *kill) beginStop(cancel context.CancelCauseFunc) {
 // stopCalls are the StopContainer calls of one kill.
 type stopCalls struct {
 	k       *kill
-	results chan error
+	results chan stopResult
 	pending int
 	// deadline is the earliest of the calls'.
+	deadline time.Time
+}
+
+// stopResult is what became of one call, which was to end in force at deadline.
+type stopResult struct {
+	err      error
 	deadline time.Time
 }
 
@@ -61,12 +67,16 @@ func (s *stopCalls) run(ctx context.Context, timeout int64) error {
 	failed, succeeded := false, false
 	for s.pending > 0 {
 		select {
-		case err := <-s.results:
+		case r := <-s.results:
 			s.pending--
-			if err == nil || isNotFound(err) {
+			switch {
+			case r.err == nil:
 				succeeded = true
-			} else if !failed {
-				first, failed = err, true
+				s.k.stopped(r.deadline)
+			case isNotFound(r.err):
+				succeeded = true
+			case !failed:
+				first, failed = r.err, true
 			}
 		case <-s.k.shortened:
 			// A container that has stopped needs no second call.
@@ -83,14 +93,25 @@ func (s *stopCalls) run(ctx context.Context, timeout int64) error {
 
 func (s *stopCalls) call(ctx context.Context, timeout int64) {
 	now := time.Now()
-	s.deadline = now.Add(seconds(timeout))
+	deadline := now.Add(seconds(timeout))
+	s.deadline = deadline
 	s.k.stopping(now, timeout)
 	s.pending++
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, seconds(timeout)+stopSlack)
 		defer cancel()
-		s.results <- s.k.e.runtime.StopContainer(ctx, s.k.id, timeout)
+		s.results <- stopResult{s.k.e.runtime.StopContainer(ctx, s.k.id, timeout), deadline}
 	}()
+}
+
+// stopped notes when a call that saw the container stop would have forced it. One
+// that failed forced nothing.
+func (k *kill) stopped(deadline time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.forcedFrom.IsZero() || deadline.Before(k.forcedFrom) {
+		k.forcedFrom = deadline
+	}
 }
 
 // stopping notes a StopContainer call in the record. One that goes on with what
@@ -105,6 +126,5 @@ func (k *kill) stopping(now time.Time, timeout int64) {
 		if rec.StopTimeoutSeconds == nil || rec.Grace.ShortenedFromSeconds != nil {
 			rec.StopTimeoutSeconds = &timeout
 		}
-		k.stopDeadline = now.Add(seconds(timeout))
 	})
 }

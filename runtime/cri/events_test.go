@@ -49,6 +49,26 @@ func await(t *testing.T, notified <-chan types.UID, want types.UID) {
 	}
 }
 
+// tell sends an event until want is notified: one that comes together with a
+// reason to list everything is covered by that.
+func tell(t *testing.T, fake *fakeRuntime, event *runtimeapi.ContainerEventResponse, notified <-chan types.UID, want types.UID) {
+	t.Helper()
+	fake.events <- event
+	for {
+		select {
+		case uid := <-notified:
+			switch uid {
+			case want:
+				return
+			case Every:
+				fake.events <- event
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("no notification about %q", want)
+		}
+	}
+}
+
 func podEvent(uid string) *runtimeapi.ContainerEventResponse {
 	return &runtimeapi.ContainerEventResponse{PodSandboxStatus: &runtimeapi.PodSandboxStatus{
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid},
@@ -57,6 +77,8 @@ func podEvent(uid string) *runtimeapi.ContainerEventResponse {
 
 func TestWatch(t *testing.T) {
 	fake, client := newFake(t)
+	// Long enough for the first notification to be taken before the second comes.
+	client.settle = time.Second
 	notified := make(chan types.UID, 100)
 	watch(t, client, func(uid types.UID) { notified <- uid })
 	// At first everything must be listed, and again once the stream has settled.
@@ -65,12 +87,10 @@ func TestWatch(t *testing.T) {
 	if !client.Healthy() {
 		t.Error("want it healthy")
 	}
-	fake.events <- podEvent("a")
-	await(t, notified, "a")
-	fake.events <- &runtimeapi.ContainerEventResponse{ContainersStatuses: []*runtimeapi.ContainerStatus{
+	tell(t, fake, podEvent("a"), notified, "a")
+	tell(t, fake, &runtimeapi.ContainerEventResponse{ContainersStatuses: []*runtimeapi.ContainerStatus{
 		{}, {Labels: map[string]string{labelPodUID: "b"}},
-	}}
-	await(t, notified, "b")
+	}}, notified, "b")
 	fake.events <- &runtimeapi.ContainerEventResponse{ContainerId: "nobody knows"}
 	await(t, notified, Every)
 
@@ -80,8 +100,7 @@ func TestWatch(t *testing.T) {
 	fake.listen(t)
 	await(t, notified, Every)
 	eventually(t, client.Healthy)
-	fake.events <- podEvent("c")
-	await(t, notified, "c")
+	tell(t, fake, podEvent("c"), notified, "c")
 }
 
 // The event of a removed sandbox no longer says whose it was.
@@ -99,8 +118,7 @@ func TestEventOfWhatIsGone(t *testing.T) {
 	notified := make(chan types.UID, 100)
 	watch(t, client, func(uid types.UID) { notified <- uid })
 	for _, id := range []string{sandbox, container} {
-		fake.events <- &runtimeapi.ContainerEventResponse{ContainerId: id}
-		await(t, notified, "uid-1")
+		tell(t, fake, &runtimeapi.ContainerEventResponse{ContainerId: id}, notified, "uid-1")
 	}
 }
 
@@ -119,9 +137,8 @@ func TestSlowListener(t *testing.T) {
 		// It would hang here if the client did not read on.
 		fake.events <- podEvent(fmt.Sprint(i % 3))
 	}
-	fake.events <- podEvent("last")
 	close(release)
-	await(t, notified, "last")
+	tell(t, fake, podEvent("last"), notified, "last")
 	if n := len(notified); n > 10 {
 		t.Errorf("want the events as few notifications, %d are left", n)
 	}

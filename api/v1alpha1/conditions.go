@@ -37,6 +37,9 @@ const (
 	// ConditionKillFailing is True while the runtime does not carry a kill out; it
 	// is tried again.
 	ConditionKillFailing = "KillFailing"
+	// ConditionForeignContainers is True while containers that the shim did not
+	// create run in the workload's sandbox; it is absent otherwise.
+	ConditionForeignContainers = "ForeignContainers"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
@@ -75,6 +78,9 @@ const (
 	ReasonLeaseRenewed = "LeaseRenewed"
 	// ReasonForeignPods: the runtime holds pods that are not the shim's own.
 	ReasonForeignPods = "ForeignPods"
+	// ReasonForeignContainers: the workload's sandbox holds containers that are not
+	// the shim's own.
+	ReasonForeignContainers = "ForeignContainers"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

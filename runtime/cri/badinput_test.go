@@ -66,8 +66,8 @@ func TestObserveBadInput(t *testing.T) {
 	if diff := cmp.Diff([]string{"app", "app", "app", ""}, names); diff != "" {
 		t.Errorf("containers (-want +got)\n%s", diff)
 	}
-	if first := got.Containers[0]; first.RestartCount != 2 || !first.CreatedAt.After(time.Now()) {
-		t.Errorf("want the attempt for the restart count of the one to come, got %+v", first)
+	if first, second := got.Containers[0], got.Containers[1]; first.RestartCount != 3 || second.RestartCount != 2 || second.CreatedAt.After(time.Now()) {
+		t.Errorf("want the attempt for the restart count of the one to come, and its time before that of the next, got %+v", second)
 	}
 	pod, err := client.RecordedPod(t.Context(), "uid-1")
 	if err != nil || len(pod.Spec.Containers) != 2 {
@@ -84,11 +84,11 @@ func TestObserveBadInput(t *testing.T) {
 func TestPropertyOrderOfLists(t *testing.T) {
 	fake, client := newFake(t)
 	mess(t, fake, client)
-	want := podStatus(t, client)
 	wantPods, err := client.ListPods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := podStatus(t, client)
 	rapid.Check(t, func(rt *rapid.T) {
 		fake.set(func() {
 			fake.sandboxes = rapid.Permutation(fake.sandboxes).Draw(rt, "sandboxes")

@@ -24,7 +24,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
@@ -82,8 +85,11 @@ type Client struct {
 	clusterID atomic.Pointer[string]
 	healthy   atomic.Bool
 	statuses  *statusCache
-	users     *userCache
-	node      nodeFacts
+	// foreign are the containers of others in our sandboxes, at the last list of
+	// all pods.
+	foreign atomic.Pointer[map[types.UID][]plan.ForeignContainer]
+	users   *userCache
+	node    nodeFacts
 	// settle is how long a new event stream must last to count as healthy.
 	settle time.Duration
 }

@@ -33,6 +33,10 @@ type Pod struct {
 	Sandboxes, Containers []string
 	// Alive tells whether a sandbox is ready or a container runs.
 	Alive bool
+	// Foreign are the containers of others in our sandboxes that may run.
+	Foreign []plan.ForeignContainer
+	// Dead is how many instances that do not run a container has at most.
+	Dead int
 	// states are those of Sandboxes and Containers.
 	states []int32
 }
@@ -52,6 +56,7 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 	}
 	pods := map[types.UID]*Pod{}
 	owners := map[string]*Pod{} // by sandbox
+	dead := map[instanceOf]int{}
 	for _, s := range sandboxes {
 		uid := cmp.Or(types.UID(s.GetLabels()[labelPodUID]), types.UID(s.GetMetadata().GetUid()), types.UID(s.GetId()))
 		p := c.join(pods, uid, s.GetLabels())
@@ -70,11 +75,13 @@ func (c *Client) ListPods(ctx context.Context) ([]Pod, error) {
 		p.Containers = append(p.Containers, ctr.GetId())
 		p.states = append(p.states, int32(ctr.GetState()))
 		p.Alive = p.Alive || ctr.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
+		c.count(p, ctr, dead)
 	}
 	out := make([]Pod, 0, len(pods))
 	for _, p := range pods {
 		out = append(out, *p)
 	}
+	c.keepForeign(out)
 	slices.SortFunc(out, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return out, nil
 }
@@ -142,8 +149,8 @@ func (c *Client) listPod(ctx context.Context, uid types.UID) ([]*runtimeapi.PodS
 }
 
 // PodStatus observes one pod: its sandboxes and containers newest first, with
-// what was recorded at their creation and termination messages. What goes away
-// while it looks is left out. A pod that the runtime has nothing of has an empty
+// what was recorded at their creation and termination messages. Containers of
+// others are those of the last ListPods. What goes away while it looks is left out. A pod that the runtime has nothing of has an empty
 // status. What a status points to is shared with later ones and must not be
 // changed. (kubelet kuberuntime_manager.go:GetPodStatus)
 func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {
@@ -163,6 +170,7 @@ func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus,
 		}
 		out.Name, out.Namespace = cmp.Or(out.Name, s.GetMetadata().GetName()), cmp.Or(out.Namespace, s.GetMetadata().GetNamespace())
 		out.Sandboxes = append(out.Sandboxes, observed)
+		out.Foreign = append(out.Foreign, c.foreignIn(uid, observed)...)
 		if i == 0 && observed.State == plan.SandboxReady {
 			active, out.IPs = observed.ID, sandboxIPs(observed.Network)
 		}
@@ -179,7 +187,7 @@ func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus,
 		out.Namespace = cmp.Or(out.Namespace, ctr.GetLabels()[labelPodNamespace])
 		out.Containers = append(out.Containers, observed)
 	}
-	slices.SortStableFunc(out.Containers, func(a, b plan.ContainerStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	sortContainers(out.Containers)
 	for i := range out.Containers {
 		if active != "" && out.Containers[i].SandboxID == active {
 			out.ActiveContainerIDs = append(out.ActiveContainerIDs, out.Containers[i].ID)

@@ -4,6 +4,7 @@
 package cri
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -210,13 +211,32 @@ func TestListPods(t *testing.T) {
 			// In our own sandbox, but not of our making: a person's, by hand.
 			&fakeContainer{sandbox: sandbox, ContainerStatus: &runtimeapi.ContainerStatus{
 				Id: "intruder", CreatedAt: 93, State: runtimeapi.ContainerState_CONTAINER_EXITED,
+			}},
+			&fakeContainer{sandbox: sandbox, ContainerStatus: &runtimeapi.ContainerStatus{
+				Id: "debugger", CreatedAt: 94, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
+				Metadata: &runtimeapi.ContainerMetadata{Name: "shell"}, Labels: map[string]string{labelPodUID: "uid-1"},
+			}},
+			// Another shim's, in a sandbox that is not ours either.
+			&fakeContainer{sandbox: "k", ContainerStatus: &runtimeapi.ContainerStatus{
+				Id: "theirs", CreatedAt: 95, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
 			}})
+		for i, state := range []runtimeapi.ContainerState{
+			runtimeapi.ContainerState_CONTAINER_EXITED, runtimeapi.ContainerState_CONTAINER_UNKNOWN, runtimeapi.ContainerState_CONTAINER_EXITED,
+		} {
+			name := []string{"app", "app", "init"}[i]
+			fake.containers = append(fake.containers, &fakeContainer{sandbox: sandbox, ContainerStatus: &runtimeapi.ContainerStatus{
+				Id: fmt.Sprint("dead-", i), CreatedAt: int64(-i), State: state, Labels: map[string]string{
+					labelPodUID: "uid-1", labelContainerName: name, LabelManagedBy: ManagedByShim, LabelInstance: "node-1",
+				},
+			}})
+		}
 	})
 	want := []Pod{
 		{UID: "uid-1", Name: "web", Namespace: "default", Ours: true, Instance: "node-1", ClusterID: "cluster-1", Alive: true,
-			Sandboxes: []string{sandbox}, Containers: []string{"intruder", id}},
+			Sandboxes: []string{sandbox}, Containers: []string{"debugger", "intruder", id, "dead-0", "dead-1", "dead-2"},
+			Foreign: []plan.ForeignContainer{{ID: "debugger", Name: "shell", SandboxID: sandbox}}, Dead: 2},
 		{UID: "uid-b", Name: "bp", Namespace: "bn", Sandboxes: []string{"bare"}},
-		{UID: "uid-k", Name: "kp", Namespace: "kn", Sandboxes: []string{"k"}},
+		{UID: "uid-k", Name: "kp", Namespace: "kn", Sandboxes: []string{"k"}, Containers: []string{"theirs"}, Alive: true},
 		{UID: "uid-o", Name: "op", Namespace: "on", Instance: "node-2", ClusterID: "cluster-1", Alive: true, Containers: []string{"other"}},
 	}
 	got, err := client.ListPods(t.Context())
@@ -226,8 +246,18 @@ func TestListPods(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Pod{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if s := podStatus(t, client); len(s.Containers) != 1 {
-		t.Errorf("want our container alone, got %+v", s.Containers)
+	s := podStatus(t, client)
+	if len(s.Containers) != 4 {
+		t.Errorf("want our containers alone, got %+v", s.Containers)
+	}
+	if diff := cmp.Diff(want[0].Foreign, s.Foreign); diff != "" {
+		t.Errorf("of others (-want +got)\n%s", diff)
+	}
+	if err := client.StopSandbox(t.Context(), sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if s := podStatus(t, client); s.Foreign != nil {
+		t.Errorf("of others in a sandbox that has ended: %+v", s.Foreign)
 	}
 	if s, err := client.PodStatus(t.Context(), "uid-k"); err != nil || len(s.Sandboxes) != 0 {
 		t.Errorf("a foreign pod is not ours to observe: %+v, %v", s, err)

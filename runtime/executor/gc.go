@@ -23,6 +23,8 @@ import (
 type Garbage struct {
 	Containers []GarbageContainer
 	Sandboxes  []GarbageSandbox
+	// UsedSandboxes are sandboxes that hold something else that may run.
+	UsedSandboxes []string
 }
 
 // GarbageContainer is a container that may be collected.
@@ -133,13 +135,14 @@ func (g *collection) containers(ctx context.Context) error {
 }
 
 // evictable returns the containers that do not run and are old enough, by unit,
-// newest first, and the units in a defined order.
+// newest first, and the units in a defined order. One that was created in a time
+// to come has just been created: the kubelet leaves it until that time.
 func (g *collection) evictable(containers []GarbageContainer) (map[unit][]GarbageContainer, []unit) {
 	units := map[unit][]GarbageContainer{}
 	var order []unit
-	newest := time.Now().Add(-g.opts.Policy.MinAge)
+	now := time.Now()
 	for _, c := range containers {
-		if c.State == plan.ContainerRunning || newest.Before(c.CreatedAt) {
+		if c.State == plan.ContainerRunning || max(0, now.Sub(c.CreatedAt)) < g.opts.Policy.MinAge {
 			continue
 		}
 		u := unit{c.PodUID, c.Name}
@@ -228,6 +231,9 @@ func (g *collection) sandboxes(ctx context.Context) error {
 		return fmt.Errorf("list sandboxes to collect: %w", err)
 	}
 	used := map[string]bool{}
+	for _, id := range garbage.UsedSandboxes {
+		used[id] = true
+	}
 	for _, c := range garbage.Containers {
 		used[c.SandboxID] = true
 	}

@@ -22,6 +22,15 @@ type PodStatus struct {
 	Containers []ContainerStatus
 	// ActiveContainerIDs are the containers of the newest sandbox.
 	ActiveContainerIDs []string
+	// Foreign are the containers of others in sandboxes of the pod that are ready.
+	// Nothing is decided by them.
+	Foreign []ForeignContainer
+}
+
+// ForeignContainer is a container that this shim did not create, in a sandbox that
+// it did create.
+type ForeignContainer struct {
+	ID, Name, SandboxID string
 }
 
 // SandboxState is the state of a sandbox.

@@ -24,9 +24,14 @@ import (
 // fakeNode is a node in memory: runtime, executor, API server and all, as far as
 // a worker sees them. It writes down what was asked of it.
 type fakeNode struct {
-	mu    sync.Mutex
-	calls []string
-	pods  map[types.UID]*fakePod
+	t  *testing.T
+	mu sync.Mutex
+	// lookedAt is when a pod was last observed, and looks how often since then
+	// without any time passing.
+	lookedAt time.Time
+	looks    int
+	calls    []string
+	pods     map[types.UID]*fakePod
 	// syncing and killing replace what the executor does, if set.
 	syncing func(ctx context.Context, r SyncRequest) SyncOutcome
 	killing func(ctx context.Context, r KillRequest) error
@@ -51,6 +56,7 @@ type fakeNode struct {
 
 type fakePod struct {
 	sandbox    string
+	foreign    []plan.ForeignContainer
 	containers []plan.ContainerStatus
 }
 
@@ -61,6 +67,7 @@ func newFakeNode(t *testing.T) *fakeNode {
 		t.Fatal(err)
 	}
 	return &fakeNode{
+		t:    t,
 		pods: map[types.UID]*fakePod{}, api: map[types.UID]*v1alpha1.NodeWorkloadStatus{},
 		gone: map[types.UID]bool{}, store: store,
 	}
@@ -116,7 +123,29 @@ func (n *fakeNode) published(uid types.UID) v1alpha1.NodeWorkloadStatus {
 	return v1alpha1.NodeWorkloadStatus{}
 }
 
-func (n *fakeNode) PodStatus(_ context.Context, uid types.UID) (*plan.PodStatus, error) {
+// maxLooks is how often a pod may be observed in one moment.
+const maxLooks = 1000
+
+// spins tells whether workers go round and round. On a virtual clock no time
+// passes meanwhile, and the test would never end.
+func (n *fakeNode) spins() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := time.Now(); !now.Equal(n.lookedAt) {
+		n.lookedAt, n.looks = now, 0
+	}
+	n.looks++
+	if n.looks == maxLooks {
+		n.t.Errorf("a worker goes round and round: %q", n.calls[max(0, len(n.calls)-10):])
+	}
+	return n.looks >= maxLooks
+}
+
+func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {
+	if n.spins() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := &plan.PodStatus{ID: string(uid)}
@@ -132,7 +161,7 @@ func (n *fakeNode) PodStatus(_ context.Context, uid types.UID) (*plan.PodStatus,
 			ID: p.sandbox, State: plan.SandboxReady, NetworkNamespace: "POD",
 			Network: &plan.SandboxNetwork{IP: "10.0.0.2"}, CreatedAt: time.Now(),
 		}}
-		st.IPs = []string{"10.0.0.2"}
+		st.IPs, st.Foreign = []string{"10.0.0.2"}, p.foreign
 	}
 	st.Containers = slices.Clone(p.containers)
 	for _, c := range p.containers {

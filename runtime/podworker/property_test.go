@@ -21,6 +21,9 @@ import (
 // template, an exit, kills that fail.
 func TestPropertyTerminatingStartsNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
+		if t.Failed() {
+			return
+		}
 		script := drawScript(rt)
 		synctest.Test(t, func(t *testing.T) {
 			n := newFakeNode(t)

@@ -271,6 +271,26 @@ func TestInitialDelayInWholeSeconds(t *testing.T) {
 	})
 }
 
+// A start in a time to come delays a probe no longer than one that has just been.
+func TestInitialDelayOfAStartToCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		probe := every(3)
+		probe.InitialDelaySeconds = 7
+		pod := podOf(corev1.Container{LivenessProbe: probe})
+		observed := runningSince("a", time.Now().Add(time.Hour))
+		observed.Containers[0].State = plan.ContainerCreated
+		f.Update(pod, observed, nil)
+		f.after(6 * time.Second)
+		observed = runningSince("a", time.Now().Add(time.Hour))
+		for range 3 {
+			f.Update(pod, observed, nil)
+			f.after(3 * time.Second)
+		}
+		f.wantCalls(liveness, "a@15")
+	})
+}
+
 func TestSlowProbeMakesUpForOneTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -40,9 +40,11 @@ type worker struct {
 	container *corev1.Container
 	// containerID is the instance that run, hold and verdict are about.
 	containerID string
-	run         run
-	onHold      bool
-	finished    bool
+	// seen is when that instance was first seen to run.
+	seen     time.Time
+	run      run
+	onHold   bool
+	finished bool
 	// due is when the next probe is to start; it keeps the phase of the ticks.
 	due time.Time
 	// atOnce asks for a probe outside the phase, which begins a new one.
@@ -94,6 +96,9 @@ func (w *worker) observe(c container, late bool) (changed bool) {
 	if c.id != w.containerID {
 		changed = w.newInstance(c, late)
 	}
+	if c.running && w.seen.IsZero() {
+		w.seen = time.Now()
+	}
 	if w.finished || w.onHold || c.running && !w.state.ended {
 		return changed
 	}
@@ -119,8 +124,9 @@ func (w *worker) newInstance(c container, late bool) (changed bool) {
 	s.set(w.containerID, k, "")
 	delete(s.failures, w.containerID)
 	w.containerID, w.run, w.onHold, w.finished = c.id, run{}, false, false
+	w.seen = time.Time{}
 	w.atOnce = k == readiness
-	if isNew && c.running {
+	if isNew && c.running && c.startedAt.Before(s.manager.started) {
 		w.spread()
 	}
 	survived := c.running && !c.startedAt.IsZero() && c.startedAt.Before(s.manager.started.Add(-restartGrace))
@@ -263,9 +269,18 @@ func (w *worker) target() (target, bool) {
 		spec:      w.spec(),
 		id:        c.id,
 		ip:        w.state.ip,
-		startedAt: c.startedAt,
+		startedAt: w.started(c),
 		version:   w.version,
 	}, w.mayProbe()
+}
+
+// started is when the container started; no later than it was seen to run, or a
+// clock that was set back would put the probe off until it has caught up.
+func (w *worker) started(c container) time.Time {
+	if c.startedAt.After(w.seen) {
+		return w.seen
+	}
+	return c.startedAt
 }
 
 func (w *worker) probe(ctx context.Context, t target) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -98,14 +97,6 @@ type killSink struct{ pool func() *podworker.Pool }
 
 // Kill implements executor.KillSink.
 func (s killSink) Kill(uid types.UID, rec v1alpha1.KillRecord) { s.pool().Kill(uid, rec) }
-
-// containersOf is how many containers the template names.
-func containersOf(pod *corev1.Pod) int {
-	if pod == nil {
-		return 0
-	}
-	return len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
-}
 
 // indexKnown finds workers by UID.
 func indexKnown(known []podworker.Known) map[types.UID]podworker.Known {

@@ -69,8 +69,8 @@ func (c *collector) collect(ctx context.Context) error {
 	return c.removeLeftovers(ctx)
 }
 
-// list lists what may be too many: the pods that have more containers than
-// their template names, or more than one sandbox. To read all would be much to
+// list lists what may be too many: the pods that have more than one dead
+// instance of a container, or more than one sandbox. To read all would be much to
 // ask of a node where nothing happens.
 func (c *collector) list(ctx context.Context) (executor.Garbage, error) {
 	pods, err := c.runtime.ListPods(ctx)
@@ -84,7 +84,7 @@ func (c *collector) list(ctx context.Context) (executor.Garbage, error) {
 		if !p.Ours || !known || worker.Deleting {
 			continue
 		}
-		if len(p.Containers) <= containersOf(worker.Pod) && len(p.Sandboxes) <= 1 {
+		if p.Dead <= 1 && len(p.Sandboxes) <= 1 {
 			continue
 		}
 		observed, err := c.runtime.PodStatus(ctx, p.UID)
@@ -103,6 +103,10 @@ func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) 
 			PodUID: p.UID, PodName: p.Name, PodNamespace: p.Namespace,
 			State: ctr.State, CreatedAt: ctr.CreatedAt,
 		})
+	}
+	// A container of others keeps its sandbox, as in the kubelet.
+	for _, f := range p.Foreign {
+		garbage.UsedSandboxes = append(garbage.UsedSandboxes, f.SandboxID)
 	}
 	for _, s := range observed.Sandboxes {
 		garbage.Sandboxes = append(garbage.Sandboxes, executor.GarbageSandbox{

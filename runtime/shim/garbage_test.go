@@ -5,6 +5,8 @@ package shim
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
 
 // garbageRuntime lists pods, and writes down what is done to them.
@@ -86,6 +89,7 @@ func (r *garbageRuntime) add(pod cri.Pod) {
 			ID: id, State: plan.SandboxNotReady, CreatedAt: time.Unix(int64(100-i), 0),
 		})
 	}
+	pod.Dead = 3
 	r.pods, r.statuses[pod.UID] = append(r.pods, pod), status
 }
 
@@ -135,5 +139,127 @@ func TestGarbageIsOurs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]types.UID{"ours"}, slices.Compact(runtime.asked)); diff != "" {
 		t.Errorf("asked about (-want +got)\n%s", diff)
+	}
+}
+
+// collectorOf makes a collector over a runtime with a worker for each UID.
+func collectorOf(t *testing.T, runtime *garbageRuntime, uids ...types.UID) (*collector, keeperFixture) {
+	t.Helper()
+	keeper := newKeeper(t, 0)
+	for _, uid := range uids {
+		keeper.pool.Update(&v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns", Name: string(uid), Generation: 1},
+			Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "c", Image: "image"}, {Name: "d", Image: "image"}},
+			}}},
+		})
+	}
+	return &collector{
+		runtime: runtime, pool: keeper.pool, orphans: keeper.orphanKeeper,
+		executor: executor.New(executor.Config{Runtime: runtime, Events: noEvents{}, Kills: noEvents{}}),
+	}, keeper
+}
+
+func (c *collector) collectContainers(ctx context.Context) error {
+	return c.executor.CollectGarbage(ctx, executor.GarbageOptions{
+		List: c.list, ContentRemoved: func(types.UID) bool { return false }, AllKnown: true, Policy: executor.DefaultGarbagePolicy(),
+	})
+}
+
+// An older dead instance goes also where the template names as many containers as
+// there are; one dead instance of each is nothing to ask about.
+func TestGarbageIsCountedByName(t *testing.T) {
+	dead := func(id, name string, age int64) plan.ContainerStatus {
+		return plan.ContainerStatus{ID: id, Name: name, State: plan.ContainerExited, CreatedAt: time.Unix(100-age, 0)}
+	}
+	runtime := &garbageRuntime{
+		pods: []cri.Pod{
+			{UID: "two", Ours: true, Containers: []string{"c1", "c0"}, Dead: 2},
+			{UID: "one", Ours: true, Containers: []string{"c1", "c0", "d1", "d0"}, Dead: 1},
+		},
+		statuses: map[types.UID]*plan.PodStatus{
+			"two": {Containers: []plan.ContainerStatus{dead("c1", "c", 1), dead("c0", "c", 2)}},
+			"one": {},
+		},
+	}
+	c, _ := collectorOf(t, runtime, "one", "two")
+	if err := c.collectContainers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"remove c0"}, runtime.touched); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]types.UID{"two"}, slices.Compact(runtime.asked)); diff != "" {
+		t.Errorf("asked about (-want +got)\n%s", diff)
+	}
+}
+
+// A sandbox in which somebody else's container may run is not removed under it.
+func TestGarbageLeavesSandboxesOfOthers(t *testing.T) {
+	sandbox := func(id string, age int64) plan.SandboxStatus {
+		return plan.SandboxStatus{ID: id, State: plan.SandboxNotReady, CreatedAt: time.Unix(100-age, 0)}
+	}
+	runtime := &garbageRuntime{
+		pods: []cri.Pod{{UID: "a", Ours: true, Sandboxes: []string{"s2", "s1", "s0"},
+			Foreign: []plan.ForeignContainer{{ID: "theirs", Name: "shell", SandboxID: "s1"}}}},
+		statuses: map[types.UID]*plan.PodStatus{"a": {Sandboxes: []plan.SandboxStatus{sandbox("s2", 0), sandbox("s1", 1), sandbox("s0", 2)}}},
+	}
+	c, _ := collectorOf(t, runtime, "a")
+	if err := c.collectContainers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"stop s0", "remove s0"}, runtime.touched); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Directories and logs are removed of pods that nobody knows, and of no others;
+// not before the API's list is complete.
+func TestLeftovers(t *testing.T) {
+	root := t.TempDir()
+	dirs, err := poddir.New(poddir.Config{RootDir: filepath.Join(root, "pods"), LogRoot: filepath.Join(root, "logs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{UID: "listed", Namespace: "ns", Name: "listed"}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node"},
+	}
+	runtime := &garbageRuntime{pods: []cri.Pod{{UID: "on-runtime"}}}
+	c, keeper := collectorOf(t, runtime, "worker")
+	if err := keeper.api.Create(t.Context(), listed); err != nil {
+		t.Fatal(err)
+	}
+	c.dirs = dirs
+	for _, uid := range []string{"listed", "on-runtime", "worker", "gone", "gone-too"} {
+		for _, dir := range []string{filepath.Join(root, "pods", uid, "volumes"), filepath.Join(root, "logs", "ns_"+uid+"_"+uid, "c")} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func() (uids []string) {
+		t.Helper()
+		pods, err := dirs.Pods()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range pods {
+			uids = append(uids, string(id.UID))
+		}
+		return uids
+	}
+	keeper.synced = func() bool { return false }
+	if err := c.removeLeftovers(t.Context()); err != nil || len(left()) != 5 {
+		t.Errorf("left %q, error %v, want all before the list is complete", left(), err)
+	}
+	keeper.synced = func() bool { return true }
+	if err := c.removeLeftovers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"listed", "on-runtime", "worker"}, left()); diff != "" {
+		t.Errorf("left (-want +got)\n%s", diff)
+	}
+	if entries, err := os.ReadDir(filepath.Join(root, "logs")); err != nil || len(entries) != 3 {
+		t.Errorf("logs %v, error %v", entries, err)
 	}
 }

@@ -74,6 +74,8 @@ type overseer struct {
 	asked           time.Time
 	askError        string
 	pods            map[types.UID]cri.Pod
+	// told are the containers of others that people were told of, by ID.
+	told map[string]bool
 }
 
 // syncPoll is the time between two looks at whether the API's list is complete.
@@ -163,6 +165,7 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	}
 	o.pool.SetPresent(identities(pods))
 	o.wakeChanged(pods)
+	o.tellForeign(ctx, pods)
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
 	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -174,6 +175,28 @@ func TestComputeReadiness(t *testing.T) {
 				t.Errorf("condition Ready = %s %q, want %s %q", condition.Status, condition.Reason, tc.wantReadyCondition, tc.wantReadyConditionReason)
 			}
 		})
+	}
+}
+
+// Containers of others in the sandbox are told as long as they are there; nothing
+// else depends on them.
+func TestComputeForeignContainers(t *testing.T) {
+	p := pod(corev1.Container{Name: "c"})
+	facts := observed(running("c"))
+	alone := Compute(Input{Pod: p, Observed: facts, Now: t0})
+	facts.Foreign = []plan.ForeignContainer{{ID: "1", Name: "shell"}, {ID: "2", Name: "top"}}
+	st := Compute(Input{Pod: p, Observed: facts, Previous: &alone, Now: t0})
+	c := conditionByType(st.Conditions, v1alpha1.ConditionForeignContainers)
+	if c == nil || c.Status != corev1.ConditionTrue || !strings.HasSuffix(c.Message, ": shell (1), top (2)") {
+		t.Fatalf("condition %+v", c)
+	}
+	nw := NodeWorkload(NodeWorkloadInput{Pod: p, Status: st, Now: t0})
+	if i := conditionIndex(nw.Conditions, v1alpha1.ConditionForeignContainers); i < 0 {
+		t.Errorf("conditions %+v", nw.Conditions)
+	}
+	facts.Foreign = nil
+	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: facts, Previous: &st, Now: t0})); diff != "" {
+		t.Errorf("once they are gone (-want +got):\n%s", diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -27,6 +28,7 @@ const (
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
 	corev1.PodScheduled, corev1.AllContainersRestarting, corev1.PodResizeInProgress, corev1.PodResizePending,
+	v1alpha1.ConditionForeignContainers,
 }
 
 // conditions returns the conditions of a pod, in the kubelet's order, without
@@ -59,12 +61,27 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 			Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: resizing.Reason, Message: resizing.Message,
 		})
 	}
+	if len(c.observed.Foreign) > 0 {
+		conditions = append(conditions, foreignCondition(c.observed.Foreign))
+	}
 	for i := range conditions {
 		if slices.Contains(ownConditions, conditions[i].Type) {
 			conditions[i].ObservedGeneration = pod.Generation
 		}
 	}
 	return conditions
+}
+
+// foreignCondition names containers of others in the pod's sandbox.
+func foreignCondition(foreign []plan.ForeignContainer) corev1.PodCondition {
+	names := make([]string, len(foreign))
+	for i, f := range foreign {
+		names[i] = fmt.Sprintf("%s (%s)", f.Name, f.ID)
+	}
+	return corev1.PodCondition{
+		Type: v1alpha1.ConditionForeignContainers, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonForeignContainers,
+		Message: "containers that the shim did not create run in the sandbox, and end with it: " + strings.Join(names, ", "),
+	}
 }
 
 // containersReadyCondition is True when sidecars and main containers are ready.

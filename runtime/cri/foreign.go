@@ -1,0 +1,61 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// instanceOf is a container of a pod.
+type instanceOf struct {
+	pod  *Pod
+	name string
+}
+
+// count counts a container that does not run, and notes one of others that may.
+func (c *Client) count(p *Pod, ctr *runtimeapi.Container, dead map[instanceOf]int) {
+	switch {
+	case !p.Ours:
+	case c.ours(ctr.GetLabels()):
+		if ctr.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			key := instanceOf{p, containerName(ctr.GetLabels(), ctr.GetMetadata())}
+			dead[key]++
+			p.Dead = max(p.Dead, dead[key])
+		}
+	case ctr.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED:
+		p.Foreign = append(p.Foreign, plan.ForeignContainer{
+			ID: ctr.GetId(), Name: containerName(ctr.GetLabels(), ctr.GetMetadata()), SandboxID: ctr.GetPodSandboxId(),
+		})
+	}
+}
+
+// keepForeign remembers the containers of others for PodStatus, which lists ours
+// alone.
+func (c *Client) keepForeign(pods []Pod) {
+	foreign := map[types.UID][]plan.ForeignContainer{}
+	for _, p := range pods {
+		if len(p.Foreign) > 0 {
+			foreign[p.UID] = p.Foreign
+		}
+	}
+	c.foreign.Store(&foreign)
+}
+
+// foreignIn returns the containers of others that the last list of all pods had in
+// a sandbox. A sandbox that is not ready has ended with all in it.
+func (c *Client) foreignIn(uid types.UID, s plan.SandboxStatus) (found []plan.ForeignContainer) {
+	foreign := c.foreign.Load()
+	if foreign == nil || s.State != plan.SandboxReady {
+		return nil
+	}
+	for _, f := range (*foreign)[uid] {
+		if f.SandboxID == s.ID {
+			found = append(found, f)
+		}
+	}
+	return found
+}

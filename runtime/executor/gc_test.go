@@ -1,0 +1,54 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// A dead container that was created in a time to come counts as the newest of its
+// name: the others go, and it stays like any newest one, but not for good.
+func TestGarbageCreatedInATimeToCome(t *testing.T) {
+	tests := map[string]struct {
+		ages        []time.Duration
+		minAge      time.Duration
+		wantRemoved []string
+	}{
+		"one alone stays":        {ages: []time.Duration{-time.Hour}},
+		"it is the one to stay":  {ages: []time.Duration{time.Hour, -time.Hour}, wantRemoved: []string{"c0"}},
+		"of two one stays":       {ages: []time.Duration{-2 * time.Hour, -time.Hour}, wantRemoved: []string{"c1"}},
+		"it is younger than any": {ages: []time.Duration{time.Hour, 2 * time.Minute, -time.Hour, -2 * time.Hour}, minAge: time.Minute, wantRemoved: []string{"c0"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, owners := newFakeRuntime(), map[string]types.UID{}
+				for i, age := range test.ages {
+					c := &fakeContainer{}
+					c.ID, c.Name, c.State, c.CreatedAt = "c"+string(rune('0'+i)), "app", plan.ContainerExited, time.Now().Add(-age)
+					f.containers, owners[c.ID] = append(f.containers, c), "uid"
+				}
+				err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
+					List:           func(context.Context) (Garbage, error) { return f.garbage(owners), nil },
+					ContentRemoved: func(types.UID) bool { return false },
+					Policy:         GarbagePolicy{MinAge: test.minAge, MaxPerPodContainer: 1, MaxContainers: -1},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := f.gcOutput().RemovedContainers; !slices.Equal(got, test.wantRemoved) {
+					t.Errorf("removed %q, want %q", got, test.wantRemoved)
+				}
+			})
+		})
+	}
+}

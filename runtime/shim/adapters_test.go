@@ -1,0 +1,73 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// stubborn is a runtime that stops nothing.
+type stubborn struct{ garbageRuntime }
+
+func (*stubborn) StopContainer(context.Context, string, int64) error {
+	return status.Error(codes.Unknown, "it does not want to")
+}
+
+func (*stubborn) StopSandbox(context.Context, string) error {
+	return status.Error(codes.Unknown, "nor does the sandbox")
+}
+
+func (*stubborn) ImageRef(context.Context, string) (string, error) {
+	return "", status.Error(codes.Unknown, "the images are gone")
+}
+
+// A kill that fails in a sync is told to the worker with its target, and nothing
+// else is.
+func TestKillErrorOfASync(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: "a", Namespace: "ns", Name: "web"},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{Name: "c", Image: "image"}}},
+	}
+	observed := &plan.PodStatus{
+		Sandboxes:  []plan.SandboxStatus{{ID: "s", State: plan.SandboxReady}},
+		Containers: []plan.ContainerStatus{{ID: "c0", Name: "c", State: plan.ContainerRunning, SandboxID: "s"}},
+	}
+	tests := map[string]struct {
+		actions plan.Actions
+		want    string
+		wantErr bool
+	}{
+		"nothing to kill": {actions: plan.Actions{SandboxID: "s"}},
+		"a container": {
+			actions: plan.Actions{SandboxID: "s", ContainersToKill: []plan.Kill{{ID: "c0", Name: "c", Trigger: v1alpha1.TriggerLivenessProbe}}},
+			want:    "c: ", wantErr: true,
+		},
+		"a start that fails is no kill": {actions: plan.Actions{SandboxID: "s", ContainersToStart: []int{0}}, wantErr: true},
+		"the pod":                       {actions: plan.Actions{KillPod: true, Trigger: v1alpha1.TriggerWorkloadFinished}, want: "a: ", wantErr: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := executorAdapter{executor.New(executor.Config{Runtime: &stubborn{}, Events: noEvents{}, Kills: noEvents{}})}
+			outcome := a.Sync(t.Context(), podworker.SyncRequest{Pod: pod, Observed: observed, Actions: test.actions, Backoff: map[string]*plan.Backoff{}})
+			if got := outcome.KillError; (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
+				t.Errorf("kill error %q, want %q...", got, test.want)
+			}
+			if (outcome.Err != nil) != test.wantErr {
+				t.Errorf("error %v", outcome.Err)
+			}
+		})
+	}
+}

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -28,20 +31,15 @@ func deletionGrace(annotations map[string]string) (seconds *int64, problem strin
 
 // shrunkGrace is the deletionGracePeriodSeconds that a NodeWorkload should have
 // when seconds are wanted: never more than it has now, nor than its template's
-// grace period, for it may only shrink.
+// grace period, for it may only shrink, and never what the API does not take. A
+// NodeWorkload of somebody else's making may lack the default.
 func shrunkGrace(spec *v1alpha1.NodeWorkloadSpec, wanted *int64) *int64 {
 	current := spec.DeletionGracePeriodSeconds
 	if wanted == nil {
 		return current
 	}
-	most := current
-	if most == nil {
-		most = spec.Template.Spec.TerminationGracePeriodSeconds
-	}
-	if most != nil && *most <= *wanted {
-		return most
-	}
-	return wanted
+	most := ptr.Deref(current, ptr.Deref(spec.Template.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	return new(max(min(most, *wanted), 0))
 }
 
 // limit cuts s to at most n bytes, at a character's boundary, and marks the cut.

@@ -59,6 +59,8 @@ func TestShrunkGrace(t *testing.T) {
 		"longer than it is":              {template: ptr.To[int64](30), current: ptr.To[int64](4), wanted: ptr.To[int64](10), want: ptr.To[int64](4)},
 		"shorter than it is":             {template: ptr.To[int64](30), current: ptr.To[int64](10), wanted: ptr.To[int64](4), want: ptr.To[int64](4)},
 		"a template without any default": {wanted: ptr.To[int64](4), want: ptr.To[int64](4)},
+		"longer than the default":        {wanted: ptr.To[int64](60), want: ptr.To[int64](30)},
+		"a template that makes no sense": {template: ptr.To[int64](-5), wanted: ptr.To[int64](4), want: ptr.To[int64](0)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,53 +50,67 @@ type admission struct {
 	client client.Client
 
 	mu    sync.Mutex
-	known map[types.UID]knownVerdict
+	known map[types.NamespacedName]knownVerdict
 }
 
 type knownVerdict struct {
 	verdict
+	uid        types.UID
 	generation int64
 	asked      int
 }
 
 func newAdmission(c client.Client) *admission {
-	return &admission{client: c, known: map[types.UID]knownVerdict{}}
+	return &admission{client: c, known: map[types.NamespacedName]knownVerdict{}}
 }
 
-// judge returns the verdict on the template of mw. podName is the name that one
-// of its Pods would have. The error is one of asking, to be tried again.
-func (a *admission) judge(ctx context.Context, mw *v1alpha1.ManagedWorkload, podName string, now time.Time) (verdict, error) {
+// judge returns the verdict on the template of s. One that a node has was accepted
+// before, and the API server is not asked again: a full quota, a stricter namespace
+// or a webhook that is away do not stop what runs, as little as they stop a Pod.
+// The error is one of asking, to be tried again.
+func (a *admission) judge(ctx context.Context, s *scope) (verdict, error) {
+	name := client.ObjectKeyFromObject(s.mw)
 	a.mu.Lock()
-	known, ok := a.known[mw.UID]
+	known, ok := a.known[name]
 	a.mu.Unlock()
-	if !ok || known.generation != mw.Generation {
-		known = knownVerdict{generation: mw.Generation}
-	} else if known.accepted || known.recheck.IsZero() || now.Before(known.recheck) {
+	if !ok || known.uid != s.mw.UID || known.generation != s.mw.Generation {
+		known = knownVerdict{uid: s.mw.UID, generation: s.mw.Generation}
+	} else if known.accepted || known.recheck.IsZero() || s.now.Before(known.recheck) {
 		return known.verdict, nil
 	}
-	v := checkFields(mw)
-	if v.accepted {
-		refusal, err := a.ask(ctx, podOf(mw, podName))
+	v := checkFields(s.mw)
+	if v.accepted && !s.hasTemplateSomewhere() {
+		refusal, err := a.ask(ctx, podOf(s.mw, s.podName()))
 		if err != nil {
 			return verdict{}, err
 		}
 		if refusal != "" {
 			v.accepted, v.reason, v.message = false, v1alpha1.ReasonInvalidTemplate, refusal
-			v.recheck = now.Add(min(firstRecheck<<min(known.asked, 10), lastRecheck))
+			v.recheck = s.now.Add(min(firstRecheck<<min(known.asked, 10), lastRecheck))
 		}
 	}
 	known.verdict = v
 	known.asked++
 	a.mu.Lock()
-	a.known[mw.UID] = known
+	a.known[name] = known
 	a.mu.Unlock()
 	return v, nil
 }
 
-func (a *admission) forget(uid types.UID) {
+// hasTemplateSomewhere tells whether a node has the current template already.
+func (s *scope) hasTemplateSomewhere() bool {
+	for _, nw := range s.shares {
+		if template.Hash(&nw.Spec.Template) == s.hash {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *admission) forget(name types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.known, uid)
+	delete(a.known, name)
 }
 
 // checkFields is the verdict of the table of template fields.
@@ -156,7 +170,7 @@ func (a *admission) ask(ctx context.Context, pod *corev1.Pod) (refusal string, e
 		return "", nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+	case isRefusal(err):
 		var status apierrors.APIStatus
 		if errors.As(err, &status) {
 			return status.Status().Message, nil
@@ -165,4 +179,11 @@ func (a *admission) ask(ctx context.Context, pod *corev1.Pod) (refusal string, e
 	default:
 		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
+}
+
+// isRefusal tells a verdict from an API server that cannot judge now. A webhook
+// that denies without saying how is a bad request.
+func isRefusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }

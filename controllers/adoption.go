@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ import (
 
 const kindManagedWorkload = "ManagedWorkload"
 
+// inTheWayRecheck is when it is looked at again whether a name is still taken.
+const inTheWayRecheck = 10 * time.Second
+
 // isWorkloadReference tells whether a reference is to a ManagedWorkload.
 func isWorkloadReference(ref *metav1.OwnerReference) bool {
 	return ref.Kind == kindManagedWorkload && ref.APIVersion == v1alpha1.GroupVersion.String()
@@ -31,7 +35,7 @@ func isWorkloadReference(ref *metav1.OwnerReference) bool {
 // should have one.
 func (r *managedWorkloadReconciler) reconcileAdoption(ctx context.Context, s *scope) error {
 	labelled := &v1alpha1.NodeWorkloadList{}
-	if err := r.client.List(ctx, labelled, client.InNamespace(s.mw.Namespace),
+	if err := r.client.List(ctx, labelled, client.InNamespace(s.mw.Namespace), client.UnsafeDisableDeepCopy,
 		client.MatchingLabels{v1alpha1.LabelWorkload: labelValue(s.mw.Name)}); err != nil {
 		return fmt.Errorf("list NodeWorkloads: %w", err)
 	}
@@ -41,19 +45,15 @@ func (r *managedWorkloadReconciler) reconcileAdoption(ctx context.Context, s *sc
 		if metav1.GetControllerOfNoCopy(nw) != nil || nw.Name != NodeWorkloadName(s.mw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
 			continue
 		}
-		errs = append(errs, r.adopt(ctx, s, nw))
+		errs = append(errs, r.adopt(ctx, s, nw.DeepCopy()))
 	}
-	return errors.Join(errors.Join(errs...), r.findConflicts(ctx, s))
+	return errors.Join(errors.Join(errs...), r.findInTheWay(ctx, s))
 }
 
 // adopt makes a NodeWorkload without a controller one of ours.
 func (r *managedWorkloadReconciler) adopt(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
-	current := &v1alpha1.ManagedWorkload{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), current); err != nil {
-		return fmt.Errorf("get ManagedWorkload before adoption: %w", err)
-	}
-	if current.UID != s.mw.UID || !current.DeletionTimestamp.IsZero() {
-		return nil
+	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+		return err
 	}
 	base := nw.DeepCopy()
 	nw.OwnerReferences = append(nw.OwnerReferences, ownerReference(s.mw))
@@ -68,9 +68,9 @@ func (r *managedWorkloadReconciler) adopt(ctx context.Context, s *scope, nw *v1a
 	return nil
 }
 
-// findConflicts notes the nodes on which the name of our NodeWorkload is taken by
-// another's. One that is being deleted is only waited for.
-func (r *managedWorkloadReconciler) findConflicts(ctx context.Context, s *scope) error {
+// findInTheWay notes the nodes on which the name of our NodeWorkload is taken by
+// another's.
+func (r *managedWorkloadReconciler) findInTheWay(ctx context.Context, s *scope) error {
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		if s.shares[node.Name] != nil || !s.placer.place(node).shouldRun {
@@ -79,19 +79,29 @@ func (r *managedWorkloadReconciler) findConflicts(ctx context.Context, s *scope)
 		nw := &v1alpha1.NodeWorkload{}
 		name := NodeWorkloadName(s.mw.Name, node.Name)
 		err := r.client.Get(ctx, client.ObjectKey{Namespace: s.mw.Namespace, Name: name}, nw)
-		if apierrors.IsNotFound(err) || err == nil && !nw.DeletionTimestamp.IsZero() {
+		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("get NodeWorkload %q: %w", name, err)
 		}
-		s.conflicts[node.Name] = conflict(nw)
+		s.inTheWay[node.Name] = nw
+		// The end of another workload's NodeWorkload does not wake this one.
+		s.wakeAfter(inTheWayRecheck)
 	}
 	return nil
 }
 
-// conflict says why a NodeWorkload is not ours.
-func conflict(nw *v1alpha1.NodeWorkload) string {
+// conflict says why the NodeWorkload that is in the way on a node is not ours; it
+// is empty when there is none, or one that is only to be waited for.
+func (s *scope) conflict(node string) string {
+	nw := s.inTheWay[node]
+	if nw == nil || !nw.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	if ref := workloadReference(nw); ref != nil && ref.Name == s.mw.Name {
+		return "" // of an earlier object of our name, and ends with it
+	}
 	if ref := metav1.GetControllerOfNoCopy(nw); ref != nil {
 		return fmt.Sprintf("NodeWorkload %s is controlled by %s %s (UID %s)", nw.Name, ref.Kind, ref.Name, ref.UID)
 	}

@@ -145,6 +145,32 @@ func TestForegroundDeletionWithoutOurFinalizer(t *testing.T) {
 	c.awaitGone(c.share(n1))
 }
 
+// In a namespace that ends nothing is admitted any more: that refuses no template,
+// and what is deleted ends as ever.
+func TestNamespaceThatEnds(t *testing.T) {
+	c := newCluster(t)
+	n1 := c.node("n1")
+	c.shimOn(n1)
+	mw := c.workload()
+	await(c, mw, "Ready", readyOn(1))
+	c.must(api.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}))
+	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = "app:2" })
+	await(c, mw, "waiting", func(mw *v1alpha1.ManagedWorkload) bool {
+		if kstatus(mw) == "Failed" {
+			t.Errorf("stalled: %s", dump(mw.Status))
+		}
+		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionUnknown, reasonAdmissionPending)
+	})
+	nw := c.share(n1)
+	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
+	if !nw.DeletionTimestamp.IsZero() || nw.Spec.Template.Spec.Containers[0].Image != "app:1" {
+		t.Errorf("the NodeWorkload was touched: %s", dump(nw))
+	}
+	c.must(api.Delete(t.Context(), mw))
+	c.awaitGone(mw)
+	c.awaitGone(nw)
+}
+
 // A node that never had a shim has nothing to wait for.
 func TestDeletionWithoutAnyShim(t *testing.T) {
 	c := newCluster(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,6 +26,8 @@ type fleet struct {
 	graceProblem string
 	// hash identifies the current template with its defaults.
 	hash string
+	// backoff is that of the current spec.
+	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
 	desired []nodeFacts
 	// leaving are nodes that have a NodeWorkload and should have none, or whose
@@ -61,15 +64,15 @@ const (
 	standingFailed
 )
 
-// standing derives how far a node is with the template of that hash. Only what
-// the shim reports about the current spec counts.
-func (n *nodeFacts) standing(hash string) standing {
+// standing derives how far a node is with what f calls for. Only what the shim
+// reports about the current spec counts.
+func (n *nodeFacts) standing(f *fleet) standing {
 	switch {
 	case n.conflict != "":
 		return standingConflict
 	case !n.shim.responding():
 		return standingUnreachable
-	case !n.updated(hash):
+	case !n.updated(f):
 		return standingUpdating
 	case n.share.Status.Phase == corev1.PodSucceeded:
 		return standingCompleted
@@ -81,11 +84,12 @@ func (n *nodeFacts) standing(hash string) standing {
 	return standingNotReady
 }
 
-func (n *nodeFacts) updated(hash string) bool {
+func (n *nodeFacts) updated(f *fleet) bool {
 	return n.share != nil && n.share.DeletionTimestamp.IsZero() &&
 		n.share.Status.ObservedGeneration == n.share.Generation &&
-		n.share.Status.TemplateHash == hash &&
-		template.Hash(&n.share.Spec.Template) == hash
+		n.share.Status.TemplateHash == f.hash &&
+		template.Hash(&n.share.Spec.Template) == f.hash &&
+		equality.Semantic.DeepEqual(n.share.Spec.RestartBackoff, f.backoff)
 }
 
 func (n *nodeFacts) ready() bool {
@@ -108,7 +112,7 @@ func (f *fleet) count() tally {
 	t := tally{desired: len(f.desired), by: map[standing][]*nodeFacts{}}
 	for i := range f.desired {
 		n := &f.desired[i]
-		s := n.standing(f.hash)
+		s := n.standing(f)
 		t.by[s] = append(t.by[s], n)
 		switch {
 		case s == standingConflict:

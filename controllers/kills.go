@@ -33,7 +33,8 @@ func killsOf(nw *v1alpha1.NodeWorkload) []v1alpha1.NodeKillRecord {
 }
 
 // mergeKills adds records to recent, newest first, and keeps the last 20. Of two
-// records of one kill the one that is further on stays.
+// records of one kill the one that is further on stays, and of failed attempts at
+// one the last.
 func mergeKills(recent, records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
 	byKey := make(map[killKey]v1alpha1.NodeKillRecord, len(recent)+len(records))
 	for _, list := range [][]v1alpha1.NodeKillRecord{recent, records} {
@@ -52,6 +53,7 @@ func mergeKills(recent, records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRe
 		merged = append(merged, r)
 	}
 	slices.SortFunc(merged, newestFirst)
+	merged = withoutRetried(merged)
 	return merged[:min(len(merged), maxRecentKills)]
 }
 
@@ -63,14 +65,27 @@ func newestFirst(a, b v1alpha1.NodeKillRecord) int {
 	)
 }
 
-// supersedes tells whether a says more about a kill than the record known. A kill
-// that failed is tried again under the same ID, so the later one of the same
-// phase wins.
+// supersedes tells whether a says more about a kill than the record known: words
+// that come late do not undo its end.
 func supersedes(a, known *v1alpha1.KillRecord) bool {
-	if known.Phase == v1alpha1.KillPhaseDone && known.Outcome != v1alpha1.KillOutcomeFailed {
-		return a.Phase == v1alpha1.KillPhaseDone
+	return known.Phase != v1alpha1.KillPhaseDone || a.Phase == v1alpha1.KillPhaseDone
+}
+
+// withoutRetried drops, from records that are newest first, attempts that failed
+// and were followed by another: a runtime that carries no kill out would push
+// everything else out.
+func withoutRetried(records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
+	type target struct {
+		node, containerID string
+		trigger           v1alpha1.KillTrigger
 	}
-	return true
+	seen := map[target]bool{}
+	return slices.DeleteFunc(records, func(r v1alpha1.NodeKillRecord) bool {
+		t := target{r.NodeName, r.ContainerID, r.Trigger}
+		retried := seen[t] && r.Outcome == v1alpha1.KillOutcomeFailed
+		seen[t] = r.ContainerID != ""
+		return retried
+	})
 }
 
 // forcedKills counts the kills that the runtime had to force.

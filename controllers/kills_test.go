@@ -48,7 +48,7 @@ func describeKills(list []v1alpha1.NodeKillRecord) []string {
 
 func TestMergeKills(t *testing.T) {
 	stopping, done := v1alpha1.KillPhaseStopping, v1alpha1.KillPhaseDone
-	graceful, forced, failed := v1alpha1.KillOutcomeGraceful, v1alpha1.KillOutcomeForced, v1alpha1.KillOutcomeFailed
+	graceful, forced := v1alpha1.KillOutcomeGraceful, v1alpha1.KillOutcomeForced
 	tests := map[string]struct {
 		recent, records []v1alpha1.NodeKillRecord
 		want            []string
@@ -68,11 +68,6 @@ func TestMergeKills(t *testing.T) {
 			recent:  onNode("n1", kill("a", 1, done, forced)),
 			records: onNode("n1", kill("a", 1, stopping, "")),
 			want:    []string{"n1/a Done Forced"},
-		},
-		"a failed kill is tried again": {
-			recent:  onNode("n1", kill("a", 1, done, failed)),
-			records: onNode("n1", kill("a", 1, stopping, "")),
-			want:    []string{"n1/a Stopping "},
 		},
 		"the same time on two nodes": {
 			records: append(onNode("n2", kill("a", 1, done, graceful)), onNode("n1", kill("a", 1, done, graceful))...),
@@ -218,7 +213,7 @@ func TestLedgerLetsOrphansGo(t *testing.T) {
 		t.Error("an orphaned NodeWorkload still counts")
 	}
 	l.gone(share("n2", ""))
-	l.forget("mw")
+	l.forget(types.NamespacedName{Name: "web"})
 	if len(l.books) != 0 {
 		t.Errorf("%d books left", len(l.books))
 	}

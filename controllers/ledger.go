@@ -4,6 +4,8 @@
 package controllers
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +26,8 @@ type killLedger struct {
 
 // killBook is the page of one ManagedWorkload.
 type killBook struct {
+	// owner is the name of that object.
+	owner types.NamespacedName
 	// pending are records that its status does not show yet.
 	pending map[killKey]v1alpha1.NodeKillRecord
 	// live are the NodeWorkloads whose end was not seen yet, with the records
@@ -31,17 +35,27 @@ type killBook struct {
 	live map[types.UID][]v1alpha1.KillRecord
 	// written is when recentKills were last written.
 	written time.Time
+	// urgent: the pending records are all that is left of a NodeWorkload.
+	urgent bool
 }
 
 func newKillLedger() *killLedger {
 	return &killLedger{books: map[types.UID]*killBook{}}
 }
 
-func (l *killLedger) book(owner types.UID) *killBook {
-	b, ok := l.books[owner]
+// bookOf is the page of the object that controls nw, nil if none does.
+func (l *killLedger) bookOf(nw *v1alpha1.NodeWorkload) *killBook {
+	ref := workloadReference(nw)
+	if ref == nil {
+		return nil
+	}
+	b, ok := l.books[ref.UID]
 	if !ok {
-		b = &killBook{pending: map[killKey]v1alpha1.NodeKillRecord{}, live: map[types.UID][]v1alpha1.KillRecord{}}
-		l.books[owner] = b
+		b = &killBook{
+			owner:   types.NamespacedName{Namespace: nw.Namespace, Name: ref.Name},
+			pending: map[killKey]v1alpha1.NodeKillRecord{}, live: map[types.UID][]v1alpha1.KillRecord{},
+		}
+		l.books[ref.UID] = b
 	}
 	return b
 }
@@ -51,14 +65,13 @@ func (l *killLedger) book(owner types.UID) *killBook {
 func (l *killLedger) observe(old, nw *v1alpha1.NodeWorkload) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	owner := controllerUID(nw)
-	if old != nil {
-		if before := controllerUID(old); before != owner && before != "" {
-			delete(l.book(before).live, nw.UID)
+	if old != nil && controllerUID(old) != controllerUID(nw) {
+		if b := l.bookOf(old); b != nil {
+			delete(b.live, nw.UID)
 		}
 	}
-	if owner != "" {
-		l.book(owner).add(nw)
+	if b := l.bookOf(nw); b != nil {
+		b.add(nw)
 	}
 }
 
@@ -66,10 +79,10 @@ func (l *killLedger) observe(old, nw *v1alpha1.NodeWorkload) {
 func (l *killLedger) gone(nw *v1alpha1.NodeWorkload) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if owner := controllerUID(nw); owner != "" {
-		b := l.book(owner)
+	if b := l.bookOf(nw); b != nil {
 		b.add(nw)
 		delete(b.live, nw.UID)
+		b.urgent = len(b.pending) > 0
 	}
 }
 
@@ -94,77 +107,69 @@ func (b *killBook) add(nw *v1alpha1.NodeWorkload) {
 func (l *killLedger) pending(owner types.UID) []v1alpha1.NodeKillRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.book(owner)
-	records := make([]v1alpha1.NodeKillRecord, 0, len(b.pending))
-	for _, r := range b.pending {
-		records = append(records, r)
+	b, ok := l.books[owner]
+	if !ok {
+		return nil
 	}
-	return records
+	return slices.Collect(maps.Values(b.pending))
 }
 
 // settled forgets records that the status of owner takes account of since now.
 func (l *killLedger) settled(owner types.UID, records []v1alpha1.NodeKillRecord, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.book(owner)
-	if len(records) > 0 {
-		b.written = now
+	b, ok := l.books[owner]
+	if !ok || len(records) == 0 {
+		return
 	}
+	b.written = now
 	for _, r := range records {
 		if known, ok := b.pending[keyOf(&r)]; ok && equality.Semantic.DeepEqual(known, r) {
 			delete(b.pending, keyOf(&r))
 		}
 	}
+	b.urgent = b.urgent && len(b.pending) > 0
 }
 
+// lastWrite is when recentKills were last written, or never when they may not wait:
+// nobody else has the last words of a NodeWorkload that is gone.
 func (l *killLedger) lastWrite(owner types.UID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.book(owner).written
+	if b, ok := l.books[owner]; ok && !b.urgent {
+		return b.written
+	}
+	return time.Time{}
 }
 
 // allGone tells whether the end of every NodeWorkload of owner was seen.
 func (l *killLedger) allGone(owner types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.book(owner).live) == 0
+	b, ok := l.books[owner]
+	return !ok || len(b.live) == 0
 }
 
-func (l *killLedger) forget(owner types.UID) {
+// forget drops what is remembered of objects of that name.
+func (l *killLedger) forget(owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.books, owner)
+	maps.DeleteFunc(l.books, func(_ types.UID, b *killBook) bool { return b.owner == owner })
+}
+
+// workloadReference is the reference to the ManagedWorkload that controls nw, or
+// nil.
+func workloadReference(nw metav1.Object) *metav1.OwnerReference {
+	if ref := metav1.GetControllerOfNoCopy(nw); ref != nil && isWorkloadReference(ref) {
+		return ref
+	}
+	return nil
 }
 
 // controllerUID is the UID of the ManagedWorkload that controls nw, or "".
 func controllerUID(nw *v1alpha1.NodeWorkload) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(nw); ref != nil && isWorkloadReference(ref) {
+	if ref := workloadReference(nw); ref != nil {
 		return ref.UID
 	}
 	return ""
-}
-
-// nameIndex remembers the UID of each ManagedWorkload, so that what is kept by
-// UID can be dropped when only the name is known any more.
-type nameIndex struct {
-	mu   sync.Mutex
-	uids map[types.NamespacedName]types.UID
-}
-
-func newNameIndex() *nameIndex {
-	return &nameIndex{uids: map[types.NamespacedName]types.UID{}}
-}
-
-func (x *nameIndex) put(name types.NamespacedName, uid types.UID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.uids[name] = uid
-}
-
-func (x *nameIndex) drop(name types.NamespacedName) (types.UID, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	uid, ok := x.uids[name]
-	delete(x.uids, name)
-	return uid, ok
 }

@@ -44,7 +44,6 @@ type managedWorkloadReconciler struct {
 	shims         *shims
 	admission     *admission
 	kills         *killLedger
-	names         *nameIndex
 	killsInterval time.Duration
 	startedAt     time.Time
 }
@@ -63,9 +62,12 @@ type scope struct {
 	// shares are the NodeWorkloads that mw controls, by node.
 	shares map[string]*v1alpha1.NodeWorkload
 	// surplus are further ones on a node that has one.
-	surplus   []*v1alpha1.NodeWorkload
-	conflicts map[string]string
-	verdict   verdict
+	surplus []*v1alpha1.NodeWorkload
+	// inTheWay are NodeWorkloads with the name of ours that are not ours, by node.
+	inTheWay map[string]*v1alpha1.NodeWorkload
+	verdict  verdict
+	// confirmed is the answer of confirm, nil until it was asked.
+	confirmed *bool
 	// graceProblem is what is wrong with the annotation of a deletion.
 	graceProblem string
 	// finished: nothing keeps the object any more but these finalizers.
@@ -94,7 +96,6 @@ func (r *managedWorkloadReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
 		return ctrl.Result{}, nil // somebody else's finalizer keeps it
 	}
-	r.names.put(req.NamespacedName, mw.UID)
 	s, err := r.gather(ctx, mw)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -133,13 +134,13 @@ func (r *managedWorkloadReconciler) finish(ctx context.Context, s *scope, acted 
 // gather reads all facts but the verdict on the template.
 func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (*scope, error) {
 	s := &scope{
-		mw:        mw,
-		before:    *mw.Status.DeepCopy(),
-		now:       time.Now(),
-		template:  *mw.Spec.Template.DeepCopy(),
-		placer:    newPlacer(&mw.Spec.Template),
-		shares:    map[string]*v1alpha1.NodeWorkload{},
-		conflicts: map[string]string{},
+		mw:       mw,
+		before:   *mw.Status.DeepCopy(),
+		now:      time.Now(),
+		template: *mw.Spec.Template.DeepCopy(),
+		placer:   newPlacer(&mw.Spec.Template),
+		shares:   map[string]*v1alpha1.NodeWorkload{},
+		inTheWay: map[string]*v1alpha1.NodeWorkload{},
 	}
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
@@ -187,26 +188,32 @@ func (r *managedWorkloadReconciler) reconcileFinalizer(ctx context.Context, mw *
 	return nil
 }
 
-// reconcileVerdict decides whether the template is accepted. While the API server
-// cannot be asked, what it said before about this very generation holds.
+// reconcileVerdict decides whether the template is accepted.
 func (r *managedWorkloadReconciler) reconcileVerdict(ctx context.Context, s *scope) error {
-	v, err := r.admission.judge(ctx, s.mw, s.podName(), s.now)
-	if err == nil {
-		s.verdict = v
-		if !v.recheck.IsZero() {
-			s.wakeAfter(max(v.recheck.Sub(s.now), time.Second))
+	v, err := r.admission.judge(ctx, s)
+	if err != nil {
+		s.verdict = verdict{undecided: true, reason: reasonAdmissionPending, message: err.Error()}
+		return err
+	}
+	s.verdict = v
+	if !v.recheck.IsZero() {
+		s.wakeAfter(max(v.recheck.Sub(s.now), time.Second))
+	}
+	return nil
+}
+
+// confirm asks past the cache, once, whether the object exists and is not being
+// deleted: what is created or adopted for it after that would only be killed.
+func (r *managedWorkloadReconciler) confirm(ctx context.Context, s *scope) (bool, error) {
+	if s.confirmed == nil {
+		current := &v1alpha1.ManagedWorkload{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), current)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get ManagedWorkload past the cache: %w", err)
 		}
-		return nil
+		s.confirmed = new(err == nil && current.UID == s.mw.UID && current.DeletionTimestamp.IsZero())
 	}
-	stored, known := storedVerdict(&s.before)
-	if known && stored.accepted && s.before.ObservedGeneration == s.mw.Generation {
-		s.verdict = stored
-		s.wakeAfter(lastRecheck)
-		logr.FromContextOrDiscard(ctx).Info("The API server could not be asked about a template that it accepted before", "reason", err.Error())
-		return nil
-	}
-	s.verdict = verdict{undecided: true, reason: reasonAdmissionPending, message: err.Error()}
-	return err
+	return *s.confirmed, nil
 }
 
 // podName is the name that a Pod of the workload would have.
@@ -222,10 +229,8 @@ func (s *scope) podName() string {
 // forget drops what is remembered of an object that is gone.
 func (r *managedWorkloadReconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
-	if uid, ok := r.names.drop(name); ok {
-		r.kills.forget(uid)
-		r.admission.forget(uid)
-	}
+	r.kills.forget(name)
+	r.admission.forget(name)
 }
 
 // result turns the outcome of a reconciliation into what the queue does: a write

@@ -76,7 +76,7 @@ func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope
 	var errs []error
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		if s.conflicts[node.Name] != "" {
+		if s.inTheWay[node.Name] != nil {
 			continue
 		}
 		share := s.shares[node.Name]
@@ -124,6 +124,9 @@ func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 }
 
 func (r *managedWorkloadReconciler) create(ctx context.Context, s *scope, node string) error {
+	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+		return err
+	}
 	nw := s.newNodeWorkload(node)
 	if err := r.client.Create(ctx, nw); err != nil {
 		if apierrors.IsAlreadyExists(err) {
@@ -139,13 +142,14 @@ func (r *managedWorkloadReconciler) create(ctx context.Context, s *scope, node s
 }
 
 func (r *managedWorkloadReconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
-	base := nw.DeepCopy()
-	nw.Spec.Template = *s.template.DeepCopy()
-	nw.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
-	controllerutil.AddFinalizer(nw, v1alpha1.Finalizer)
-	if err := r.client.Patch(ctx, nw, locked(base)); err != nil {
-		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err)
+	changed := nw.DeepCopy()
+	changed.Spec.Template = *s.template.DeepCopy()
+	changed.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
+	controllerutil.AddFinalizer(changed, v1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, changed, locked(nw)); err != nil {
+		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err) // and the status goes by nw as it is
 	}
+	*nw = *changed
 	logr.FromContextOrDiscard(ctx).Info("Updated the template of NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "templateHash", s.hash)
 	return nil
 }

@@ -72,6 +72,7 @@ func (r *managedWorkloadReconciler) survey(ctx context.Context, s *scope) (*flee
 		verdict:      s.verdict,
 		graceProblem: s.graceProblem,
 		hash:         s.hash,
+		backoff:      s.mw.Spec.RestartBackoff,
 		now:          s.now,
 	}
 	var errs []error
@@ -80,7 +81,7 @@ func (r *managedWorkloadReconciler) survey(ctx context.Context, s *scope) (*flee
 		if err != nil {
 			errs = append(errs, err)
 		}
-		return nodeFacts{name: node, share: share, shim: shim, conflict: s.conflicts[node], nodeGone: gone}
+		return nodeFacts{name: node, share: share, shim: shim, conflict: s.conflict(node), nodeGone: gone}
 	}
 	known := make(map[string]bool, len(s.nodes))
 	for i := range s.nodes {

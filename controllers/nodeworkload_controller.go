@@ -106,8 +106,8 @@ func (r *nodeWorkloadReconciler) reconcileShimResponding(ctx context.Context, nw
 // reconcileOwner ends a NodeWorkload whose ManagedWorkload is gone, as a garbage
 // collector would: there may be none in the cluster.
 func (r *nodeWorkloadReconciler) reconcileOwner(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
-	ref := metav1.GetControllerOfNoCopy(nw)
-	if ref == nil || !isWorkloadReference(ref) || !nw.DeletionTimestamp.IsZero() {
+	ref := workloadReference(nw)
+	if ref == nil || !nw.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	for _, reader := range []client.Reader{r.client, r.live} {

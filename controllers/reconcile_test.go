@@ -48,7 +48,7 @@ func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	recorder := record.NewFakeRecorder(100)
 	return &bench{t: t, events: recorder, managedWorkloadReconciler: &managedWorkloadReconciler{
 		client: c, live: c, recorder: recorder, shims: newShims("system"), admission: newAdmission(c),
-		kills: newKillLedger(), names: newNameIndex(), killsInterval: killsInterval, startedAt: time.Now(),
+		kills: newKillLedger(), killsInterval: killsInterval, startedAt: time.Now(),
 	}}
 }
 

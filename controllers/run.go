@@ -187,7 +187,7 @@ func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder 
 	sh := newShims(namespace)
 	workloads := &managedWorkloadReconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
-		admission: newAdmission(mgr.GetClient()), kills: newKillLedger(), names: newNameIndex(),
+		admission: newAdmission(mgr.GetClient()), kills: newKillLedger(),
 		killsInterval: t.killsInterval, startedAt: time.Now(),
 	}
 	shares := &nodeWorkloadReconciler{

@@ -6,6 +6,7 @@ package controllers
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,8 @@ func computeStatus(f *fleet, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	status.ReadyNodes = count32(t.ready)
 	status.AvailableNodes = count32(t.available)
 	status.UnreachableNodes = count32(t.unreachable())
-	status.Summary = limit(computeSummary(f, &t), maxSummary)
+	// A webhook's words may have more than one line.
+	status.Summary = limit(strings.Join(strings.Fields(computeSummary(f, &t)), " "), maxSummary)
 
 	progress := progressed(&status, old)
 	late, left := overdue(old, progress, f.now)

@@ -303,6 +303,10 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 			t.Errorf("message of %s has %d bytes", c.Type, len(c.Message))
 		}
 	}
+	f.verdict.message = "denied:\n\n  labels: missing\n"
+	if status, _ = computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{}); status.Summary != "refused: denied: labels: missing" {
+		t.Errorf("summary %q", status.Summary)
+	}
 }
 
 func TestDecide(t *testing.T) {

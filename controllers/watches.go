@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,10 +95,8 @@ func comesOrGoes() predicate.Predicate {
 // ManagedWorkloads.
 func (r *managedWorkloadReconciler) watchShares() handler.EventHandler {
 	wake := func(o client.Object, q requestQueue) {
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-			if isWorkloadReference(ref) {
-				q.Add(request(o.GetNamespace(), ref.Name))
-			}
+		if ref := workloadReference(o); ref != nil {
+			q.Add(request(o.GetNamespace(), ref.Name))
 		}
 		if name := o.GetLabels()[v1alpha1.LabelWorkload]; name != "" {
 			q.Add(request(o.GetNamespace(), name))

@@ -82,7 +82,8 @@ const (
 	KillOutcomeForced KillOutcome = "Forced"
 	// KillOutcomeAlreadyStopped: the container had left before it was asked to.
 	KillOutcomeAlreadyStopped KillOutcome = "AlreadyStopped"
-	// KillOutcomeFailed: the runtime reported an error; the kill is tried again.
+	// KillOutcomeFailed: the runtime reported an error; the kill is tried again,
+	// with a record of its own.
 	KillOutcomeFailed KillOutcome = "Failed"
 )
 

@@ -89,8 +89,9 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Summary string `json:"summary,omitempty"`
-	// recentKills are the last kills on all nodes, newest first. They outlive
-	// the NodeWorkload that reported them.
+	// recentKills are the last kills on all nodes, newest first; of a kill that
+	// fails again and again the last attempt. They outlive the NodeWorkload that
+	// reported them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20

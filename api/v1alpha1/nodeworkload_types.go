@@ -138,7 +138,8 @@ type NodeWorkloadStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Kills []KillRecord `json:"kills,omitempty"`
-	// killCount is the number of kills that have begun since the object exists.
+	// killCount is the number of kills that have begun since the object exists,
+	// each attempt at one that failed among them.
 	// +optional
 	// +kubebuilder:default=0
 	KillCount int64 `json:"killCount"`

@@ -95,9 +95,6 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 		s.failed(c, "", message)
 		return &startError{ErrCreateContainerConfig, message}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	id, err := s.create(ctx, c, imageRef)
 	if err != nil {
 		return err
@@ -143,11 +140,14 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 // start that the runtime has begun.
 const startPatience = 30 * time.Second
 
-// seeThrough makes a call by which the runtime makes or starts something. When
-// ctx ends the call goes on, for some time: one that is cut off may come to its
+// seeThrough makes a call by which the runtime makes or starts something, unless
+// ctx has ended. When ctx ends meanwhile the call goes on, for some time: one that is cut off may come to its
 // end all the same, or be undone, beside a kill that sees nothing of either. That
 // time is bounded because a network plugin or a shim of the runtime may hang.
 func seeThrough(ctx context.Context, call func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {

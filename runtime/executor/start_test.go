@@ -165,6 +165,35 @@ func TestDeletionDuringAStart(t *testing.T) {
 	}
 }
 
+// late is a runtime in which the deletion arrives when it is asked for a container.
+type late struct {
+	*fakeRuntime
+	arrive context.CancelFunc
+}
+
+func (l late) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	l.arrive()
+	return l.fakeRuntime.ContainerStatus(ctx, id)
+}
+
+func TestDeletionBetweenCreationAndStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.scriptFor = func(string, int) fakeContainer {
+			return fakeContainer{ContainerStatus: plan.ContainerStatus{StopSignal: "SIGUSR1"}}
+		}
+		e := newFakeExecutor(f)
+		ctx, cancel := context.WithCancel(t.Context())
+		e.runtime = late{f, cancel}
+		signal := corev1.SIGUSR1
+		pod := testPod(30, func(pod *corev1.Pod) { pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal} })
+		result := e.SyncPod(ctx, startApp(pod, f))
+		if !errors.Is(result.Err, context.Canceled) || len(f.ops("CreateContainer")) != 1 || len(f.ops("StartContainer")) != 0 {
+			t.Errorf("error %v, created %v, started %v", result.Err, f.ops("CreateContainer"), f.ops("StartContainer"))
+		}
+	})
+}
+
 func TestFailedPostStartKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

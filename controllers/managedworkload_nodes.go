@@ -163,9 +163,12 @@ func (r *managedWorkloadReconciler) end(ctx context.Context, mw *v1alpha1.Manage
 	if !nw.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := r.client.Delete(ctx, nw, client.Preconditions{UID: &nw.UID})
+	err := r.client.Delete(ctx, nw, asSeen(nw))
 	if apierrors.IsNotFound(err) {
 		return nil
+	}
+	if apierrors.IsConflict(err) {
+		return err // the cache is behind
 	}
 	if err != nil {
 		r.recorder.Eventf(mw, corev1.EventTypeWarning, eventFailedDelete, "Error deleting: %v", err)
@@ -175,6 +178,12 @@ func (r *managedWorkloadReconciler) end(ctx context.Context, mw *v1alpha1.Manage
 	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "requestedBy", by)
 	nw.DeletionTimestamp = new(metav1.Now())
 	return nil
+}
+
+// asSeen lets a deletion fail when the object has changed meanwhile: it may have
+// been let go, to keep its containers.
+func asSeen(nw *v1alpha1.NodeWorkload) client.Preconditions {
+	return client.Preconditions{UID: &nw.UID, ResourceVersion: &nw.ResourceVersion}
 }
 
 // requestEnd writes the grace period of the end that is to come, or is under way,

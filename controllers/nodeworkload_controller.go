@@ -123,7 +123,7 @@ func (r *nodeWorkloadReconciler) reconcileOwner(ctx context.Context, nw *v1alpha
 	if err := requestEnd(ctx, r.client, nw, nil, byWorkloadGone); err != nil {
 		return err
 	}
-	if err := r.client.Delete(ctx, nw, client.Preconditions{UID: &nw.UID}); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Delete(ctx, nw, asSeen(nw)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete NodeWorkload without an owner: %w", err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload without an owner", "owner", ref.Name)
@@ -177,7 +177,7 @@ func (r *nodeWorkloadReconciler) release(ctx context.Context, nw *v1alpha1.NodeW
 		return err
 	}
 	if nw.DeletionTimestamp.IsZero() {
-		if err := r.client.Delete(ctx, nw, client.Preconditions{UID: &nw.UID, ResourceVersion: &nw.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+		if err := r.client.Delete(ctx, nw, asSeen(nw)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete NodeWorkload that is released: %w", err)
 		}
 		return nil // the deletion brings us back here

@@ -118,6 +118,33 @@ func TestBothAreDeletedAtOnce(t *testing.T) {
 	}
 }
 
+// A NodeWorkload that was let go in the meantime keeps its containers, although it
+// still looks like one of a deleted object.
+func TestLetGoIsNotEnded(t *testing.T) {
+	orphaned := runningShare("")
+	orphaned.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "an earlier attempt"}
+	seen := runningShare("mw")
+	seen.Annotations = orphaned.Annotations
+	seen.ResourceVersion = "1"
+	objects := append(nodeInMemory(), orphaned)
+	b, other := newBench(t, interceptor.Funcs{}, append(objects, workloadInMemory())...), newBench(t, interceptor.Funcs{}, objects...)
+	shares := &nodeWorkloadReconciler{client: other.client, live: other.client}
+	for name, err := range map[string]error{
+		"by its workload":  b.end(t.Context(), workloadInMemory(), seen.DeepCopy(), nil, byWorkloadDeleted),
+		"without an owner": shares.reconcileOwner(t.Context(), seen.DeepCopy()),
+	} {
+		if !onlyConflicts(err) || err == nil {
+			t.Errorf("%s: error %v, want a conflict", name, err)
+		}
+	}
+	for name, c := range map[string]client.Client{"by its workload": b.client, "without an owner": other.client} {
+		nw := &v1alpha1.NodeWorkload{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(seen), nw); err != nil || !nw.DeletionTimestamp.IsZero() {
+			t.Errorf("%s: %v\n%s", name, err, dump(nw))
+		}
+	}
+}
+
 // A change that did not reach a NodeWorkload is not taken for one that did.
 func TestFailedUpdateIsNotReady(t *testing.T) {
 	mw := workloadInMemory()

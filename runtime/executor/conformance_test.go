@@ -115,7 +115,7 @@ func sortKills(results []vectorResult) []vectorResult {
 		n = len(results)
 	}
 	slices.SortStableFunc(results[:n], func(a, b vectorResult) int {
-		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Error, b.Error))
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Error, b.Error), cmp.Compare(a.Message, b.Message))
 	})
 	return results
 }

@@ -64,8 +64,8 @@ func (v *killVector) runtime(t *testing.T) *fakeRuntime {
 		fc.ID, fc.Name, fc.State, fc.StartedAt = c.ID, c.Name, plan.ContainerRunning, f.start
 		fc.Recorded = recordedOf(t, c.Annotations)
 		if v.Pod != nil && findContainer(v.Pod, c.Name) == nil {
-			// Killed here only: what is compared must not wait for it.
-			fc.stopSeconds = 0
+			// Killed here only: what is compared must not wait for it, or fail with it.
+			fc.stopSeconds, fc.stopError = 0, ""
 		}
 		f.containers = append(f.containers, fc)
 	}

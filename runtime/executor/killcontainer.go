@@ -42,7 +42,7 @@ func (e *Executor) kill(ctx context.Context, pod *corev1.Pod, id, name string, o
 	}
 	defer e.leave(k)
 	if opts.Resume == nil {
-		e.containerEvent(pod, name, id, corev1.EventTypeNormal, "Killing", killingMessage(t, opts))
+		e.containerEvent(pod, t.container.Name, id, corev1.EventTypeNormal, "Killing", killingMessage(t, opts))
 	}
 	return k.run(ctx)
 }

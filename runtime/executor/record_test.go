@@ -91,6 +91,23 @@ func TestKillByRecordHasTheProbesGrace(t *testing.T) {
 	})
 }
 
+// Whose name is told is the container's own: that is all that is sure of it.
+func TestKillByRecordHasTheRecordedName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", recorded)
+		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, nil), "app-id", "other",
+			KillOptions{Trigger: v1alpha1.TriggerGarbageCollection, FromRecord: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		killing := f.ops("Event")[0]
+		if killing.str("container") != "app" || killing.str("message") != "Stopping container app" {
+			t.Errorf("event of the kill: %v", killing)
+		}
+	})
+}
+
 func TestRemovedContainerIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

@@ -51,7 +51,7 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 		t.missing = isNotFound(err)
 	}
 	if opts.FromRecord {
-		t.spec, t.container = restoreSpec(pod, name, before.Recorded)
+		t.spec, t.container = restoreSpec(pod, before.Name, before.Recorded)
 	}
 	return t, nil
 }

@@ -114,12 +114,15 @@ func (s *termination) stop(t *testing.T, name string) {
 		grace -= int64(hook)
 	}
 	if grace > 0 {
-		waited := min(max(s.turn(t, name)-now, 0), float64(grace))
+		waited := toMicrosecond(min(max(s.turn(t, name)-now, 0), float64(grace)))
 		now += waited
 		grace -= int64(waited)
 	}
-	s.carryOut(name, now, plan.StopTimeout(grace))
+	s.carryOut(name, toMicrosecond(now), plan.StopTimeout(grace))
 }
+
+// toMicrosecond rounds seconds: 1.4 less 0.4 is not quite 1.
+func toMicrosecond(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 
 // turn returns when all those have ended that a container waits for.
 func (s *termination) turn(t *testing.T, name string) float64 {

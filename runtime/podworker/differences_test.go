@@ -5,11 +5,13 @@ package podworker
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -114,6 +116,45 @@ func TestLastStateOfALostSidecar(t *testing.T) {
 		s := n.published("a").InitContainerStatuses[0]
 		if last := s.LastTerminationState.Terminated; last == nil || last.ExitCode != 7 || s.State.Running == nil {
 			t.Errorf("sidecar %+v", s)
+		}
+	})
+}
+
+// A kill of an ordinary sync under way has no more time than the deletion that
+// arrives meanwhile.
+func TestDeletionShortensAKillOfASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		killed := make(chan struct{})
+		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
+			<-killed // a kill goes on, whatever becomes of the sync
+			return SyncOutcome{}
+		}
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", deleted(ptr.To[int64](7))))
+		n.settle(time.Second)
+		if !slices.Contains(n.shortened, 7) || len(n.killed) != 0 {
+			t.Errorf("shortened to %v, %d pod kills: want the kill under way to have 7 s", n.shortened, len(n.killed))
+		}
+		close(killed)
+	})
+}
+
+// The shim that comes after must know of a kill whatever becomes of this one.
+func TestKillIsKeptBeforeItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Kill("a", v1alpha1.KillRecord{
+			ID: "1", Container: "c", Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop, StartTime: metav1.NowMicro(),
+		})
+		left, err := n.store.Load()
+		if err != nil || len(left) != 1 || len(left[0].Status.Kills) != 1 || left[0].Status.Kills[0].ID != "1" {
+			t.Errorf("checkpoints %+v, error %v", left, err)
 		}
 	})
 }

@@ -25,9 +25,6 @@ import (
 // to the end of the pod kill is compared.
 const ruleRemovedEndsSync = "sync goes on after a container that the pod does not name was killed"
 
-// ruleResize: containers are not resized in place yet.
-const ruleResize = "in-place resize"
-
 // syncVector is a line of syncpod-trace.
 type syncVector struct {
 	ID                   string          `json:"id"`
@@ -82,9 +79,7 @@ func replaySync(t *testing.T, v *syncVector, excluded exclusions) {
 	in := v.planInput(t)
 	f := v.runtime(in)
 	actions := plan.Compute(in)
-	if !v.sameActions(t, actions, excluded) {
-		return
-	}
+	v.sameActions(t, actions, excluded)
 	e := newFakeExecutor(f)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -165,16 +160,11 @@ func (v *syncVector) backoff() map[string]*plan.Backoff {
 }
 
 // sameActions compares the plan, but for containers that the pod does not name.
-func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded exclusions) bool {
+func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded exclusions) {
 	t.Helper()
 	var want map[string]any
 	if err := json.Unmarshal(v.Output.Actions, &want); err != nil {
 		t.Fatal(err)
-	}
-	if want["containersToUpdate"] != nil || want["updatePodResources"] == true || want["updatePodLevelResources"] == true ||
-		strings.Contains(string(v.Output.Actions), "resize requires restart") {
-		excluded[ruleResize]++
-		return false
 	}
 	named := actions
 	named.ContainersToKill = slices.DeleteFunc(slices.Clone(named.ContainersToKill), func(k plan.Kill) bool { return k.Removed })
@@ -190,7 +180,6 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded ex
 		t.Fatal(err)
 	}
 	diffLines(t, "actions", want, got)
-	return true
 }
 
 // compare compares everything a sync did.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // On the pod network a container has its own address, reachable from the node,
@@ -172,6 +174,25 @@ dnsConfig: {nameservers: [192.0.2.1], searches: [a.test]}`,
 			w := env.Apply(t, fmt.Sprintf("%s\ncontainers:\n- {name: c, image: %s, args: %s}", tc.spec, testImage, show(command)))
 			expect(t, shown(t, w, "c", command), map[string]string{command: strings.ReplaceAll(tc.want, "$NS", w.Namespace)})
 		})
+	}
+}
+
+// Resolvers take three nameservers: what is left out is told.
+func TestTooManyNameservers(t *testing.T) {
+	t.Parallel()
+	const command = "cat /etc/resolv.conf"
+	w := env.Apply(t, fmt.Sprintf(`
+dnsPolicy: Default
+dnsConfig: {nameservers: [192.0.2.1, 192.0.2.2, 192.0.2.3]}
+containers:
+- {name: c, image: %s, args: %s}`, testImage, show(command)))
+	servers := []string{nodeNameserver, "192.0.2.1", "192.0.2.2"}
+	expect(t, shown(t, w, "c", command), map[string]string{
+		command: "search node.test\nnameserver " + strings.Join(servers, "\nnameserver ") + "\noptions timeout:1",
+	})
+	event := w.AwaitEvent("DNSConfigForming", "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(servers, " "))
+	if event.InvolvedObject.Kind != "NodeWorkload" || event.Type != corev1.EventTypeWarning {
+		t.Errorf("event %s about a %s", event.Type, event.InvolvedObject.Kind)
 	}
 }
 

@@ -87,13 +87,13 @@ func (a *authority) certPEM() []byte {
 
 // issue returns a certificate for a server on the loopback interface, or for a
 // client when it has a group.
-func (a *authority) issue(subject pkix.Name) (cert, key []byte, err error) {
+func (a *authority) issue(subject pkix.Name, addresses ...net.IP) (cert, key []byte, err error) {
 	template := newTemplate(subject)
 	if len(subject.Organization) > 0 {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	} else {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		template.IPAddresses = append(addresses, net.IPv4(127, 0, 0, 1))
 		template.DNSNames = []string{"localhost"}
 	}
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -114,12 +114,12 @@ func (a *authority) issue(subject pkix.Name) (cert, key []byte, err error) {
 }
 
 // writePKI writes kube-apiserver's files and everybody's kubeconfig.
-func (s *Stack) writePKI(server string) error {
+func (s *Stack) writePKI(server string, address net.IP) error {
 	ca, err := newAuthority()
 	if err != nil {
 		return err
 	}
-	serverCert, serverKey, err := ca.issue(pkix.Name{CommonName: "kube-apiserver"})
+	serverCert, serverKey, err := ca.issue(pkix.Name{CommonName: "kube-apiserver"}, address)
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,7 @@ func (s *Stack) writePKI(server string) error {
 	}
 	for file, data := range map[string][]byte{
 		"ca.crt": ca.certPEM(), "server.crt": serverCert, "server.key": serverKey, "tokens.key": tokenKey,
+		"client.crt": clientCert, "client.key": clientKey,
 	} {
 		if err := os.WriteFile(s.layout.pki(file), data, 0o600); err != nil {
 			return err

@@ -96,9 +96,14 @@ func (s *Stack) startRuntime(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("containerd needs root")
 	}
-	s.Containerd = containerdComponent(s, containerdName, s.layout)
+	if s.opts.HostRuntime != "" {
+		if err := s.prepareHost(); err != nil {
+			return err
+		}
+	}
+	s.Containerd = containerdComponent(s, containerdName, s.shimNode())
 	s.progress("Starting containerd")
-	return s.runContainerd(ctx, s.Containerd, s.layout)
+	return s.runContainerd(ctx, s.Containerd, s.shimNode())
 }
 
 // containerdName is the component of the shim's containerd.
@@ -112,7 +117,7 @@ func (s *Stack) runContainerd(ctx context.Context, c *Component, l layout) error
 	if err := s.writeContainerdConfig(ctx, l); err != nil {
 		return fmt.Errorf("containerd's configuration: %w", err)
 	}
-	if err := writeCNIConfig(l); err != nil {
+	if err := s.writeNetwork(l); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
 	if err := c.Start(ctx); err != nil {
@@ -136,9 +141,17 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 	if err := run(ctx, command{path: s.tools.containerd, args: []string{"--version"}, out: &version}); err != nil {
 		return err
 	}
-	config := containerdConfig
-	if strings.Contains(version.String(), " 1.") || strings.Contains(version.String(), " v1.") {
+	config, file := containerdConfig, l.containerdConfig()
+	switch old := strings.Contains(version.String(), " 1.") || strings.Contains(version.String(), " v1."); {
+	case old && l.onHost:
+		return errors.New("the configuration of docs/operations.md is for containerd 2")
+	case old:
 		config = containerd1Config
+	case l.onHost:
+		var err error
+		if config, file, err = importMachineConfig(l); err != nil {
+			return err
+		}
 	}
 	snapshotter, err := snapshotterFor(l.dir)
 	if err != nil {
@@ -155,7 +168,7 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(l.containerdConfig(), text.Bytes(), 0o644)
+	return os.WriteFile(file, text.Bytes(), 0o644)
 }
 
 // snapshotterFor avoids an overlay on an overlay, which the kernel refuses.
@@ -214,6 +227,11 @@ func (s *Stack) importImages(ctx context.Context, l layout) error {
 	if err := WriteImages(s.opts.TestProgram, archive, runtime.GOARCH); err != nil {
 		return fmt.Errorf("write images: %w", err)
 	}
+	return s.importArchive(ctx, l, archive, []string{ImageV1, ImageV2, ImageNonRoot, ImageNamedUser, ImagePause})
+}
+
+// importArchive imports the images of an archive, which it removes.
+func (s *Stack) importArchive(ctx context.Context, l layout, archive string, images []string) error {
 	args, err := importArgs(l, archive)
 	if err != nil {
 		return err
@@ -221,7 +239,7 @@ func (s *Stack) importImages(ctx context.Context, l layout) error {
 	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
 		return err
 	}
-	return errors.Join(awaitImages(ctx, l), os.Remove(archive))
+	return errors.Join(awaitImages(ctx, l, images), os.Remove(archive))
 }
 
 func importArgs(l layout, archive string) ([]string, error) {

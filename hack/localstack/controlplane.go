@@ -17,9 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// startControlPlane starts etcd and kube-apiserver. Without
-// kube-controller-manager nobody makes service accounts for namespaces, so the
-// admission plugin that asks for them is off.
+// startControlPlane starts etcd and kube-apiserver.
 func (s *Stack) startControlPlane(ctx context.Context) error {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -33,30 +31,37 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=localstack="+peer,
 		"--unsafe-no-fsync",
 	)
-	server := "https://" + loopback(ports[2])
-	if err := s.writePKI(server); err != nil {
+	address, port, services := "127.0.0.1", strconv.Itoa(ports[2]), "10.0.0.0/24"
+	if s.opts.ForPods {
+		subnet, err := s.addServiceNetwork(ctx)
+		if err != nil {
+			return fmt.Errorf("address for kube-apiserver's Service: %w", err)
+		}
+		address, port, services = s.serviceAddress, "443", subnet.String()
+	}
+	server := "https://" + net.JoinHostPort(address, port)
+	if err := s.writePKI(server, net.ParseIP(address)); err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
 	if err := s.loadRESTConfig(); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	s.APIServer = s.component("kube-apiserver", s.tools.apiserver, s.apiServerReady,
-		"--etcd-servers="+client,
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports[2]),
+	s.APIServer = s.component("kube-apiserver", s.tools.apiserver, s.apiServerReady, append([]string{
+		"--etcd-servers=" + client,
+		"--bind-address=" + address, "--secure-port=" + port,
 		// There is no kubernetes service to keep, and loopback would be refused for it.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		"--cert-dir="+s.layout.pki(""),
-		"--tls-cert-file="+s.layout.pki("server.crt"), "--tls-private-key-file="+s.layout.pki("server.key"),
-		"--client-ca-file="+s.layout.pki("ca.crt"),
+		"--cert-dir=" + s.layout.pki(""),
+		"--tls-cert-file=" + s.layout.pki("server.crt"), "--tls-private-key-file=" + s.layout.pki("server.key"),
+		"--client-ca-file=" + s.layout.pki("ca.crt"),
 		"--authorization-mode=RBAC",
-		"--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file="+s.layout.pki("tokens.key"),
-		"--service-account-signing-key-file="+s.layout.pki("tokens.key"),
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-account-key-file=" + s.layout.pki("tokens.key"),
+		"--service-account-signing-key-file=" + s.layout.pki("tokens.key"),
+		"--service-cluster-ip-range=" + services,
 		"--allow-privileged=true",
 		"--profiling=false",
-	)
+	}, s.podFlags()...)...)
 	s.progress("Starting etcd")
 	if err := s.Etcd.Start(ctx); err != nil {
 		return err

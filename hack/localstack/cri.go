@@ -27,7 +27,7 @@ func (c *CRI) Close() error { return c.conn.Close() }
 
 // CRI connects to containerd, for tests that look at or act on containers past
 // the shim. The caller closes it.
-func (s *Stack) CRI() (*CRI, error) { return dialCRI(s.layout) }
+func (s *Stack) CRI() (*CRI, error) { return dialCRI(s.shimNode()) }
 
 // KubeletCRI connects to the kubelet's containerd. The caller closes it.
 func (s *Stack) KubeletCRI() (*CRI, error) { return dialCRI(s.layout.kubeletNode()) }
@@ -45,7 +45,7 @@ func dialCRI(l layout) (*CRI, error) {
 }
 
 // awaitImages waits until the CRI knows what was imported beside it.
-func awaitImages(ctx context.Context, l layout) (err error) {
+func awaitImages(ctx context.Context, l layout, images []string) (err error) {
 	client, err := dialCRI(l)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func awaitImages(ctx context.Context, l layout) (err error) {
 	defer func() { err = errors.Join(err, client.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for _, image := range []string{ImageV1, ImageV2, ImageNonRoot, ImageNamedUser, ImagePause} {
+	for _, image := range images {
 		for {
 			response, err := client.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 			if err == nil && response.GetImage() != nil {

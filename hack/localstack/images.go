@@ -81,13 +81,7 @@ func programLayer(program string) (v1.Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	for _, entry := range []struct {
-		name string
-		mode int64
-		data []byte
-	}{
+	return newLayer([]layerFile{
 		{"etc/", 0o755, nil},
 		{"etc/passwd", 0o644, []byte(passwd)},
 		{"etc/group", 0o644, []byte(group)},
@@ -96,7 +90,20 @@ func programLayer(program string) (v1.Layer, error) {
 		{"tmp/", 0o1777, nil},
 		{"data/", 0o1777, nil},
 		{ProgramPath[1:], 0o755, content},
-	} {
+	})
+}
+
+// layerFile is a folder when it has no data.
+type layerFile struct {
+	name string
+	mode int64
+	data []byte
+}
+
+func newLayer(files []layerFile) (v1.Layer, error) {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	for _, entry := range files {
 		header := &tar.Header{Name: entry.name, Mode: entry.mode, Size: int64(len(entry.data)), ModTime: imageTime, Typeflag: tar.TypeReg}
 		if entry.data == nil {
 			header.Typeflag = tar.TypeDir

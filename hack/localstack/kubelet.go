@@ -4,13 +4,11 @@
 package localstack
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +24,8 @@ const (
 	kubeletContainerdName = "kubelet-containerd"
 )
 
-// kubeletNode is the layout of the kubelet's node: a folder in the stack's, with
-// an identity of its own where nodes meet (bridge, subnet, cgroups).
-func (l layout) kubeletNode() layout {
-	dir := l.path("k")
-	sum := sha256.Sum256([]byte(dir))
-	return layout{dir: dir, id: hex.EncodeToString(sum[:4]), sockets: filepath.Join(l.sockets, "k")}
-}
+// kubeletNode is the layout of the kubelet's node.
+func (l layout) kubeletNode() layout { return l.node("k") }
 
 func (l layout) kubeletRoot() string   { return l.path("kubelet") }
 func (l layout) kubeletConfig() string { return l.path("kubelet.yaml") }
@@ -64,14 +57,18 @@ func (s *Stack) startKubelet(ctx context.Context) error {
 	if err := s.writeKubeletConfig(node); err != nil {
 		return fmt.Errorf("kubelet's configuration: %w", err)
 	}
-	s.Kubelet = s.component(kubeletName, s.tools.kubelet, s.kubeletReady,
-		"--config="+node.kubeletConfig(),
-		"--kubeconfig="+s.Kubeconfig(),
-		"--hostname-override="+s.opts.KubeletNodeName,
-		"--root-dir="+node.kubeletRoot(),
-		"--cert-dir="+node.pki(""),
+	args := []string{
+		"--config=" + node.kubeletConfig(),
+		"--kubeconfig=" + s.Kubeconfig(),
+		"--hostname-override=" + s.opts.KubeletNodeName,
+		"--root-dir=" + node.kubeletRoot(),
+		"--cert-dir=" + node.pki(""),
 		"--v=2",
-	)
+	}
+	if s.opts.ForPods {
+		args = append(args, "--node-ip="+s.serviceAddress) // where kube-apiserver finds it
+	}
+	s.Kubelet = s.component(kubeletName, s.tools.kubelet, s.kubeletReady, args...)
 	// Mounts are made with the host's program, and iptables looked for.
 	s.Kubelet.env = containerdComponent(s, kubeletContainerdName, node).env
 	s.progress("Starting the kubelet: about 15 seconds")
@@ -87,7 +84,7 @@ func (s *Stack) writeKubeletConfig(node layout) error {
 	}
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"address": "127.0.0.1", "port": ports[0], "readOnlyPort": 0,
+		"address": cmp.Or(s.serviceAddress, "127.0.0.1"), "port": ports[0], "readOnlyPort": 0,
 		"healthzBindAddress": "127.0.0.1", "healthzPort": ports[1],
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": false},

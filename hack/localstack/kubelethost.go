@@ -5,7 +5,6 @@ package localstack
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,14 +75,14 @@ func rememberHost(node layout) error {
 	return os.WriteFile(node.path(kubeletHostFile), data, 0o600)
 }
 
-// removeKubelet removes what the kubelet and its containers left behind, once
-// all of them are gone and their mounts with them.
-func removeKubelet(ctx context.Context, node layout, b before) []error {
-	errs := append(removeNetwork(ctx, node, b), removeCgroups(node, b), removeContainerLinks(node))
+// removeKubelet removes what the kubelet left behind, once it and its containers
+// are gone and their mounts with them.
+func removeKubelet(node layout) []error {
 	data, err := os.ReadFile(node.path(kubeletHostFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return errs
+		return nil
 	}
+	errs := []error{removeContainerLinks(node)}
 	var host kubeletHost
 	if err := errors.Join(err, json.Unmarshal(data, &host)); err != nil {
 		return append(errs, fmt.Errorf("what was before the kubelet: %w", err))

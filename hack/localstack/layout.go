@@ -23,6 +23,8 @@ type layout struct {
 	id string
 	// sockets is the state folder, or a folder in /run when that is too deep.
 	sockets string
+	// onHost tells that runtime and shim lie where docs/operations.md has them.
+	onHost bool
 }
 
 func newLayout(stateDir string) (layout, error) {
@@ -45,6 +47,22 @@ func newLayout(stateDir string) (layout, error) {
 	return l, nil
 }
 
+// node is the layout of another node: a folder in the stack's, with an identity of
+// its own where nodes meet (bridge, subnet, cgroups).
+func (l layout) node(name string) layout {
+	dir := l.path(name)
+	sum := sha256.Sum256([]byte(dir))
+	return layout{dir: dir, id: hex.EncodeToString(sum[:4]), sockets: filepath.Join(l.sockets, name)}
+}
+
+// or is a path on the host, or below the folder.
+func (l layout) or(host string, elem ...string) string {
+	if l.onHost {
+		return host
+	}
+	return l.path(elem...)
+}
+
 func (l layout) path(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)
 }
@@ -57,11 +75,11 @@ func (l layout) etcdData() string            { return l.path("etcd") }
 func (l layout) containerdConfig() string    { return l.path("containerd.toml") }
 func (l layout) containerdRoot() string      { return l.path("containerd") }
 func (l layout) containerdState() string     { return l.path("run") }
-func (l layout) runcRoot() string            { return l.path("runc") }
-func (l layout) cniConfig() string           { return l.path("cni", "net.d") }
+func (l layout) runcRoot() string            { return l.or("/run/managedworkload/runc", "runc") }
+func (l layout) cniConfig() string           { return l.or("/etc/managedworkload/net.d", "cni", "net.d") }
 func (l layout) cniData() string             { return l.path("cni", "ipam") }
-func (l layout) shimState() string           { return l.path("shim") }
-func (l layout) podLogs() string             { return l.path("pods-logs") }
+func (l layout) shimState() string           { return l.or("/var/lib/managedworkload/shim", "shim") }
+func (l layout) podLogs() string             { return l.or("/var/log/managedworkload/pods", "pods-logs") }
 func (l layout) scratch() string             { return l.path("scratch") }
 func (l layout) kubectlCache() string        { return l.path("kubectl-cache") }
 func (l layout) binary(name string) string   { return l.path("bin", name) }
@@ -70,13 +88,28 @@ func (l layout) kubeconfig(who identity) string {
 	return l.path("kubeconfig", who.name+".kubeconfig")
 }
 
-func (l layout) containerdSocket() string { return filepath.Join(l.sockets, "containerd.sock") }
-func (l layout) shimSockets() string      { return filepath.Join(l.sockets, "s") }
+func (l layout) containerdSocket() string {
+	if l.onHost {
+		return "/run/managedworkload/containerd/containerd.sock"
+	}
+	return filepath.Join(l.sockets, "containerd.sock")
+}
+
+func (l layout) shimSockets() string { return filepath.Join(l.sockets, "s") }
 
 // bridge fits into the 15 bytes of an interface's name, and names the CNI
 // network too.
-func (l layout) bridge() string       { return "mw-" + l.id }
-func (l layout) cgroupParent() string { return "/mw-" + l.id }
+func (l layout) bridge() string { return "mw-" + l.id }
+
+// serviceBridge has the address of kube-apiserver's Service.
+func (l layout) serviceBridge() string { return "mws-" + l.id }
+
+func (l layout) cgroupParent() string {
+	if l.onHost {
+		return "/managedworkload"
+	}
+	return "/mw-" + l.id
+}
 
 func (l layout) create() error {
 	for _, dir := range []string{

@@ -66,6 +66,18 @@ type Options struct {
 	WithKubelet bool
 	// KubeletNodeName is the kubelet's node; empty means DefaultKubeletNodeName.
 	KubeletNodeName string
+	// ForPods has kube-apiserver at the address of its Service, where pods look for
+	// it, lets it reach the kubelet, and has it ask for service accounts, which
+	// kube-controller-manager makes.
+	ForPods bool
+	// HostRuntime is the text of a /etc/managedworkload/containerd.toml. With it,
+	// the shim's containerd lies where docs/operations.md has it and not in the
+	// state folder; a machine that has something there is refused. HostNetwork is
+	// the CNI configuration for it; bridge and subnet are replaced by free ones.
+	HostRuntime, HostNetwork string
+	// ProductImages are names under which the kubelet's containerd gets the image
+	// that the Dockerfile describes.
+	ProductImages []string
 
 	// Config is the kustomize folder to apply; empty means config/default.
 	Config string
@@ -97,7 +109,7 @@ func (o *Options) setDefaults() {
 	}
 	if o.WithoutControlPlane {
 		o.WithoutConfig = true
-		o.WithControllerManager, o.WithScheduler, o.WithKubelet = false, false, false
+		o.WithControllerManager, o.WithScheduler, o.WithKubelet, o.ForPods = false, false, false, false
 	}
 	if o.WithoutConfig {
 		o.WithoutManager, o.WithoutShim = true, true
@@ -118,6 +130,9 @@ type Stack struct {
 	// ManagerMetrics and ShimMetrics are the addresses (host:port) of the
 	// metrics, ManagerHealth and ShimHealth those of the health checks.
 	ManagerMetrics, ManagerHealth, ShimMetrics, ShimHealth string
+
+	// serviceAddress is that of kube-apiserver's Service, if it is served there.
+	serviceAddress string
 
 	opts     Options
 	layout   layout
@@ -182,6 +197,7 @@ func (s *Stack) up(ctx context.Context) error {
 		{!s.opts.WithControllerManager, s.startControllerManager},
 		{!s.opts.WithScheduler, s.startScheduler},
 		{!s.opts.WithKubelet, s.startKubelet},
+		{len(s.opts.ProductImages) == 0, s.importProduct},
 		{s.opts.WithoutConfig, s.applyConfig},
 		{s.opts.WithoutManager && s.opts.WithoutShim, s.prepareOurs},
 		{s.opts.WithoutManager, s.startManager},
@@ -267,7 +283,7 @@ func (s *Stack) ManagerKubeconfig() string { return s.layout.kubeconfig(manager)
 func (s *Stack) ShimKubeconfig() string { return s.layout.kubeconfig(shim) }
 
 // CRIEndpoint is containerd's, as a shim takes it.
-func (s *Stack) CRIEndpoint() string { return "unix://" + s.layout.containerdSocket() }
+func (s *Stack) CRIEndpoint() string { return "unix://" + s.shimNode().containerdSocket() }
 
 // NodeName is the name of the shim's node.
 func (s *Stack) NodeName() string { return s.opts.NodeName }
@@ -276,13 +292,13 @@ func (s *Stack) NodeName() string { return s.opts.NodeName }
 func (s *Stack) StateDir() string { return s.layout.dir }
 
 // ShimStateDir is where the shim keeps its state and its pods' folders.
-func (s *Stack) ShimStateDir() string { return s.layout.shimState() }
+func (s *Stack) ShimStateDir() string { return s.shimNode().shimState() }
 
 // PodLogDir holds the containers' logs.
-func (s *Stack) PodLogDir() string { return s.layout.podLogs() }
+func (s *Stack) PodLogDir() string { return s.shimNode().podLogs() }
 
 // CgroupParent is the group of cgroups that the shim's containers live under.
-func (s *Stack) CgroupParent() string { return s.layout.cgroupParent() }
+func (s *Stack) CgroupParent() string { return s.shimNode().cgroupParent() }
 
 // Scratch is a folder inside the state folder for a test's own files, such as
 // those of a hostPath volume.

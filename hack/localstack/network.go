@@ -14,6 +14,14 @@ import (
 	"strconv"
 )
 
+// writeNetwork configures the pod network of a node.
+func (s *Stack) writeNetwork(l layout) error {
+	if l.onHost {
+		return writeHostCNIConfig(l, s.opts.HostNetwork)
+	}
+	return writeCNIConfig(l)
+}
+
 // writeCNIConfig gives the stack a pod network of its own: bridge, addresses
 // and host ports, under a name and a subnet that nobody else on the machine has.
 func writeCNIConfig(l layout) error {
@@ -21,7 +29,11 @@ func writeCNIConfig(l layout) error {
 	if err != nil {
 		return err
 	}
-	config := map[string]any{
+	return writeCNI(l, networkConfig(l, subnet))
+}
+
+func networkConfig(l layout, subnet netip.Prefix) map[string]any {
+	return map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       l.bridge(),
 		"plugins": []map[string]any{
@@ -37,6 +49,35 @@ func writeCNIConfig(l layout) error {
 			{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}, "snat": true},
 		},
 	}
+}
+
+// writeHostCNIConfig writes the configuration of docs/operations.md with a name, a
+// bridge and a subnet that nobody else on the machine has.
+func writeHostCNIConfig(l layout, text string) error {
+	subnet, err := freeSubnet(l.id)
+	if err != nil {
+		return err
+	}
+	var config struct {
+		Version string           `json:"cniVersion"`
+		Name    string           `json:"name"`
+		Plugins []map[string]any `json:"plugins"`
+	}
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		return err
+	}
+	config.Name = l.bridge()
+	for _, plugin := range config.Plugins {
+		ipam, _ := plugin["ipam"].(map[string]any)
+		if plugin["type"] == "bridge" && ipam != nil {
+			plugin["bridge"] = l.bridge()
+			ipam["ranges"] = [][]map[string]string{{{"subnet": subnet.String()}}}
+		}
+	}
+	return writeCNI(l, config)
+}
+
+func writeCNI(l layout, config any) error {
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return err

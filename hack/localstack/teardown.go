@@ -37,36 +37,45 @@ func takeDown(ctx context.Context, l layout, s *Stack) error {
 	for _, name := range []string{"shim", "manager", kubeletName, schedulerName, controllerManagerName} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
-	if isRuntimeThere(l) {
-		var own *Component
-		if s != nil {
-			own = s.Containerd
-		}
-		errs = append(errs, removeContainers(ctx, l, st, containerdName, own)...)
-	}
-	if node := l.kubeletNode(); isRuntimeThere(node) {
-		var own *Component
-		if s != nil {
-			own = s.KubeletContainerd
-		}
-		errs = append(errs, removeContainers(ctx, node, st, kubeletContainerdName, own)...)
+	nodes := runtimes(l, s)
+	for _, node := range nodes {
+		errs = append(errs, removeContainers(ctx, node.layout, st, node.name, node.own)...)
 	}
 	for _, name := range []string{"kube-apiserver", "etcd"} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
 	errs = append(errs, killStrays(ctx, l))
-	if node := l.kubeletNode(); isRuntimeThere(node) {
-		errs = append(errs, unmountAll(l))
-		errs = append(errs, removeKubelet(ctx, node, st.Before)...)
+	for _, node := range nodes {
+		errs = append(errs, unmountAll(l), unmountAll(node.layout), removeCgroups(node.layout, st.Before))
+		errs = append(errs, removeNetwork(ctx, node.layout, st.Before)...)
 	}
-	if isRuntimeThere(l) {
-		errs = append(errs, unmountAll(l), removeCgroups(l, st.Before))
-		errs = append(errs, removeNetwork(ctx, l, st.Before)...)
-	}
+	errs = append(errs, removeKubelet(l.kubeletNode())...)
+	errs = append(errs, removeHost(l.hostNode()), removeServiceNetwork(ctx, l))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("take down the stack in %s: %w", l.dir, err)
 	}
 	return removeFolders(l)
+}
+
+// runtimeNode is a node of the stack with a containerd.
+type runtimeNode struct {
+	layout layout
+	name   string     // of its containerd
+	own    *Component // when the stack is this process's own
+}
+
+// runtimes are the nodes in the order in which their containers are removed: a
+// shim in a pod of the kubelet's would start its own anew.
+func runtimes(l layout, s *Stack) []runtimeNode {
+	var own, ofKubelet *Component
+	if s != nil {
+		own, ofKubelet = s.Containerd, s.KubeletContainerd
+	}
+	return slices.DeleteFunc([]runtimeNode{
+		{l.kubeletNode(), kubeletContainerdName, ofKubelet},
+		{l.hostNode(), containerdName, own},
+		{l, containerdName, own},
+	}, func(node runtimeNode) bool { return !isRuntimeThere(node.layout) })
 }
 
 // terminate ends a recorded process.
@@ -178,8 +187,12 @@ func unmountAll(l layout) error {
 }
 
 func mountsBelow(l layout) ([]string, error) {
+	dirs := []string{l.dir, l.sockets}
+	if l.onHost {
+		dirs = append(dirs, hostFolders...)
+	}
 	infos, err := mountinfo.GetMounts(func(info *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(info.Mountpoint, l.dir+"/") && !strings.HasPrefix(info.Mountpoint, l.sockets+"/"), false
+		return !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(info.Mountpoint, dir+"/") }), false
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mounts: %w", err)

@@ -25,6 +25,7 @@ E2E_TIMEOUT ?= 45m
 TWINFLAGS ?=
 
 ASSETS := etcd kube-apiserver kubectl
+NODE := kubelet kube-controller-manager kube-scheduler
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md
@@ -112,6 +113,7 @@ conformance-mutants: ## Show that make conformance finds deliberate mistakes in 
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime ## Run the tests on real containers, one package after the other.
+	@$(TOOL) $(NODE)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) ./hack/e2e/...
 else

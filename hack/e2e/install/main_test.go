@@ -1,0 +1,102 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install deploys ManagedWorkload as docs/operations.md tells a person to:
+// the image of the Dockerfile, config/default through a kustomization, a Deployment
+// and a DaemonSet on a real kubelet's node, a containerd beside it configured with
+// the text of the document, and the way out again. Its tests are steps: each builds
+// on those before it.
+package install
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+var env *harness.Env
+
+const (
+	root      = "../../.."
+	nodeName  = "n1"
+	system    = localstack.SystemNamespace
+	testImage = localstack.ImageV1
+	image     = "registry.example.com/managedworkload"
+	manager   = "deployment/managedworkload-manager"
+	shims     = "daemonset/managedworkload-shim"
+)
+
+func TestMain(m *testing.M) {
+	runtimeConfig, err := documented("toml")
+	network, networkErr := documented("json")
+	if err = errors.Join(err, networkErr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(harness.Run(m, &env, localstack.Options{
+		NodeName: nodeName, KubeletNodeName: nodeName,
+		WithKubelet: true, WithControllerManager: true, WithScheduler: true, WithoutConfig: true,
+		ForPods: true, HostRuntime: runtimeConfig, HostNetwork: network, ProductImages: []string{image + ":v1", image + ":v2"},
+	}))
+}
+
+// documented is the only block of a language in docs/operations.md.
+func documented(language string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	if err != nil {
+		return "", err
+	}
+	before, rest, _ := strings.Cut(string(content), "\n```"+language+"\n")
+	block, after, closed := strings.Cut(rest, "\n```\n")
+	if !closed || before == "" || strings.Contains(after, "\n```"+language+"\n") {
+		return "", fmt.Errorf("docs/operations.md has not one block of %s", language)
+	}
+	return block + "\n", nil
+}
+
+// apply writes the kustomization of the document for a version of the image, and
+// applies it.
+func apply(t *testing.T, version string) {
+	t.Helper()
+	dir := filepath.Join(env.Stack.Scratch(), "managedworkload")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.Abs(filepath.Join(root, "config", "default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, err = filepath.Rel(dir, base); err != nil {
+		t.Fatal(err)
+	}
+	text, err := documented("yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = strings.NewReplacer("REPOSITORY/config/default", base, "newTag: v1", "newTag: "+version).Replace(text)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "apply", "-k", dir)
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := env.Stack.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// rolledOut waits until what config/ deploys runs as it is applied.
+func rolledOut(t *testing.T, what string) {
+	t.Helper()
+	kubectl(t, "rollout", "status", "-n", system, what, "--timeout="+harness.Timeout.String())
+}

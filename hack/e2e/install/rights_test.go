@@ -1,0 +1,106 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+)
+
+// managersRights looks at the manager's process: what its manifest asks for has
+// come into effect.
+func managersRights(t *testing.T, _ *harness.Workload) {
+	pid := process(t, pod(t, "manager"))
+	status := map[string]string{}
+	for line := range strings.Lines(proc(t, pid, "status")) {
+		key, value, _ := strings.Cut(line, ":")
+		status[key] = strings.Join(strings.Fields(value), " ")
+	}
+	for key, want := range map[string]string{
+		"Uid": "65532 65532 65532 65532", "Gid": "65532 65532 65532 65532",
+		"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if status[key] != want {
+			t.Errorf("the manager's %s is %s, want %s", key, status[key], want)
+		}
+	}
+	mounts := proc(t, pid, "mountinfo")
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); fields[4] == "/" && !strings.HasPrefix(fields[5], "ro,") {
+			t.Errorf("the manager's root is mounted %s", fields[5])
+		}
+	}
+	if strings.Contains(mounts, " /managedworkload") || !strings.Contains(mounts, " / ") {
+		t.Errorf("mounts of the manager:\n%s", mounts)
+	}
+}
+
+// shimsRights acts with the token that the kubelet has put into the shim's pod.
+func shimsRights(t *testing.T, w *harness.Workload) {
+	pid := process(t, pod(t, "shim"))
+	cfg := rest.AnonymousClientConfig(env.Stack.RESTConfig())
+	cfg.BearerToken = proc(t, pid, "root/var/run/secrets/kubernetes.io/serviceaccount/token")
+	shim, err := client.New(cfg, client.Options{Scheme: env.Kube.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := w.Node()
+	other := own.DeepCopy()
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: own.Namespace, Name: "of-another-node"}
+	other.Spec.NodeName = "another-node"
+	if err := env.Kube.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Kube.Delete(context.WithoutCancel(t.Context()), other); err != nil {
+			t.Error(err)
+		}
+	})
+
+	touch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/touched":"yes"}}}`))
+	if err := shim.Patch(t.Context(), own.DeepCopy(), touch); err != nil {
+		t.Errorf("its own NodeWorkload: %v", err)
+	}
+	for what, err := range map[string]error{
+		"a NodeWorkload":    shim.Patch(t.Context(), other.DeepCopy(), touch),
+		"the status of one": reportAnother(t, shim, other),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "managedworkload-shim-own-node") {
+			t.Errorf("%s of another node: %v, want the policy's refusal", what, err)
+		}
+	}
+	for what, err := range map[string]error{
+		"Secrets":           shim.List(t.Context(), &corev1.SecretList{}),
+		"Secrets beside it": shim.List(t.Context(), &corev1.SecretList{}, client.InNamespace(system)),
+		"ConfigMaps":        shim.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(system)),
+		"ManagedWorkloads":  shim.List(t.Context(), &v1alpha1.ManagedWorkloadList{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("reading %s: %v, want it forbidden", what, err)
+		}
+	}
+}
+
+// reportAnother tries again while somebody else writes the object too.
+func reportAnother(t *testing.T, shim client.Client, nw *v1alpha1.NodeWorkload) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		nw := nw.DeepCopy()
+		if err := shim.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
+			t.Fatal(err)
+		}
+		nw.Status.Summary = "written by another node's shim"
+		return shim.Status().Update(t.Context(), nw)
+	})
+}

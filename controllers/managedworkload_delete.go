@@ -92,13 +92,31 @@ func (s *scope) all() []*v1alpha1.NodeWorkload {
 	return list
 }
 
+// vanishes tells whether the object is gone once its finalizers here are.
+func (s *scope) vanishes() bool {
+	return s.finished && !slices.ContainsFunc(s.mw.Finalizers, func(f string) bool { return !slices.Contains(s.finalizers, f) })
+}
+
+// removeFinalizers lets the object go. The status may just have been written, and
+// the cache may lag: then the object is read anew.
 func (r *managedWorkloadReconciler) removeFinalizers(ctx context.Context, s *scope) error {
-	base := s.mw.DeepCopy()
-	for _, f := range s.finalizers {
-		controllerutil.RemoveFinalizer(s.mw, f)
+	err := r.patchFinalizersAway(ctx, s.mw, s.finalizers)
+	if apierrors.IsConflict(err) {
+		latest := &v1alpha1.ManagedWorkload{}
+		if err = r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), latest); err == nil && latest.UID == s.mw.UID {
+			err = r.patchFinalizersAway(ctx, latest, s.finalizers)
+		}
 	}
-	if err := r.client.Patch(ctx, s.mw, locked(base)); err != nil && !apierrors.IsNotFound(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the finalizers: %w", err)
 	}
 	return nil
+}
+
+func (r *managedWorkloadReconciler) patchFinalizersAway(ctx context.Context, mw *v1alpha1.ManagedWorkload, finalizers []string) error {
+	base := mw.DeepCopy()
+	for _, f := range finalizers {
+		controllerutil.RemoveFinalizer(mw, f)
+	}
+	return r.client.Patch(ctx, mw, locked(base))
 }

@@ -21,7 +21,9 @@ const overlap = time.Minute
 
 // reconcileStatus computes the whole status from what is known by now, writes it
 // when it changed, and tells of it only after it was written. When nothing but
-// the kills changed it is written at most once in killsInterval.
+// the kills changed it is written at most once in killsInterval, but at once
+// during a deletion: then the object need not wait for it at its end, where
+// nothing but kills is worth a write.
 func (r *managedWorkloadReconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	if s.verdict.reason == "" {
 		return nil // nothing was decided
@@ -32,12 +34,12 @@ func (r *managedWorkloadReconciler) reconcileStatus(ctx context.Context, s *scop
 	}
 	status, wait := computeStatus(f, &s.before)
 	s.wakeAfter(wait)
-	restChanged := !equality.Semantic.DeepEqual(status, s.before)
+	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
 	pending := r.kills.pending(s.mw.UID)
 	status.RecentKills = mergeKills(s.before.RecentKills, pending)
 	status.ForcedKills = forcedKills(status.RecentKills)
 	killsChanged := !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
-	if killsChanged && !restChanged && !s.finished {
+	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {
 		if due, later := killsDue(s.now, r.kills.lastWrite(s.mw.UID), r.killsInterval); !due {
 			s.wakeAfter(later)
 			return nil

@@ -5,13 +5,17 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -199,5 +203,56 @@ func TestDeletionWaitsForLastWords(t *testing.T) {
 	}
 	if got := b.drain(eventKilled); len(got) != 1 {
 		t.Errorf("events: %v", got)
+	}
+}
+
+// The end of an object takes one write, also where the cache lags behind the last
+// one, and what somebody else asked for meanwhile stays.
+func TestLastWrite(t *testing.T) {
+	tests := map[string]struct {
+		finalizers []string
+		stale      bool
+		wantKept   []string
+		wantStatus bool
+	}{
+		"ours alone":              {finalizers: []string{v1alpha1.Finalizer}},
+		"the cache lags":          {finalizers: []string{v1alpha1.Finalizer}, stale: true},
+		"somebody else's stays":   {finalizers: []string{v1alpha1.Finalizer, "example.com/backup"}, wantKept: []string{"example.com/backup"}, wantStatus: true},
+		"stale, and another's":    {finalizers: []string{v1alpha1.Finalizer, "example.com/backup"}, stale: true, wantKept: []string{"example.com/backup"}, wantStatus: true},
+		"for a garbage collector": {finalizers: []string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents}, stale: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			mw := workloadInMemory()
+			mw.Finalizers, mw.DeletionTimestamp = tc.finalizers, new(metav1.Now())
+			stale, statusWritten := tc.stale, false
+			b := newBench(t, interceptor.Funcs{
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+					statusWritten = true
+					return c.SubResource(sub).Update(ctx, obj, opts...)
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					if stale {
+						stale = false
+						return apierrors.NewConflict(schema.GroupResource{Resource: "managedworkloads"}, obj.GetName(), errors.New("changed"))
+					}
+					return c.Patch(ctx, obj, patch, opts...)
+				},
+			}, mw)
+			if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil {
+				t.Fatal(err)
+			}
+			got := &v1alpha1.ManagedWorkload{}
+			err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), got)
+			if client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.wantKept, got.Finalizers, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+			if statusWritten != tc.wantStatus {
+				t.Errorf("status written: %v, want %v", statusWritten, tc.wantStatus)
+			}
+		})
 	}
 }

@@ -39,6 +39,9 @@ const (
 	// goes to the pod's newest one, also when the container is in another. The
 	// comparison of a scenario ends where one of the two has no address any more.
 	HookHost = "hook goes to the sandbox of its container"
+	// ResizedDead: the kubelet changes the resources of containers that it has just
+	// killed with their pod, and tells the result; here a dead pod is left alone.
+	ResizedDead = "a killed pod is not resized"
 	// NoIPText: the kubelet's error prints its own data structures.
 	NoIPText = "error text of a hook without a pod IP"
 )
@@ -71,9 +74,8 @@ func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
 				return false
 			}
 			declared[HookCancelled]++
-			late := func(k fakecri.Entry) bool {
-				return k.T > e.T && k.T <= killed[e.Container]+longestHook && (k.Container == e.Container || k.Container == "") && !both[k]
-			}
+			until := killed[e.Container] + longestHook
+			late := func(k fakecri.Entry) bool { return !both[k] && isLate(k, e, until) }
 			if fallback := fallbackOf(kubelet, e); fallback != "" {
 				dropFirst(kubelet, func(k fakecri.Entry) bool { return late(k) && k.Op == "HTTPRequest" && k.Detail == fallback })
 			}
@@ -82,6 +84,47 @@ func cancelledHooks(kubelet, shim []step, declared counts) ([]step, []step) {
 		})
 	}
 	return kubelet, shim
+}
+
+// isLate tells whether something may be what a hook says after it was cancelled.
+func isLate(k, cancelled fakecri.Entry, until float64) bool {
+	return k.T > cancelled.T && k.T <= until && (k.Container == cancelled.Container || k.Container == "")
+}
+
+// resizedDead takes away what the kubelet changes of containers that it has killed
+// with their pod in the same step, without a new sandbox, and the result of that.
+func resizedDead(kubelet, shim []step, declared counts) []step {
+	kubelet = cloneSteps(kubelet)
+	for i := range min(len(kubelet), len(shim)) {
+		if !killsForGood(kubelet[i].Trace) || slices.ContainsFunc(shim[i].Trace, isResize) {
+			continue
+		}
+		stopped := map[string]bool{}
+		kubelet[i].Trace = slices.DeleteFunc(kubelet[i].Trace, func(e fakecri.Entry) bool {
+			id, _, _ := strings.Cut(e.Detail, " ")
+			if e.Op == "StopContainer" {
+				stopped[id] = true
+			}
+			drop := isResize(e) || e.Op == "UpdateContainerResources" && stopped[id]
+			if drop {
+				declared[ResizedDead]++
+			}
+			return drop
+		})
+	}
+	return kubelet
+}
+
+// killsForGood tells whether a sync killed its pod and made no new sandbox.
+func killsForGood(trace []fakecri.Entry) bool {
+	has := func(result string) bool {
+		return slices.ContainsFunc(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, result) })
+	}
+	return has("KillPodSandbox ") && !has("CreatePodSandbox ")
+}
+
+func isResize(e fakecri.Entry) bool {
+	return e.Op == "Result" && strings.HasPrefix(e.Detail, "ResizePodInPlace ")
 }
 
 // fallbackOf is the request over plain HTTP that follows the last one over HTTPS

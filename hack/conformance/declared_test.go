@@ -83,3 +83,33 @@ func TestLateEventOfACancelledHook(t *testing.T) {
 		}
 	}
 }
+
+// What the kubelet changes of a pod that it has killed is taken away, and nothing
+// of one that lives on.
+func TestResizeOfAKilledPod(t *testing.T) {
+	result := func(what string) fakecri.Entry { return fakecri.Entry{Op: "Result", Detail: what + `  ""`} }
+	stop := fakecri.Entry{Op: "StopContainer", Container: "app", Detail: `app-0 timeout=2 error=""`}
+	update := fakecri.Entry{Op: "UpdateContainerResources", Container: "app", Detail: `app-0 shares=51`}
+	other := fakecri.Entry{Op: "UpdateContainerResources", Container: "web", Detail: `web-0 shares=51`}
+	tests := map[string]struct {
+		kubelet, shim []fakecri.Entry
+		want          bool
+	}{
+		"killed":             {[]fakecri.Entry{stop, update, result("KillPodSandbox"), result("ResizePodInPlace")}, []fakecri.Entry{stop, result("KillPodSandbox")}, true},
+		"and it failed":      {[]fakecri.Entry{stop, result("KillPodSandbox"), result("ResizePodInPlace ResizePodInPlaceError")}, []fakecri.Entry{stop, result("KillPodSandbox")}, true},
+		"lives on":           {[]fakecri.Entry{update, result("ResizePodInPlace")}, nil, false},
+		"in a new sandbox":   {[]fakecri.Entry{stop, update, result("KillPodSandbox"), result("CreatePodSandbox"), result("ResizePodInPlace")}, []fakecri.Entry{stop, result("KillPodSandbox"), result("CreatePodSandbox")}, false},
+		"one that was not":   {[]fakecri.Entry{stop, other, result("KillPodSandbox"), result("ResizePodInPlace")}, []fakecri.Entry{stop, result("KillPodSandbox")}, false},
+		"the shim resizes":   {[]fakecri.Entry{stop, update, result("KillPodSandbox"), result("ResizePodInPlace")}, []fakecri.Entry{stop, result("KillPodSandbox"), result("ResizePodInPlace")}, false},
+		"the shim alone":     {[]fakecri.Entry{stop, result("KillPodSandbox")}, []fakecri.Entry{stop, update, result("KillPodSandbox"), result("ResizePodInPlace")}, false},
+		"a container's kill": {[]fakecri.Entry{stop, update, result("KillContainer"), result("ResizePodInPlace")}, []fakecri.Entry{stop, result("KillContainer")}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := compare([]step{{Trace: test.kubelet}}, []step{{Trace: test.shim}}, counts{})
+			if got := d == nil; got != test.want {
+				t.Errorf("taken away: %t, want %t; %v", got, test.want, d)
+			}
+		})
+	}
+}

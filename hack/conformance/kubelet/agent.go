@@ -46,13 +46,14 @@ type Agent struct {
 	pods     *pods
 	liveness *verdicts
 	startup  *verdicts
+	cgroups  *cgroups
 	// grace is that of the termination, in seconds; 0 before it.
 	grace int64
 }
 
 // New starts an agent that keeps its files below root.
 func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string, logs *Logs) (*Agent, error) {
-	a := &Agent{runtime: r, conn: conn, root: root, logs: logs}
+	a := &Agent{runtime: r, conn: conn, root: root, logs: logs, cgroups: &cgroups{FakePodContainerManager: cm.NewFakePodContainerManager()}}
 	if err := os.MkdirAll(filepath.Join(root, "logs"), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the logs: %w", err)
 	}
@@ -73,8 +74,8 @@ func (a *Agent) Restart(ctx context.Context) error {
 		// The kubelet's defaults of images, but pulls at one time.
 		flowcontrol.NewBackOff(10*time.Second, 300*time.Second), false, ptr.To[int32](4), 0, 0,
 		string(kubeletconfig.NeverVerifyPreloadedImages), nil, "", "",
-		ptr.To(false), true, metav1.Duration{Duration: 100 * time.Millisecond}, runtimes, images,
-		cm.NewFakeContainerManager(), a.logs.manager, nil, false, "",
+		ptr.To(false), true, metav1.Duration{Duration: quotaPeriod}, runtimes, images,
+		containerManager{cm.NewFakeContainerManager(), a.cgroups}, a.logs.manager, nil, false, "",
 		func() corev1.ResourceList { return nil }, 0.9, kubeletconfig.NoneMemoryReservationPolicy, noTimes{},
 		noop.NewTracerProvider(), nil, nil, nil)
 	if err != nil {
@@ -127,6 +128,7 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	a.backoff.GC()
+	a.cgroups.create(pod)
 	a.recordStatus(status)
 	restartAll := kubecontainer.ShouldAllContainersRestart(pod, status, nil)
 	result := a.manager.SyncPod(ctx, pod, status, nil, a.backoff, restartAll)

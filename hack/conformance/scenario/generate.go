@@ -24,6 +24,8 @@ type generator struct {
 	*rand.Rand
 	s   *Scenario
 	pod *corev1.Pod
+	// resources are the numbers of sizes.
+	resources *rand.Rand
 }
 
 // Generate returns the scenario of a seed, always the same.
@@ -104,6 +106,7 @@ func (g *generator) container(name string) corev1.Container {
 	if g.chance(25) {
 		c.StartupProbe = g.probe()
 	}
+	g.sizes().give(&c)
 	return c
 }
 

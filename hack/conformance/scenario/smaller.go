@@ -34,7 +34,7 @@ func Smaller(s *Scenario) iter.Seq[*Scenario] {
 			}
 		}
 		for _, name := range names(s.Pod) {
-			for _, change := range []func(*Scenario, string) bool{dropContainer, dropLifecycle, dropProbes, dropPolicy, calmScript} {
+			for _, change := range []func(*Scenario, string) bool{dropContainer, dropLifecycle, dropProbes, dropPolicy, dropResources, calmScript} {
 				if !try(func(c *Scenario) bool { return change(c, name) }) {
 					return
 				}
@@ -129,6 +129,14 @@ func dropPolicy(s *Scenario, name string) bool {
 	return everyContainer(s, name, func(c *corev1.Container) bool {
 		had := len(c.RestartPolicyRules) > 0
 		c.RestartPolicyRules = nil
+		return had
+	})
+}
+
+func dropResources(s *Scenario, name string) bool {
+	return everyContainer(s, name, func(c *corev1.Container) bool {
+		had := len(c.Resources.Requests) > 0
+		c.Resources, c.ResizePolicy = corev1.ResourceRequirements{}, nil
 		return had
 	})
 }

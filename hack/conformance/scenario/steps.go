@@ -20,6 +20,9 @@ func (g *generator) steps() {
 		for range pick(g, 0, 1, 1, 2) {
 			s.Events = append(s.Events, g.event())
 		}
+		if sizes := g.sizes(); sizes.chance(25) {
+			s.Events = append(s.Events, sizes.resize()...)
+		}
 		switch g.IntN(20) {
 		case 0, 1:
 			s.Do = GC

@@ -40,6 +40,9 @@ type Agent struct {
 	executor *executor.Executor
 	backoff  map[string]*plan.Backoff
 	probes   map[string]plan.ProbeResults
+	// actuated is what containers were given since their creation; it outlives the
+	// agent, as in the checkpoint.
+	actuated map[string]plan.Resources
 	// grace is that of the termination, in seconds; 0 before it.
 	grace int64
 	// ByRecord says that a container was made from another definition than the
@@ -58,7 +61,7 @@ type Agent struct {
 
 // New starts an agent that keeps its files below root.
 func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string) (*Agent, error) {
-	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}}
+	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, actuated: map[string]plan.Resources{}}
 	return a, a.Restart(ctx)
 }
 
@@ -124,11 +127,12 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 	a.noteRecords(pod, observed)
 	a.recordStatus(observed)
 	actions := plan.Compute(plan.Input{
-		Pod: pod, Observed: observed, Probes: a.probes, Definitions: plan.Define(pod),
+		Pod: pod, Observed: observed, Probes: a.probes, Definitions: plan.Define(pod), Actuated: a.actuated,
 		RestartAllContainers: plan.ShouldAllContainersRestart(pod, observed, nil),
 	})
 	a.asTheKubelet(actions.ContainersToKill)
-	result := a.executor.SyncPod(ctx, executor.SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: a.backoff})
+	result := a.executor.SyncPod(ctx, executor.SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: a.backoff, Actuated: a.actuated})
+	a.keepActuated(observed)
 	for _, r := range result.Results {
 		brief, message := "", ""
 		if r.Err != nil {
@@ -139,6 +143,16 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 	if result.Err != nil {
 		a.runtime.Record("Result", "", "sync failed")
 	}
+}
+
+// keepActuated forgets what containers were given that do not run any more.
+// (runtime/podworker: keepActuated)
+func (a *Agent) keepActuated(observed *plan.PodStatus) {
+	maps.DeleteFunc(a.actuated, func(id string, _ plan.Resources) bool {
+		return !slices.ContainsFunc(observed.Containers, func(c plan.ContainerStatus) bool {
+			return c.ID == id && c.State == plan.ContainerRunning
+		})
+	})
 }
 
 // Terminate is a pass over a pod that terminates. (runtime/podworker: terminate)

@@ -75,9 +75,23 @@ func lines(s step, declared counts) []string {
 		if twoReady {
 			e = toEitherSandbox(e, declared)
 		}
-		out = append(out, withoutStructures(e, declared).String())
+		out = append(out, withoutStructures(sortCauses(e), declared).String())
 	}
 	return append(out, s.State...)
+}
+
+// sortCauses sorts why memory cannot be taken from containers: the kubelet has
+// them in the order in which the runtime lists its statistics.
+func sortCauses(e fakecri.Entry) fakecri.Entry {
+	before, rest, found := strings.Cut(e.Detail, "cannot decrease memory limits: [")
+	causes, after, closed := strings.Cut(rest, "]")
+	if !isResize(e) || !found || !closed {
+		return e
+	}
+	list := strings.Split(causes, ", ")
+	slices.Sort(list)
+	e.Detail = before + "cannot decrease memory limits: [" + strings.Join(list, ", ") + "]" + after
+	return e
 }
 
 // canonical puts what has no defined order in one: what is done in parallel, and

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,7 +90,9 @@ type Client struct {
 	// all pods.
 	foreign atomic.Pointer[map[types.UID][]plan.ForeignContainer]
 	users   *userCache
-	node    nodeFacts
+	// commands are the calls of ExecSync that go on.
+	commands sync.WaitGroup
+	node     nodeFacts
 	// settle is how long a new event stream must last to count as healthy.
 	settle time.Duration
 }
@@ -159,6 +162,7 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 
 // Close ends the connection that Dial made; calls under way fail with Canceled.
 func (c *Client) Close() error {
+	defer c.commands.Wait()
 	if c.conn == nil {
 		return nil
 	}

@@ -204,19 +204,47 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return ignoreNotFound(err)
 }
 
+// execStart is how long the runtime may take to start a command. A command that is
+// cut off while it starts keeps the runtime from seeing the end of the container
+// for half a minute, for its shim waits that long for pipes that are closed.
+// (containerd cmd/containerd-shim-runc-v2/process/exec.go:start)
+const execStart = 2 * time.Second
+
 // ExecSync runs a command in a container and waits for it. A command that
 // exceeds timeout is an error with code DeadlineExceeded; a timeout of 0 is
 // none. CRI counts whole seconds: a fraction is rounded up. Cancelling the
-// context kills the command. (cri-client/pkg/remote_runtime.go:ExecSync)
+// context ends the wait and kills the command, not before it had the time to
+// start. (cri-client/pkg/remote_runtime.go:ExecSync)
 func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error) {
+	operation := quote("run a command in container", id)
+	if ctx.Err() != nil {
+		return nil, nil, 0, fmt.Errorf("%s: %w", operation, status.FromContextError(ctx.Err()).Err())
+	}
 	patience := time.Duration(0)
 	if timeout > 0 {
 		patience = c.config.CallTimeout + timeout
 	}
-	response, err := invoke(ctx, patience, quote("run a command in container", id), c.runtime.ExecSync,
-		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
-	if err != nil {
-		return nil, nil, 0, err
+	type outcome struct {
+		response *runtimeapi.ExecSyncResponse
+		err      error
 	}
-	return response.GetStdout(), response.GetStderr(), response.GetExitCode(), nil
+	done := make(chan outcome, 1)
+	started := time.Now().Add(execStart)
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.commands.Go(func() {
+		defer cancel()
+		response, err := invoke(call, patience, operation, c.runtime.ExecSync,
+			&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
+		done <- outcome{response, err}
+	})
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, nil, 0, o.err
+		}
+		return o.response.GetStdout(), o.response.GetStderr(), o.response.GetExitCode(), nil
+	case <-ctx.Done():
+		time.AfterFunc(time.Until(started), cancel)
+		return nil, nil, 0, fmt.Errorf("%s: %w", operation, status.FromContextError(ctx.Err()).Err())
+	}
 }

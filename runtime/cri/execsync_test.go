@@ -1,0 +1,68 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// endlessRuntime answers nothing until it is not asked any more.
+type endlessRuntime struct {
+	grpc.ClientConnInterface
+	ended chan time.Time
+}
+
+func (r *endlessRuntime) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.CallOption) error {
+	<-ctx.Done()
+	r.ended <- time.Now()
+	return status.FromContextError(ctx.Err()).Err()
+}
+
+// A command that is cancelled while the runtime starts it is not cut off before it
+// had the time to start, but nobody waits for that.
+func TestExecSyncIsNotCutOffAtItsStart(t *testing.T) {
+	tests := map[string]struct{ cancelAfter, wantCutAfter time.Duration }{
+		"while it starts": {100 * time.Millisecond, execStart},
+		"later":           {execStart + time.Second, execStart + time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runtime := &endlessRuntime{ended: make(chan time.Time, 1)}
+				client, err := New(t.Context(), runtime, Config{Instance: "node", PodDir: &fakePodDir{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				begun := time.Now()
+				time.AfterFunc(tt.cancelAfter, cancel)
+				_, _, _, err = client.ExecSync(ctx, "c", []string{"x"}, 0)
+				if took := time.Since(begun); status.Code(err) != codes.Canceled || took != tt.cancelAfter {
+					t.Errorf("returned %v after %s, want Canceled after %s", err, took, tt.cancelAfter)
+				}
+				if err := client.Close(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case at := <-runtime.ended:
+					if took := at.Sub(begun); took != tt.wantCutAfter {
+						t.Errorf("cut off after %s, want %s", took, tt.wantCutAfter)
+					}
+				default:
+					t.Error("the client was closed before the call had ended")
+				}
+				if _, _, _, err := client.ExecSync(ctx, "c", []string{"x"}, 0); status.Code(err) != codes.Canceled || len(runtime.ended) != 0 {
+					t.Errorf("began with a context that had ended: %v", err)
+				}
+			})
+		})
+	}
+}

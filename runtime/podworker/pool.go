@@ -241,8 +241,24 @@ func (p *Pool) SetPresent(ids []Identity) {
 		present[id.key()] = append(present[id.key()], id.UID)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	before := p.present
 	p.present = present
+	waiting := p.named(func(key types.NamespacedName) bool { return len(present[key]) < len(before[key]) })
+	p.mu.Unlock()
+	for _, w := range waiting {
+		w.wakeUp()
+	}
+}
+
+// named are the workers of such a name; p.mu is held.
+func (p *Pool) named(match func(types.NamespacedName) bool) []*worker {
+	var found []*worker
+	for _, w := range p.workers {
+		if match(w.id.key()) {
+			found = append(found, w)
+		}
+	}
+	return found
 }
 
 // Known is a workload that has a worker.
@@ -312,12 +328,7 @@ func (p *Pool) forget(w *worker) {
 	}
 	key := w.id.key()
 	p.present[key] = slices.DeleteFunc(p.present[key], func(uid types.UID) bool { return uid == w.id.UID })
-	var waiting []*worker
-	for _, other := range p.workers {
-		if other.id.key() == key {
-			waiting = append(waiting, other)
-		}
-	}
+	waiting := p.named(func(other types.NamespacedName) bool { return other == key })
 	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
 	p.mu.Unlock()
 	for _, other := range waiting {

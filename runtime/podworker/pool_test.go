@@ -88,6 +88,26 @@ func TestReleasedIsBounded(t *testing.T) {
 	}
 }
 
+// A workload that waits for what only the runtime knows of its name starts as soon
+// as that is gone.
+func TestWaitsForWhatTheRuntimeHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.SetPresent([]Identity{{UID: "old", Namespace: "ns", Name: "a"}})
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		if st := n.published("a"); st.Reason != reasonPreviousInstance {
+			t.Fatalf("reason %q, want it to wait", st.Reason)
+		}
+		p.SetPresent(nil)
+		n.settle(time.Second)
+		if st := n.published("a"); st.Summary != "Running" {
+			t.Errorf("it is %q", st.Summary)
+		}
+	})
+}
+
 // A list may be older than what a worker was handed since: it changes nothing.
 func TestAdoptIsForNewOnes(t *testing.T) {
 	p := New(Config{})

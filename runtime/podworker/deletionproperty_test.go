@@ -20,7 +20,7 @@ type moments struct {
 	restartAfter, createdAfter, runningAfter time.Duration
 	cutOff                                   bool
 	deletedAfter                             time.Duration
-	wakes                                    []time.Duration
+	wakes                                    []int // milliseconds between them
 	apiAwayFor                               time.Duration
 	refusals                                 int
 }
@@ -33,7 +33,7 @@ func drawMoments(rt *rapid.T) moments {
 		restartAfter: ms("restartAfter", 50), createdAfter: ms("createdAfter", 50), runningAfter: ms("runningAfter", 80),
 		cutOff:       rapid.Bool().Draw(rt, "cutOff"),
 		deletedAfter: ms("deletedAfter", 400),
-		wakes:        rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) time.Duration { return ms("wake", 200) }), 0, 6).Draw(rt, "wakes"),
+		wakes:        rapid.SliceOfN(rapid.IntRange(0, 200), 0, 6).Draw(rt, "wakes"),
 		apiAwayFor:   ms("apiAwayFor", 3000),
 		refusals:     rapid.IntRange(0, 2).Draw(rt, "refusals"),
 	}
@@ -68,7 +68,7 @@ func TestPropertyDeletionMeetsRestart(t *testing.T) {
 			p.Update(workload("a"))
 			go func() {
 				for _, after := range m.wakes {
-					time.Sleep(after)
+					time.Sleep(time.Duration(after) * time.Millisecond)
 					p.Wake("a")
 				}
 			}()

@@ -28,9 +28,10 @@ func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateConta
 	config := req.GetConfig()
 	name := config.GetMetadata().GetName()
 	kind, err := r.fail("CreateContainer", name)
-	r.record("CreateContainer", name, "attempt=%d sandbox=%s sandboxAttempt=%d image=%s (%s) log=%s signal=%s %s error=%q",
+	r.record("CreateContainer", name, "attempt=%d sandbox=%s sandboxAttempt=%d image=%s (%s) log=%s signal=%s %s oom=%d %s error=%q",
 		config.GetMetadata().GetAttempt(), req.GetPodSandboxId(), req.GetSandboxConfig().GetMetadata().GetAttempt(),
 		config.GetImage().GetImage(), config.GetImage().GetUserSpecifiedImage(), config.GetLogPath(), config.GetStopSignal(),
+		cpuAndMemory(config.GetLinux().GetResources()), config.GetLinux().GetResources().GetOomScoreAdj(),
 		kubeletKeys(config.GetLabels(), config.GetAnnotations()), kind)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package fakecri
 
 import (
 	"context"
+	"fmt"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -23,13 +24,15 @@ func (r *Runtime) UpdateContainerResources(_ context.Context, req *runtimeapi.Up
 		return nil, err
 	}
 	kind, err := r.fail("UpdateContainerResources", c.Metadata.GetName())
-	l := req.GetLinux()
-	r.record("UpdateContainerResources", c.Metadata.GetName(), "%s shares=%d quota=%d/%d memory=%d error=%q",
-		c.Id, l.GetCpuShares(), l.GetCpuQuota(), l.GetCpuPeriod(), l.GetMemoryLimitInBytes(), kind)
+	r.record("UpdateContainerResources", c.Metadata.GetName(), "%s %s error=%q", c.Id, cpuAndMemory(req.GetLinux()), kind)
 	if err != nil {
 		return nil, err
 	}
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
+}
+
+func cpuAndMemory(r *runtimeapi.LinuxContainerResources) string {
+	return fmt.Sprintf("shares=%d quota=%d/%d memory=%d", r.GetCpuShares(), r.GetCpuQuota(), r.GetCpuPeriod(), r.GetMemoryLimitInBytes())
 }
 
 // ContainerStats implements CRI.

@@ -69,7 +69,7 @@ func (a *Agent) Restart(ctx context.Context) error {
 	a.backoff = newBackoff()
 	a.manager, _, err = kuberuntime.NewKubeGenericRuntimeManager(ctx, recorder{a.runtime},
 		a.liveness, newVerdicts(), a.startup,
-		a.root, filepath.Join(a.root, "logs"), &cadvisorapi.MachineInfo{MemoryCapacity: 8 << 30}, a.pods, 110, files{},
+		a.root, filepath.Join(a.root, "logs"), &cadvisorapi.MachineInfo{MemoryCapacity: machineMemory()}, a.pods, 110, files{},
 		&node{root: a.root}, a.runtime,
 		// The kubelet's defaults of images, but pulls at one time.
 		flowcontrol.NewBackOff(10*time.Second, 300*time.Second), false, ptr.To[int32](4), 0, 0,

@@ -6,6 +6,7 @@ package kubelet
 import (
 	"context"
 	"math"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,16 @@ type cgroups struct {
 	memory, quota *int64
 	period        uint64
 	shares        uint64
+}
+
+// machineMemory is how many bytes of memory this machine has, which is what the
+// shim goes by.
+func machineMemory() uint64 {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return info.Totalram * uint64(info.Unit)
 }
 
 // create makes the cgroup, unless it is there. (kubelet.go:SyncPod)

@@ -82,7 +82,7 @@ var mutants = []mutant{
 	{"a resize policy is ignored", planDir + "resize.go",
 		"return policy.RestartPolicy == corev1.RestartContainer", "return false"},
 	{"some get more before others get less", planDir + "resize.go",
-		"return slices.Insert(list, 0, u)", "return append(list, u)"},
+		"return slices.Insert(list, 0, u)", "return slices.Insert(list, len(list), u)"},
 	{"a changed request changes nothing", planDir + "resize.go",
 		"change = request", "change = 0"},
 

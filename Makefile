@@ -11,8 +11,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export MW_TOOLS_DIR ?= $(CURDIR)/bin
 # The state folder of the demo. It stays short: sockets lie in it.
 DEMO_STATE ?= /var/tmp/mw-demo
-# The first seed and the number of scenarios of make conformance; REPLAY= plays the
-# scenario of a file instead.
+# The first seed and the number of scenarios of make conformance, and the seed and
+# the number of cases of make conformance-record; REPLAY= plays the scenario of a
+# file instead.
 SEED ?= 1
 N ?= 2000
 REPLAY ?=
@@ -105,6 +106,11 @@ conformance: ## Compare with the kubelet's own code in N random scenarios from S
 	cd hack/conformance && go test -c -o "$(CURDIR)/bin/conformance.test" .
 	bin/conformance.test -test.run TestScenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
 		$(if $(REPLAY),-replay "$(REPLAY)") -output bin
+
+.PHONY: conformance-record
+conformance-record: ## Record N new cases of each kind from the kubelet's functions, by SEED, and replay them.
+	@echo "Building the kubelet: five minutes or more when nothing is cached" >&2
+	cd hack/conformance && go run ./record -seed $(SEED) -n $(N)
 
 .PHONY: conformance-mutants
 conformance-mutants: ## Show that make conformance finds deliberate mistakes in the shim.

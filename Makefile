@@ -160,7 +160,7 @@ demo-down: ## Take the demo's stack down.
 
 .PHONY: tools
 tools: assets runtime ## Build every pinned tool, and install what comes from Debian.
-	@$(TOOL) controller-gen kustomize golangci-lint
+	@$(TOOL) controller-gen kustomize golangci-lint $(NODE)
 
 .PHONY: assets
 assets: ## Build etcd, kube-apiserver and kubectl, unless KUBEBUILDER_ASSETS has them.

@@ -71,15 +71,18 @@ func TestHookOfTheOlderSandbox(t *testing.T) {
 // What a cancelled hook says late in the kubelet is taken away, and no failure of
 // a hook of the same container that ran long after it.
 func TestLateEventOfACancelledHook(t *testing.T) {
-	killing := fakecri.Entry{T: 10, Op: "Event", Container: "app", Detail: `Normal Killing spec.containers{app} "x"`}
-	cancelled := fakecri.Entry{T: 15, Op: "Event", Container: "app", Detail: "Warning FailedPreStopHook " + cancelledMessage}
-	late := func(at float64) fakecri.Entry {
-		return fakecri.Entry{T: at, Op: "Event", Container: "app", Detail: `Warning FailedPreStopHook spec.containers{app} "PreStopHook failed"`}
-	}
-	for at, want := range map[float64]bool{16: true, 10 + 2*45.2: true, 102: false, 700: false} {
-		d := compare([]step{{Trace: []fakecri.Entry{killing, late(at)}}}, []step{{Trace: []fakecri.Entry{killing, cancelled}}}, counts{})
-		if got := d == nil; got != want {
-			t.Errorf("an event after %g s is taken away: %t, want %t", at, got, want)
+	for _, test := range []struct {
+		begun, late float64
+		want        bool
+	}{
+		{10, 16, true}, {855.8, 946.2, true}, {10, 102, false}, {10, 700, false},
+	} {
+		killing := fakecri.Entry{T: test.begun, Op: "Event", Container: "app", Detail: `Normal Killing spec.containers{app} "x"`}
+		cancelled := fakecri.Entry{T: test.begun + 5, Op: "Event", Container: "app", Detail: "Warning FailedPreStopHook " + cancelledMessage}
+		late := fakecri.Entry{T: test.late, Op: "Event", Container: "app", Detail: `Warning FailedPreStopHook spec.containers{app} "PreStopHook failed"`}
+		d := compare([]step{{Trace: []fakecri.Entry{killing, late}}}, []step{{Trace: []fakecri.Entry{killing, cancelled}}}, counts{})
+		if got := d == nil; got != test.want {
+			t.Errorf("an event at %g s of a kill that began at %g s is taken away: %t, want %t", test.late, test.begun, got, test.want)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func decideKill(t *testing.T, c *cases.Kill) {
 		out["results"] = resultsOf(m.KillContainers(t.Context(), c.Pod, running(c), c.GracePeriodOverride))
 	}
 	f.record("Return", entry{})
-	m.hooks.Wait()
+	m.settle()
 	trace := sortKills(f.trace)
 	out["trace"] = trace
 	if c.Mode == "" {

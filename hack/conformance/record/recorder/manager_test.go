@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
@@ -63,6 +64,12 @@ func newManager(t *testing.T, f *fakeRuntime, pods podStates, probes cases.Probe
 		return &hookRunner{HandlerRunner: r, m: m}
 	})
 	return m
+}
+
+// settle waits for hooks that go on after the call, and for what follows from them.
+func (m *manager) settle() {
+	m.hooks.Wait()
+	synctest.Wait()
 }
 
 // root is a folder for what the manager insists on writing.

@@ -29,7 +29,7 @@ func decideSync(t *testing.T, c *cases.Sync) {
 	backOff, observed, pod := syncBackoff(c), c.PodStatus.Kubelet(), c.Pod.DeepCopy()
 	actions := m.Actions(t.Context(), pod, observed, c.RestartAllContainers)
 	result := m.SyncPod(t.Context(), pod, observed, nil, backOff, c.RestartAllContainers)
-	m.hooks.Wait()
+	m.settle()
 	out := entry{"actions": actions, "results": resultsOf(result.SyncResults), "syncError": "", "minBackoffExpiration": nil}
 	if result.SyncError != nil {
 		out["syncError"] = result.SyncError.Error()

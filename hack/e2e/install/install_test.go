@@ -41,6 +41,7 @@ func TestInstallation(t *testing.T) {
 		{"workload", runWorkload},
 		{"kill", killContainer},
 		{"samples", runSamples},
+		{"new namespace", runInNewNamespace},
 		{"plan in the shim's pod", planInPod},
 		{"shim's rights", shimsRights},
 		{"restart of the shim", restartShim},
@@ -209,6 +210,12 @@ func runSamples(t *testing.T, _ *harness.Workload) {
 	samples := filepath.Join("config", "samples")
 	kubectl(t, "apply", "-k", samples)
 	kubectl(t, "wait", "mw", "--all", "--for=condition=Ready", "--timeout="+harness.Timeout.String())
+}
+
+// runInNewNamespace applies a workload right after its namespace, as a file with both
+// does: the dry run of its Pod is refused until the namespace has a service account.
+func runInNewNamespace(t *testing.T, _ *harness.Workload) {
+	env.Apply(t, "containers: [{name: c, image: "+testImage+"}]").AwaitReady()
 }
 
 func setEnv(w *harness.Workload, container, value string) {

@@ -9,12 +9,16 @@
 package install
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -39,11 +43,46 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(harness.Run(m, &env, localstack.Options{
+	before := traces()
+	status := harness.Run(m, &env, localstack.Options{
 		NodeName: nodeName, KubeletNodeName: nodeName,
 		WithKubelet: true, WithControllerManager: true, WithScheduler: true, WithoutConfig: true,
 		ForPods: true, HostRuntime: runtimeConfig, HostNetwork: network, ProductImages: []string{image + ":v1", image + ":v2"},
-	}))
+	})
+	left := slices.DeleteFunc(traces(), func(trace string) bool { return slices.Contains(before, trace) })
+	if len(left) > 0 && status == 0 {
+		fmt.Fprintf(os.Stderr, "left on this machine: %q\n", left)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// traces are what the stack of an installation leaves on the machine that runs the
+// tests, unless it cleans up.
+func traces() []string {
+	var found []string
+	for _, pattern := range []string{
+		"/*/managedworkload", "/var/*/managedworkload", "/sys/fs/cgroup/managedworkload", "/sys/fs/cgroup/*/managedworkload", "/sys/class/net/mws-*",
+	} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err) // a pattern that is wrong
+		}
+		found = append(found, paths...)
+	}
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		found = append(found, err.Error())
+	}
+	for _, mount := range mounts {
+		switch shared := strings.Contains(mount.Optional, "shared:"); {
+		case strings.Contains(mount.Mountpoint, "/managedworkload"):
+			found = append(found, "mount "+mount.Mountpoint)
+		case shared && slices.Contains([]string{"/", "/etc", "/run", "/var", "/var/lib", "/var/log"}, mount.Mountpoint):
+			found = append(found, "shared mount "+mount.Mountpoint)
+		}
+	}
+	return found
 }
 
 // documented is the only block of a language in docs/operations.md.
@@ -88,7 +127,9 @@ func apply(t *testing.T, version string) {
 
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := env.Stack.Kubectl(t.Context(), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
+	defer cancel()
+	out, err := env.Stack.Kubectl(ctx, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,7 @@ verify: generate manifests docs ## Regenerate and fail on a difference; vet, lin
 		echo "Generated files differ from what is committed: $$new" >&2; exit 1; fi
 	go mod tidy -diff
 	go vet ./...
+	cd hack/conformance && go vet ./...
 	"$$MW_TOOLS_DIR/kustomize" build config/default >/dev/null
 	"$$MW_TOOLS_DIR/kustomize" build config/samples >/dev/null
 	@$(MAKE) --no-print-directory lint

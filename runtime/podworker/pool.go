@@ -168,12 +168,16 @@ func (p *Pool) adopt(nw *v1alpha1.NodeWorkload) {
 
 // Abandon ends a workload that the API does not have any more: with its full
 // spec and as a termination when its worker has seen the object, else as an
-// orphan. recorded is what the runtime recorded about it, nil if nothing.
+// orphan. recorded is what the runtime recorded about it, nil if nothing: without
+// a worker either there is nothing to end.
 func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.workers[id.UID]
 	if w == nil {
+		if recorded == nil {
+			return
+		}
 		w = p.add(id)
 	}
 	w.abandon(recorded)

@@ -164,3 +164,13 @@ func TestDeletedIsGoneAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// A worker that ended in the proper way while others found its object gone is not
+// made anew: nothing is left to end.
+func TestAbandonOfWhatIsNotThere(t *testing.T) {
+	p := New(Config{})
+	p.Abandon(Identity{UID: "a", Namespace: "ns", Name: "a"}, nil)
+	if got := p.Known(); len(got) != 0 {
+		t.Errorf("workers %+v", got)
+	}
+}

@@ -72,11 +72,11 @@ func (w *worker) withRecordedPod(ctx context.Context, d desired) (desired, error
 		return d, nil
 	}
 	pod, err := w.cfg.Runtime.RecordedPod(ctx, w.id.UID)
-	switch {
-	case isNotFound(err) || (err == nil && pod == nil):
-		return d, nil
-	case err != nil:
+	if err != nil {
 		return d, fmt.Errorf("restore the pod from what was recorded: %w", err)
+	}
+	if pod == nil {
+		return d, nil
 	}
 	if d.shown != nil {
 		pod = withDeletion(pod, d.shown.DeletionTimestamp, d.shown.DeletionGracePeriodSeconds)

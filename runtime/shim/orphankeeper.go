@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,10 +114,11 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 		}
 		pod, err := k.runtime.RecordedPod(ctx, p.UID)
 		if err != nil {
-			if status.Code(err) != codes.NotFound {
-				logr.FromContextOrDiscard(ctx).Error(err, "Orphan cannot be restored, trying again", "uid", p.UID)
-			}
+			logr.FromContextOrDiscard(ctx).Error(err, "Orphan cannot be restored, trying again", "uid", p.UID)
 			continue
+		}
+		if pod == nil {
+			continue // removed since the list
 		}
 		f.ids[p.UID] = podworker.Identity{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 		f.recorded[p.UID] = pod

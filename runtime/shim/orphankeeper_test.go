@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +30,7 @@ type fakeRuntime struct {
 
 func (r *fakeRuntime) RecordedPod(_ context.Context, uid types.UID) (*corev1.Pod, error) {
 	if !slices.ContainsFunc(r.pods, func(p cri.Pod) bool { return p.UID == uid }) {
-		return nil, status.Error(codes.NotFound, "nothing of it")
+		return nil, nil
 	}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns", Name: string(uid)}}, nil
 }
@@ -104,14 +102,17 @@ func TestNoOrphansBeforeTheListIsComplete(t *testing.T) {
 	}
 }
 
-// A pod that was removed in the proper way between two lists is no orphan.
+// Pods that were removed in the proper way between two lists are no orphans, be
+// they ever so many.
 func TestRemovedMeanwhileIsNoOrphan(t *testing.T) {
-	f := newKeeper(t, 1)
-	seen := f.runtime.pods
-	f.runtime.pods = nil
-	f.consider(t.Context(), seen, "here")
-	if got := f.pool.Known(); len(got) != 0 {
-		t.Errorf("workers %v", got)
+	for _, n := range []int{1, 3} {
+		f := newKeeper(t, n)
+		seen := f.runtime.pods
+		f.runtime.pods = nil
+		f.consider(t.Context(), seen, "here")
+		if got := f.pool.Known(); len(got) != 0 || f.holding() {
+			t.Errorf("of %d: workers %v, held %t", n, got, f.holding())
+		}
 	}
 }
 

@@ -85,8 +85,8 @@ func (a *authority) certPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// issue returns a certificate for a server on the loopback interface, or for a
-// client when it has a group.
+// issue returns a certificate for a server on the loopback interface and at these
+// addresses, or for a client when it has a group.
 func (a *authority) issue(subject pkix.Name, addresses ...net.IP) (cert, key []byte, err error) {
 	template := newTemplate(subject)
 	if len(subject.Organization) > 0 {

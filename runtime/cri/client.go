@@ -29,7 +29,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
-
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
 
@@ -160,7 +159,8 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 	return c
 }
 
-// Close ends the connection that Dial made; calls under way fail with Canceled.
+// Close ends the connection that Dial made; calls under way fail with Canceled. It
+// waits for those of ExecSync that nobody else waits for any more.
 func (c *Client) Close() error {
 	defer c.commands.Wait()
 	if c.conn == nil {

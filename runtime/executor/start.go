@@ -141,9 +141,10 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 const startPatience = 30 * time.Second
 
 // seeThrough makes a call by which the runtime makes or starts something, unless
-// ctx has ended. When ctx ends meanwhile the call goes on, for some time: one that is cut off may come to its
-// end all the same, or be undone, beside a kill that sees nothing of either. That
-// time is bounded because a network plugin or a shim of the runtime may hang.
+// ctx has ended. When ctx ends meanwhile the call goes on, for some time: one that
+// is cut off may come to its end all the same, or be undone, beside a kill that
+// sees nothing of either. That time is bounded because a network plugin or a shim
+// of the runtime may hang.
 func seeThrough(ctx context.Context, call func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

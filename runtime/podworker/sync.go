@@ -293,14 +293,14 @@ func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
 // the process that started it may not have lived to note it, and the manager would
 // have it run again.
 func (w *worker) noteEnded(d desired, observed *plan.PodStatus) {
-	nothing := len(observed.Containers) == 0 && w.runsNothing()
+	nothing := len(observed.Containers) == 0 && w.notedNone()
 	if nothing || plan.MadeFrom(w.input(d, observed).Definitions, observed) {
 		w.noteTemplate(d, plan.Actions{})
 	}
 }
 
-// runsNothing says that no template was ever noted.
-func (w *worker) runsNothing() bool {
+// notedNone says that no template was ever noted.
+func (w *worker) notedNone() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rec.TemplateHash == ""

@@ -39,7 +39,7 @@ const (
 	// (kubelet prober/prober_manager.go:kubeletRestartGracePeriod)
 	restartTolerance = 10 * time.Second
 	// gcPercent trades a little work, where there is hardly any, for memory.
-	gcPercent = 50
+	gcPercent = 40
 	// askTimeout is how long the start waits for the runtime's name.
 	askTimeout = 2 * time.Second
 )

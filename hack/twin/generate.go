@@ -68,11 +68,12 @@ func (g generator) onTerm() string {
 	return one(g, "--on-term=exit", "--term-exit-code=3", "--on-term=ignore", "--on-term=delay:"+g.millis(2500).String())
 }
 
-// hook is a preStop hook.
+// hook is a preStop hook. The API server refuses one that sleeps longer than the
+// grace period, which is 2 s at least.
 func (g generator) hook(name string) *corev1.LifecycleHandler {
 	switch g.IntN(4) {
 	case 0:
-		return sleeping(int64(g.between(1, 3)))
+		return sleeping(int64(g.between(1, 2)))
 	case 1:
 		return calling("/preStop", 8089) // nobody listens
 	case 2:

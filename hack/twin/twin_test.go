@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,27 @@ func TestScenarios(t *testing.T) {
 	}
 	if len(names) < 40 {
 		t.Errorf("%d scenarios, want 40", len(names))
+	}
+}
+
+// The API server refuses a preStop hook that sleeps longer than the grace period.
+func TestGeneratedHooksAreAdmissible(t *testing.T) {
+	sleeps := 0
+	for seed := range uint64(200) {
+		for _, s := range generate(seed, 30) {
+			for _, c := range slices.Concat(s.spec.InitContainers, s.spec.Containers) {
+				if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep == nil {
+					continue
+				}
+				sleeps++
+				if c.Lifecycle.PreStop.Sleep.Seconds > *s.spec.TerminationGracePeriodSeconds {
+					t.Errorf("seed %d, %s, container %s sleeps longer than the grace period", seed, s.name, c.Name)
+				}
+			}
+		}
+	}
+	if sleeps == 0 {
+		t.Error("no hook sleeps")
 	}
 }
 

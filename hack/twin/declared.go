@@ -61,6 +61,14 @@ func sleeps(s *scenario) bool {
 	})
 }
 
+// speaksAfterSignal tells whether the journals differ in nothing but the end of
+// hooks that still ran in the kubelet when the program had got its signal.
+func speaksAfterSignal(d difference) bool {
+	const signal, end = " | signal SIGTERM", " | preStop end"
+	return strings.HasPrefix(d.aspect, "journal ") && strings.Contains(d.kubelet, signal+end) &&
+		strings.ReplaceAll(d.kubelet, signal+end, signal) == d.shim
+}
+
 var sidecarLastState = regexp.MustCompile(`^s\d\.lastState\.terminated\.`)
 
 // probeInFlight is an error of a prober whose container was just ending.
@@ -93,8 +101,9 @@ var rules = []rule{
 	{"A preStop hook that overruns is cancelled, and that is told in its event", func(s *scenario, d difference) bool {
 		const prefix = `event Warning FailedPreStopHook "PreStopHook `
 		cancelled := onlyShim(d, prefix+"not completed in grace period, cancelled\" on spec.")
-		failed := d.shim == "" && d.kubelet == "sent 1 times" && strings.HasPrefix(d.aspect, prefix+"failed\" on spec.")
-		return s.overruns && (cancelled || failed)
+		// Once for each of the two instances there may be.
+		failed := d.shim == "" && slices.Contains([]string{"sent 1 times", "sent 2 times"}, d.kubelet) && strings.HasPrefix(d.aspect, prefix+"failed\" on spec.")
+		return s.overruns && (cancelled || failed || speaksAfterSignal(d))
 	}},
 	{"A container that could not be started has no start time instead of 1970", func(_ *scenario, d difference) bool {
 		name, isStatus := field(d)

@@ -142,6 +142,29 @@ func TestDeclared(t *testing.T) {
 			d:        difference{aspect: "time of termination: first sign", timed: true, seconds: [2]float64{2, 0}},
 		},
 		"a hook's event, in time": {d: difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times"}},
+		"events of two hooks that overran": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 2 times"}, want: true,
+		},
+		"more events than instances": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 3 times"},
+		},
+		"a hook that ends after the signal": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=0"}, want: true,
+		},
+		"a hook that ends after the signal, in time": {
+			d: difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end", shim: "preStop begin | signal SIGTERM"},
+		},
+		"an end that is missing before the signal": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: "journal c", kubelet: "preStop begin | preStop end | signal SIGTERM", shim: "preStop begin | signal SIGTERM"},
+		},
+		"another exit after the signal": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=3"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

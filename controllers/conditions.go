@@ -93,7 +93,7 @@ func computeStalled(f *fleet, t *tally, late bool) opinion {
 	case late:
 		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", progressDeadline, computeReady(f, t).message))
 	}
-	return no("Progressing", "nothing needs a person")
+	return no("Progressing", "neither refused nor late")
 }
 
 // computeReconciling is True while the nodes are on their way.

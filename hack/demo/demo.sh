@@ -84,5 +84,6 @@ run kubectl get nw
 
 title "The stack stays up. To go on by hand:"
 echo "Container logs: $state/pods-logs/<namespace>_<nodeworkload>_<uid>/<container>/<restart>.log"
-echo "export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
+echo "The runtime's socket, for managedworkload plan: unix://$state/containerd.sock"
+echo "export KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR PATH=$bin:$state/bin:\$PATH"
 echo "To end it: make demo-down"

@@ -213,7 +213,7 @@ func TestKillSummary(t *testing.T) {
 				Grace: v1alpha1.KillGrace{Seconds: 5, ShortenedFromSeconds: l(60)}, PreStop: hook(v1alpha1.PreStopTimedOut, 5),
 				StopSignal: "SIGTERM", StopTimeoutSeconds: l(2), StopTime: stopped, FinishTime: microTime(t0.Add(2 * time.Second)),
 			},
-			want: "terminated; grace shortened from 60s to 5s; preStop timed out after 5s; SIGTERM; killed by force after 2s of 2s; exit 137",
+			want: "terminated; grace shortened from 60s to 5s by the deletion; preStop timed out after 5s; SIGTERM; killed by force after 2s of 2s; exit 137",
 		},
 		"forced, exit not known": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerUnknownState, Phase: done, Outcome: v1alpha1.KillOutcomeForced, Grace: grace, Message: `Container is in "unknown" state, try killing it before restart`},

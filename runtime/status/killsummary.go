@@ -41,7 +41,7 @@ var usual = map[string]bool{"": true, "Completed": true, "Error": true}
 func KillSummary(r v1alpha1.KillRecord) string {
 	parts := []string{cause(r)}
 	if s := r.Grace.ShortenedFromSeconds; s != nil {
-		parts = append(parts, fmt.Sprintf("grace shortened from %ds to %ds", *s, r.Grace.Seconds))
+		parts = append(parts, fmt.Sprintf("grace shortened from %ds to %ds by the deletion", *s, r.Grace.Seconds))
 	}
 	parts = append(parts, preStopPart(r)...)
 	parts = append(parts, stopPart(r)...)

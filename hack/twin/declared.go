@@ -61,6 +61,14 @@ func sleeps(s *scenario) bool {
 	})
 }
 
+// fewer tells whether an event came less often on the shim's side: at most once
+// for each of the three instances that a scenario makes.
+func fewer(shim, kubelet string) bool {
+	counts := []string{"", "sent 1 times", "sent 2 times", "sent 3 times"}
+	k := slices.Index(counts, kubelet)
+	return k > 0 && slices.Contains(counts[:k], shim)
+}
+
 // speaksAfterSignal tells whether the journals differ in nothing but the end of
 // hooks that still ran in the kubelet when the program had got its signal.
 func speaksAfterSignal(d difference) bool {
@@ -101,8 +109,7 @@ var rules = []rule{
 	{"A preStop hook that overruns is cancelled, and that is told in its event", func(s *scenario, d difference) bool {
 		const prefix = `event Warning FailedPreStopHook "PreStopHook `
 		cancelled := onlyShim(d, prefix+"not completed in grace period, cancelled\" on spec.")
-		// Once for each of the two instances there may be.
-		failed := d.shim == "" && slices.Contains([]string{"sent 1 times", "sent 2 times"}, d.kubelet) && strings.HasPrefix(d.aspect, prefix+"failed\" on spec.")
+		failed := strings.HasPrefix(d.aspect, prefix+"failed\" on spec.") && fewer(d.shim, d.kubelet)
 		return s.overruns && (cancelled || failed || speaksAfterSignal(d))
 	}},
 	{"A container that could not be started has no start time instead of 1970", func(_ *scenario, d difference) bool {
@@ -114,8 +121,9 @@ var rules = []rule{
 		if !isStatus || !s.loops {
 			return false
 		}
-		told := d.kubelet == "" && (name == "c.state.waiting.reason" && d.shim == "CrashLoopBackOff" ||
-			name == "c.state.waiting.message" && strings.HasPrefix(d.shim, "back-off "))
+		// Until then the kubelet tells the exit, or why the start failed.
+		told := name == "c.state.waiting.reason" && (d.kubelet == "" || d.kubelet == "RunContainerError") && d.shim == "CrashLoopBackOff" ||
+			name == "c.state.waiting.message" && (d.kubelet == "" || strings.HasPrefix(d.kubelet, "failed to create containerd task: ")) && strings.HasPrefix(d.shim, "back-off ")
 		return told || d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
 	}},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {

@@ -44,7 +44,7 @@ type options struct {
 func main() {
 	var opts options
 	flag.Uint64Var(&opts.seed, "seed", 1, "seed of the generated templates")
-	flag.IntVar(&opts.generated, "generated", 30, "how many templates are generated")
+	flag.IntVar(&opts.generated, "generated", 70, "how many templates are generated")
 	flag.IntVar(&opts.parallel, "parallel", 6, "how many pairs run at once")
 	flag.IntVar(&opts.tries, "tries", 3, "how often a pair that differs is run before that counts")
 	flag.IntVar(&opts.rounds, "rounds", 15, "how many times start and deletion are measured; 0 leaves that out")

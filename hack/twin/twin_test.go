@@ -146,9 +146,25 @@ func TestDeclared(t *testing.T) {
 			scenario: scenario{overruns: true},
 			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 2 times"}, want: true,
 		},
+		"one more event, of a hook that overran": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 3 times", shim: "sent 2 times"}, want: true,
+		},
+		"one more event of ours": {
+			scenario: scenario{overruns: true},
+			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times", shim: "sent 2 times"},
+		},
 		"more events than instances": {
 			scenario: scenario{overruns: true},
-			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 3 times"},
+			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 4 times"},
+		},
+		"back-off told before the kubelet's sync": {
+			scenario: scenario{loops: true},
+			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "RunContainerError", shim: "CrashLoopBackOff"}, want: true,
+		},
+		"back-off where the kubelet has another trouble": {
+			scenario: scenario{loops: true},
+			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "ErrImagePull", shim: "CrashLoopBackOff"},
 		},
 		"a hook that ends after the signal": {
 			scenario: scenario{overruns: true},

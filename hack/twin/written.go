@@ -210,6 +210,8 @@ func starts() []scenario {
 		edit(&c)
 		return scenario{name: name, trigger: "Start", spec: pod(4, c, serve("c2")), steps: []step{{name: "waits", until: waiting("c", reason, 0)}}}
 	}
+	unstartable := stuck("no-program", "CrashLoopBackOff", func(c *corev1.Container) { c.Command = []string{"/none"} })
+	unstartable.loops, unstartable.steps[0].until = true, backedOff("c", 1)
 	missing := stuck("image-not-there", "ImagePullBackOff", func(c *corev1.Container) { c.Image = "127.0.0.1:1/none:v1" })
 	mount := scenario{name: "mount-fails", trigger: "Start", spec: pod(4, serve("c")), steps: []step{{name: "waits", until: waiting("c", "ContainerCreating", 0)}}}
 	mount.spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
@@ -223,7 +225,7 @@ func starts() []scenario {
 		stuck("root-refused", "CreateContainerConfigError", func(c *corev1.Container) {
 			c.SecurityContext = &corev1.SecurityContext{RunAsNonRoot: ptr.To(true)}
 		}),
-		stuck("no-program", "CrashLoopBackOff", func(c *corev1.Container) { c.Command = []string{"/none"} }),
+		unstartable,
 		{name: "deleted-in-init", trigger: "Termination", spec: pod(4, initially(serve("i", "--on-term=delay:1s")), serve("c")), steps: []step{{name: "init runs", until: running("i")}}},
 		{name: "deleted-in-back-off", trigger: "Termination", loops: true, spec: pod(4, serve("c", "--exit-after=200ms"), serve("c2", "--on-term=delay:1s")), steps: []step{{name: "waits", until: backedOff("c", 1)}}},
 	}

@@ -180,7 +180,11 @@ func (g generator) exit() scenario {
 	} else {
 		steps = append(steps, step{name: "exited", until: terminated("c1")})
 	}
-	return g.finished(scenario{name: "exit", trigger: "Restart", spec: g.pod(policy, g.healthy("c1")), steps: steps})
+	spec := g.pod(policy, g.healthy("c1"))
+	if last := &steps[len(steps)-1]; last.name == "exited" && len(spec.Containers) == 1 {
+		last.until = ended // the sidecars take their time
+	}
+	return g.finished(scenario{name: "exit", trigger: "Restart", spec: spec, steps: steps})
 }
 
 // finish ends by itself, and the sidecars are ended.

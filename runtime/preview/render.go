@@ -88,6 +88,7 @@ var actionWords = map[Action]string{
 	ActionStopSandbox:   "stop sandbox",
 	ActionRemove:        "remove",
 	ActionCreateSandbox: "create sandbox",
+	ActionResize:        "resize",
 	ActionStart:         "start",
 }
 
@@ -157,7 +158,11 @@ func summary(p Preview) string {
 			running++
 		}
 	}
-	return fmt.Sprintf("%d to kill, %d to start, %d running on.", counts[ActionKill], counts[ActionStart], running)
+	resized := ""
+	if n := counts[ActionResize]; n > 0 {
+		resized = fmt.Sprintf(", %d of them resized", n)
+	}
+	return fmt.Sprintf("%d to kill, %d to start, %d running on%s.", counts[ActionKill], counts[ActionStart], running, resized)
 }
 
 func section(out *strings.Builder, title string, lines []string) {

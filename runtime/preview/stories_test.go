@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -59,6 +60,25 @@ func container(nw *v1alpha1.NodeWorkload, name string) *corev1.Container {
 
 func newImage(name string) func(*v1alpha1.NodeWorkload) {
 	return func(nw *v1alpha1.NodeWorkload) { container(nw, name).Image += "-next" }
+}
+
+// limits gives two containers limits; the memory of one needs a restart.
+func limits(cpu, memory string) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) {
+		for _, name := range []string{"web", "log"} {
+			container(nw, name).Resources.Limits = corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+			}
+		}
+		container(nw, "log").ResizePolicy = []corev1.ContainerResizePolicy{
+			{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
+		}
+	}
+}
+
+func resizeAndHook(nw *v1alpha1.NodeWorkload) {
+	limits("200m", "96Mi")(nw)
+	container(nw, "web").Lifecycle.PreStop.Exec.Command = []string{"drain", "now"}
 }
 
 var stories = map[string]story{
@@ -132,6 +152,8 @@ var stories = map[string]story{
 		container(nw, "web").Lifecycle.PreStop.Exec.Command = []string{"drain", "now"}
 		nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
 	}},
+	"resize":          {assumed: true, now: limits("100m", "64Mi"), change: resizeAndHook},
+	"resize-observed": {now: limits("100m", "64Mi"), change: limits("200m", "64Mi"), alone: true},
 	"stop-signal": {assumed: true, change: func(nw *v1alpha1.NodeWorkload) {
 		container(nw, "web").Lifecycle.StopSignal = ptr.To(corev1.SIGUSR1)
 		container(nw, "web").Lifecycle.PreStop = nil

@@ -5,6 +5,7 @@ package preview
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -34,11 +35,11 @@ func (b *builder) podFields(trigger v1alpha1.KillTrigger) []string {
 }
 
 // unaffected lists the containers of the template, and what else runs, that a
-// plan neither kills nor starts.
+// plan neither kills nor starts: one that is resized runs on.
 func (b *builder) unaffected(a plan.Actions) {
 	touched := map[string]bool{}
 	for _, s := range b.out.Steps {
-		touched[s.Container] = true
+		touched[s.Container] = touched[s.Container] || s.Action != ActionResize
 	}
 	for _, m := range containersOf(b.Pod) {
 		if !touched[m.container.Name] {
@@ -121,10 +122,16 @@ func (b *builder) reasonToKeep(m member, s *plan.ContainerStatus) string {
 		return "its definition was recorded by another version of the shim, which restarts nothing"
 	case b.changes != nil && len(b.changes.containers[s.Name].inPlace) > 0:
 		return "what changed is taken over without a restart"
+	case b.resized(s.ID):
+		return "its resources change without a restart"
 	case b.changes != nil:
 		return "nothing of it changed"
 	}
 	return "it runs as defined"
+}
+
+func (b *builder) resized(id string) bool {
+	return slices.ContainsFunc(b.out.Steps, func(s Step) bool { return s.Action == ActionResize && s.ID == id })
 }
 
 // policyOf names the restart policy that counts for a container.

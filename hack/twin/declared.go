@@ -4,19 +4,29 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // rule is a difference on purpose, with a name that docs/kubelet-differences.md
 // or docs/conformance.md explains.
 type rule struct {
 	name string
-	// matches is as narrow as it can be: on the scenario, the aspect and both values.
-	matches func(s *scenario, d difference) bool
+	// matches is as narrow as it can be: on the scenario, the aspect, both values,
+	// and what else differs.
+	matches func(c course, d difference) bool
+}
+
+// course is a scenario and everything that differed in one run of it.
+type course struct {
+	*scenario
+	all []difference
 }
 
 // undeclared splits off the differences that a rule declares, and counts them.
@@ -26,7 +36,7 @@ func undeclared(s *scenario, all []difference) ([]difference, map[string]int) {
 next:
 	for _, d := range all {
 		for _, r := range rules {
-			if r.matches(s, d) {
+			if r.matches(course{s, all}, d) {
 				counts[r.name]++
 				continue next
 			}
@@ -61,20 +71,93 @@ func sleeps(s *scenario) bool {
 	})
 }
 
-// fewer tells whether an event came less often on the shim's side: at most once
-// for each of the three instances that a scenario makes.
-func fewer(shim, kubelet string) bool {
-	counts := []string{"", "sent 1 times", "sent 2 times", "sent 3 times"}
-	k := slices.Index(counts, kubelet)
-	return k > 0 && slices.Contains(counts[:k], shim)
+const (
+	hookFailed    = `event Warning FailedPreStopHook "PreStopHook failed" on `
+	hookCancelled = `event Warning FailedPreStopHook "PreStopHook not completed in grace period, cancelled" on `
+)
+
+// times reads how often an event was sent, as eventTexts puts it.
+func times(text string) int {
+	n := 0
+	if text != "" {
+		_, _ = fmt.Sscanf(text, "sent %d times", &n) // no number is none
+	}
+	return n
 }
 
-// speaksAfterSignal tells whether the journals differ in nothing but the end of
-// hooks that still ran in the kubelet when the program had got its signal.
-func speaksAfterSignal(d difference) bool {
+// overrun tells whether a difference comes from a hook for which there was not
+// enough time. The shim cancels it and says so; the kubelet lets it run on, so
+// that it ends later, with the container at the latest and then as failed.
+func (c course) overrun(d difference) bool {
+	path, cancelled := strings.CutPrefix(d.aspect, hookCancelled)
+	if cancelled {
+		return d.kubelet == "" && c.mayOverrun(path)
+	}
+	if path, failed := strings.CutPrefix(d.aspect, hookFailed); failed {
+		more := times(d.kubelet) - times(d.shim)
+		return more > 0 && more <= c.cancelled(path) && c.mayOverrun(path)
+	}
+	// The journals differ in nothing but the end of hooks that still ran in the
+	// kubelet when the program had got its signal.
 	const signal, end = " | signal SIGTERM", " | preStop end"
-	return strings.HasPrefix(d.aspect, "journal ") && strings.Contains(d.kubelet, signal+end) &&
+	name, isJournal := strings.CutPrefix(d.aspect, "journal ")
+	return isJournal && c.mayOverrun(name) && strings.Contains(d.kubelet, signal+end) &&
 		strings.ReplaceAll(d.kubelet, signal+end, signal) == d.shim
+}
+
+// cancelled is how many hooks of a container the shim says it has cancelled.
+func (c course) cancelled(path string) int {
+	for _, d := range c.all {
+		if d.aspect == hookCancelled+path {
+			return times(d.shim)
+		}
+	}
+	return 0
+}
+
+// mayOverrun tells whether a container, given by its name or an event's field
+// path, has a preStop hook that takes at least as long as one of its kills may.
+func (s *scenario) mayOverrun(path string) bool {
+	for _, c := range slices.Concat(s.spec.InitContainers, s.spec.Containers) {
+		if c.Name != path && !strings.HasSuffix(path, "{"+c.Name+"}") || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+			continue
+		}
+		grace := *s.spec.TerminationGracePeriodSeconds
+		for _, p := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
+			if p != nil {
+				grace = min(grace, ptr.Deref(p.TerminationGracePeriodSeconds, grace))
+			}
+		}
+		grace = min(grace, ptr.Deref(s.grace, grace))
+		if s.shorten != nil {
+			grace = min(grace, s.shorten.grace)
+		}
+		return hookTime(c.Lifecycle.PreStop) >= time.Duration(grace)*time.Second
+	}
+	return false
+}
+
+// backedOffEarly tells whether a difference is the shim's CrashLoopBackOff beside
+// what the kubelet still tells until its next sync: the exit, or why the start
+// failed.
+func (c course) backedOffEarly(d difference) bool {
+	name, isStatus := field(d)
+	if !isStatus || !c.loops {
+		return false
+	}
+	step, _, _ := strings.Cut(d.aspect, ": ")
+	notStarted := func(d difference) bool {
+		return d.aspect == step+": c.state.waiting.message" &&
+			strings.HasPrefix(d.kubelet, "failed to create containerd task: ") && strings.HasPrefix(d.shim, "back-off ")
+	}
+	switch {
+	case name == "c.state.waiting.reason":
+		return d.shim == "CrashLoopBackOff" &&
+			(d.kubelet == "" || d.kubelet == "RunContainerError" && slices.ContainsFunc(c.all, notStarted))
+	case name == "c.state.waiting.message":
+		return d.kubelet == "" && strings.HasPrefix(d.shim, "back-off ") || notStarted(d)
+	}
+	return d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
 }
 
 var sidecarLastState = regexp.MustCompile(`^s\d\.lastState\.terminated\.`)
@@ -85,60 +168,46 @@ var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liv
 	`|code = NotFound desc = failed to exec in container: .*)" on `)
 
 var rules = []rule{
-	{"An event Killed tells how each kill ended", func(_ *scenario, d difference) bool {
+	{"An event Killed tells how each kill ended", func(_ course, d difference) bool {
 		return onlyShim(d, "event Normal Killed ") || onlyShim(d, "event Warning Killed ")
 	}},
-	{"Conditions of the shim itself", func(_ *scenario, d difference) bool {
+	{"Conditions of the shim itself", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && d.kubelet == "" && slices.Contains(ownConditions, strings.TrimPrefix(name, "condition "))
 	}},
-	{"PodScheduled: nobody schedules", func(_ *scenario, d difference) bool {
+	{"PodScheduled: nobody schedules", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && name == "condition PodScheduled" && d.kubelet == "True" && d.shim == ""
 	}},
-	{"Reasons of conditions are never empty", func(_ *scenario, d difference) bool {
+	{"Reasons of conditions are never empty", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		rest, same := strings.CutPrefix(d.shim, d.kubelet+" ")
 		return isStatus && strings.HasPrefix(name, "condition ") && !strings.Contains(d.kubelet, " ") &&
 			same && slices.Contains(ownReasons, rest)
 	}},
-	{"lifecycle.stopSignal is on, so the status tells the signal", func(_ *scenario, d difference) bool {
+	{"lifecycle.stopSignal is on, so the status tells the signal", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && strings.HasSuffix(name, ".stopSignal") && d.kubelet == "" && d.shim == "SIGTERM"
 	}},
-	{"A preStop hook that overruns is cancelled, and that is told in its event", func(s *scenario, d difference) bool {
-		const prefix = `event Warning FailedPreStopHook "PreStopHook `
-		cancelled := onlyShim(d, prefix+"not completed in grace period, cancelled\" on spec.")
-		failed := strings.HasPrefix(d.aspect, prefix+"failed\" on spec.") && fewer(d.shim, d.kubelet)
-		return s.overruns && (cancelled || failed || speaksAfterSignal(d))
-	}},
-	{"A container that could not be started has no start time instead of 1970", func(_ *scenario, d difference) bool {
+	{"A preStop hook that overruns is cancelled, and that is told in its event", course.overrun},
+	{"A container that could not be started has no start time instead of 1970", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && strings.HasSuffix(name, ".terminated.startedAt") && d.kubelet == "set" && d.shim == "null"
 	}},
-	{"CrashLoopBackOff is told at once instead of at the next sync", func(s *scenario, d difference) bool {
-		name, isStatus := field(d)
-		if !isStatus || !s.loops {
-			return false
-		}
-		// Until then the kubelet tells the exit, or why the start failed.
-		told := name == "c.state.waiting.reason" && (d.kubelet == "" || d.kubelet == "RunContainerError") && d.shim == "CrashLoopBackOff" ||
-			name == "c.state.waiting.message" && (d.kubelet == "" || strings.HasPrefix(d.kubelet, "failed to create containerd task: ")) && strings.HasPrefix(d.shim, "back-off ")
-		return told || d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
-	}},
-	{"A probe that is under way when its container ends: by chance on either side", func(_ *scenario, d difference) bool {
+	{"CrashLoopBackOff is told at once instead of at the next sync", course.backedOffEarly},
+	{"A probe that is under way when its container ends: by chance on either side", func(_ course, d difference) bool {
 		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
 	}},
-	{"The last state of a sidecar outlives its sandbox", func(s *scenario, d difference) bool {
+	{"The last state of a sidecar outlives its sandbox", func(c course, d difference) bool {
 		name, isStatus := field(d)
 		forgotten := strings.HasSuffix(name, ".exitCode") && d.kubelet == "137" || slices.Contains([]string{"", "null", "ContainerStatusUnknown"}, d.kubelet) ||
 			strings.HasPrefix(d.kubelet, "The container could not be located when the pod was deleted.")
-		return isStatus && s.trigger == "SandboxChanged" && sidecarLastState.MatchString(name) && forgotten
+		return isStatus && c.trigger == "SandboxChanged" && sidecarLastState.MatchString(name) && forgotten
 	}},
-	{"A termination begins at once instead of after the sync under way", func(s *scenario, d difference) bool {
-		return d.timed && d.aspect == "time of termination: "+firstSign && d.seconds[1] < d.seconds[0] && !sleeps(s)
+	{"A termination begins at once instead of after the sync under way", func(c course, d difference) bool {
+		return d.timed && d.aspect == "time of termination: "+firstSign && d.seconds[1] < d.seconds[0] && !sleeps(c.scenario)
 	}},
-	{"A grace period that is shortened takes effect on the kill under way", func(s *scenario, d difference) bool {
-		return s.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]
+	{"A grace period that is shortened takes effect on the kill under way", func(c course, d difference) bool {
+		return c.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]
 	}},
 }

@@ -135,7 +135,6 @@ func (g generator) finished(s scenario) scenario {
 	if g.chance(30) {
 		s.grace = ptr.To(int64(g.between(1, int(*s.spec.TerminationGracePeriodSeconds))))
 	}
-	s.overruns = true // by chance
 	return s
 }
 

@@ -28,8 +28,6 @@ type scenario struct {
 	steps   []step
 	// grace is the deletion's own grace period; nil means the template's.
 	grace *int64
-	// overruns tells that a preStop hook takes longer than there is time.
-	overruns bool
 	// loops tells that container c exits again and again.
 	loops bool
 	// shorten, when set, is a second deletion's grace period and how long after

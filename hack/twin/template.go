@@ -4,6 +4,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,6 +105,29 @@ func marked(name, hook string, d time.Duration, then ...string) *corev1.Lifecycl
 		words = append(append(words, ","), then...)
 	}
 	return execute(append(words, ",", "append", journalOf(name), hook+" end")...)
+}
+
+// hookTime is how long a hook runs when nobody cuts it off.
+func hookTime(h *corev1.LifecycleHandler) time.Duration {
+	var total time.Duration
+	if h.Sleep != nil {
+		total += time.Duration(h.Sleep.Seconds) * time.Second
+	}
+	if h.Exec != nil {
+		for i, word := range h.Exec.Command[1:] {
+			if d, err := time.ParseDuration(word); err == nil && h.Exec.Command[i] == "sleep" {
+				total += d
+			}
+		}
+	}
+	if h.HTTPGet != nil {
+		if _, word, found := strings.Cut(h.HTTPGet.Path, "?sleep="); found {
+			if d, err := time.ParseDuration(word); err == nil {
+				total += d
+			}
+		}
+	}
+	return total
 }
 
 func sleeping(seconds int64) *corev1.LifecycleHandler {

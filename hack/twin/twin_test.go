@@ -118,9 +118,17 @@ func TestCompare(t *testing.T) {
 
 // A rule declares its own difference and nothing that looks like it.
 func TestDeclared(t *testing.T) {
+	overrunning := scenario{spec: pod(2, preStop(serve("c"), marked("c", "preStop", 2250*time.Millisecond)))}
+	inTime := scenario{spec: pod(2, preStop(serve("c"), marked("c", "preStop", 1750*time.Millisecond)))}
+	cancelled := func(shim string) difference {
+		return difference{aspect: hookCancelled + "spec.containers{c}", shim: shim}
+	}
+	failed := func(kubelet, shim string) difference {
+		return difference{aspect: hookFailed + "spec.containers{c}", kubelet: kubelet, shim: shim}
+	}
 	tests := map[string]struct {
 		scenario scenario
-		d        difference
+		d, also  difference // also differs in the same run
 		want     bool
 	}{
 		"our event":                       {d: difference{aspect: `event Normal Killed "x" on spec.containers{c}`, shim: "sent"}, want: true},
@@ -141,52 +149,84 @@ func TestDeclared(t *testing.T) {
 			scenario: scenario{spec: pod(5, preStop(serve("c"), sleeping(2)))},
 			d:        difference{aspect: "time of termination: first sign", timed: true, seconds: [2]float64{2, 0}},
 		},
-		"a hook's event, in time": {d: difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times"}},
-		"events of two hooks that overran": {
-			scenario: scenario{overruns: true},
-			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 2 times"}, want: true,
+		"our word of a hook that was cut off":           {scenario: overrunning, d: cancelled("sent 1 times"), want: true},
+		"our word of a hook that was not":               {scenario: inTime, d: cancelled("sent 1 times")},
+		"our word of a container without a hook":        {scenario: scenario{spec: pod(2, serve("c"))}, d: cancelled("sent 1 times")},
+		"the kubelet's word of a hook that was cut off": {scenario: overrunning, d: failed("sent 2 times", ""), also: cancelled("sent 2 times"), want: true},
+		"one of several":                                {scenario: overrunning, d: failed("sent 3 times", "sent 2 times"), also: cancelled("sent 2 times"), want: true},
+		"more of the kubelet's words than of ours":      {scenario: overrunning, d: failed("sent 2 times", ""), also: cancelled("sent 1 times")},
+		"the kubelet's word and none of ours":           {scenario: overrunning, d: failed("sent 1 times", "")},
+		"one more event of ours":                        {scenario: overrunning, d: failed("sent 1 times", "sent 2 times"), also: cancelled("sent 1 times")},
+		"a hook's event, in time":                       {scenario: inTime, d: failed("sent 1 times", ""), also: cancelled("sent 1 times")},
+		"a word about another container's hook": {
+			scenario: overrunning, d: failed("sent 1 times", ""),
+			also: difference{aspect: hookCancelled + "spec.containers{d}", shim: "sent 1 times"},
 		},
-		"one more event, of a hook that overran": {
-			scenario: scenario{overruns: true},
-			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 3 times", shim: "sent 2 times"}, want: true,
-		},
-		"one more event of ours": {
-			scenario: scenario{overruns: true},
-			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 1 times", shim: "sent 2 times"},
-		},
-		"more events than instances": {
-			scenario: scenario{overruns: true},
-			d:        difference{aspect: `event Warning FailedPreStopHook "PreStopHook failed" on spec.containers{c}`, kubelet: "sent 4 times"},
-		},
-		"back-off told before the kubelet's sync": {
-			scenario: scenario{loops: true},
-			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "RunContainerError", shim: "CrashLoopBackOff"}, want: true,
-		},
-		"back-off where the kubelet has another trouble": {
-			scenario: scenario{loops: true},
-			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "ErrImagePull", shim: "CrashLoopBackOff"},
+		"cut off by the deletion's grace period": {
+			scenario: scenario{spec: inTime.spec, grace: ptr.To[int64](1)}, d: cancelled("sent 1 times"), want: true,
 		},
 		"a hook that ends after the signal": {
-			scenario: scenario{overruns: true},
+			scenario: overrunning,
 			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=0"}, want: true,
 		},
 		"a hook that ends after the signal, in time": {
-			d: difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end", shim: "preStop begin | signal SIGTERM"},
+			scenario: inTime,
+			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end", shim: "preStop begin | signal SIGTERM"},
 		},
 		"an end that is missing before the signal": {
-			scenario: scenario{overruns: true},
+			scenario: overrunning,
 			d:        difference{aspect: "journal c", kubelet: "preStop begin | preStop end | signal SIGTERM", shim: "preStop begin | signal SIGTERM"},
 		},
 		"another exit after the signal": {
-			scenario: scenario{overruns: true},
+			scenario: overrunning,
 			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=3"},
+		},
+		"back-off told before the kubelet's sync": {
+			scenario: scenario{loops: true},
+			d:        difference{aspect: "status at waits: c.state.waiting.reason", shim: "CrashLoopBackOff"}, want: true,
+		},
+		"back-off of a program that does not start": {
+			scenario: scenario{loops: true}, want: true,
+			d:    difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "RunContainerError", shim: "CrashLoopBackOff"},
+			also: difference{aspect: "status at waits: c.state.waiting.message", kubelet: "failed to create containerd task: x", shim: "back-off 10s"},
+		},
+		"back-off where the kubelet has another trouble": {
+			scenario: scenario{loops: true},
+			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "RunContainerError", shim: "CrashLoopBackOff"},
+			also:     difference{aspect: "status at waits: c.state.waiting.message", kubelet: "context deadline exceeded", shim: "back-off 10s"},
+		},
+		"back-off where the kubelet has no image": {
+			scenario: scenario{loops: true},
+			d:        difference{aspect: "status at waits: c.state.waiting.reason", kubelet: "ErrImagePull", shim: "CrashLoopBackOff"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			rest, _ := undeclared(&tc.scenario, []difference{tc.d})
-			if got := len(rest) == 0; got != tc.want {
+			rest, _ := undeclared(&tc.scenario, []difference{tc.d, tc.also})
+			if got := !slices.Contains(rest, tc.d); got != tc.want {
 				t.Errorf("declared: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// How long a hook takes is read from the template, for every kind of hook.
+func TestHookTime(t *testing.T) {
+	tests := map[string]struct {
+		hook *corev1.LifecycleHandler
+		want time.Duration
+	}{
+		"sleep":            {sleeping(2), 2 * time.Second},
+		"exec":             {marked("c", "preStop", 750*time.Millisecond, "exit", "4"), 750 * time.Millisecond},
+		"exec, two sleeps": {execute("sleep", "1s", ",", "sleep", "500ms"), 1500 * time.Millisecond},
+		"exec, at once":    {execute("append", "sleep.log", "3s"), 0},
+		"http":             {calling("/preStop?sleep=1s", 8080), time.Second},
+		"http, refused":    {calling("/preStop", 8089), 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := hookTime(tc.hook); got != tc.want {
+				t.Errorf("hookTime = %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -37,9 +37,7 @@ func terminations() []scenario {
 	overridden.grace = ptr.To[int64](3)
 	smallest := deletion("grace-1-skips-nothing", pod(20, preStop(serve("c", "--on-term=ignore"), marked("c", "preStop", 3*time.Second))))
 	smallest.grace = ptr.To[int64](1)
-	smallest.overruns = true
 	overrun := deletion("prestop-overruns", pod(3, preStop(serve("c", "--on-term=ignore"), marked("c", "preStop", 30*time.Second))))
-	overrun.overruns = true
 	inFlight := deletion("grace-shortened", pod(20, serve("c", "--on-term=ignore")))
 	inFlight.shorten = &shortened{after: 2 * time.Second, grace: 2}
 	return []scenario{

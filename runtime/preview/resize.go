@@ -64,18 +64,46 @@ func byteCount(n int64) string {
 }
 
 // actuated is what running containers were given last, as the last status tells;
-// of the others their record does.
+// of those that it does not tell about the runtime does.
 func (b *builder) actuated() map[string]plan.Resources {
-	if b.Status == nil {
-		return nil
-	}
 	given := map[string]plan.Resources{}
+	for i := range b.Observed.Containers {
+		if s := &b.Observed.Containers[i]; s.State == plan.ContainerRunning && s.Recorded.Resources != nil && s.Resources != nil {
+			given[s.ID] = reported(s, b.definitions.Resources[s.Name])
+		}
+	}
+	if b.Status == nil {
+		return given
+	}
 	for _, c := range slices.Concat(b.Status.InitContainerStatuses, b.Status.ContainerStatuses) {
 		if _, id, _ := strings.Cut(c.ContainerID, "://"); id != "" && c.Resources != nil && c.State.Running != nil {
-
 			r := corev1.ResourceRequirements{Limits: c.Resources.Limits, Requests: c.Resources.Requests}
 			given[id] = plan.ResourcesOf(&r)
 		}
+	}
+	return given
+}
+
+// The least CPU that a cgroup can be given, in thousandths: less than that was
+// asked for is reported as that.
+const (
+	minMilliCPURequest = 2
+	minMilliCPULimit   = 10
+)
+
+// reported is what a container was given last by the runtime's report, which
+// rounds, and lacks the memory request: one that may have changed with the limit
+// is taken to be what it is to be.
+func reported(s *plan.ContainerStatus, desired plan.Resources) plan.Resources {
+	given, now := *s.Recorded.Resources, plan.ResourcesOf(s.Resources)
+	if max(given.CPURequest, now.CPURequest) > minMilliCPURequest {
+		given.CPURequest = now.CPURequest
+	}
+	if max(given.CPULimit, now.CPULimit) > minMilliCPULimit {
+		given.CPULimit = now.CPULimit
+	}
+	if given.MemoryLimit != now.MemoryLimit {
+		given.MemoryLimit, given.MemoryRequest = now.MemoryLimit, desired.MemoryRequest
 	}
 	return given
 }

@@ -31,8 +31,10 @@ func (b *builder) terminate(message string) {
 	if deletion != nil {
 		grace.Source = v1alpha1.GraceSourceDeletion
 	}
-	b.killPod(podKill{trigger: v1alpha1.TriggerTermination, message: message, override: &grace})
 	deleted := b.Pod.DeletionTimestamp != nil
+	if deleted || !b.terminated() {
+		b.killPod(podKill{trigger: v1alpha1.TriggerTermination, message: message, override: &grace})
+	}
 	for i := range b.Observed.Containers {
 		s := &b.Observed.Containers[i]
 		switch {
@@ -42,6 +44,16 @@ func (b *builder) terminate(message string) {
 			b.out.Unaffected = append(b.out.Unaffected, b.stopped(s, "the workload has ended"))
 		}
 	}
+}
+
+// terminated is whether a workload that has ended by itself was stopped already.
+func (b *builder) terminated() bool {
+	if b.Status == nil || b.Status.Phase != corev1.PodSucceeded && b.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	runs := func(s plan.ContainerStatus) bool { return s.State == plan.ContainerRunning }
+	ready := func(s plan.SandboxStatus) bool { return s.State == plan.SandboxReady }
+	return !slices.ContainsFunc(b.Observed.Containers, runs) && !slices.ContainsFunc(b.Observed.Sandboxes, ready)
 }
 
 // killPod lists the kills of all running containers, which begin at once, and

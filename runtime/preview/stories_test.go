@@ -102,6 +102,17 @@ var stories = map[string]story{
 			s.Current("web").State, s.Current("log").State = plan.ContainerExited, plan.ContainerExited
 		},
 	},
+	"terminated": {
+		now: func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.RestartPolicy, nw.Status.Phase = corev1.RestartPolicyNever, corev1.PodSucceeded
+		},
+		observed: func(s *plan.PodStatus) {
+			s.Sandboxes[0].State = plan.SandboxNotReady
+			for i := range s.Containers {
+				s.Containers[i].State = plan.ContainerExited
+			}
+		},
+	},
 	"restart-all": {
 		now: func(nw *v1alpha1.NodeWorkload) {
 			c := container(nw, "log")

@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`
 // +kubebuilder:printcolumn:name="Last-Kill",type=string,JSONPath=`.status.kills[0].summary`
+// +kubebuilder:printcolumn:name="Killed",type=string,JSONPath=`.status.kills[0].container`,priority=1,description="Container of the last kill"
 // +kubebuilder:printcolumn:name="When",type=date,JSONPath=`.status.kills[0].startTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeWorkload struct {

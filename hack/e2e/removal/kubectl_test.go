@@ -94,6 +94,13 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 	if !strings.Contains(nw, kill.Summary) {
 		t.Errorf("LAST-KILL of nw: %q, want %q", nw, kill.Summary)
 	}
+	wide := kubectl(t, "get", "nw", "-o", "wide", "-n", w.Namespace)
+	if got, want := header(wide), "NAME NODE READY STATUS RESTARTS LAST-KILL KILLED WHEN AGE"; got != want {
+		t.Errorf("wide columns of nw %q, want %q", got, want)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(wide), " "), kill.Summary+" c ") {
+		t.Errorf("wide nw does not name the container that was killed: %q", wide)
+	}
 	// Events are written a moment after the status.
 	w.AwaitEvent("Killed", kill.Summary)
 	described := kubectl(t, "describe", "nw", w.Node().Name, "-n", w.Namespace)

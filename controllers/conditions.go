@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -160,7 +161,11 @@ func complaint(nw *v1alpha1.NodeWorkload) string {
 			return c.Reason + ": " + c.Message
 		}
 	}
-	if nw.Status.Summary == "" {
+	switch {
+	case nw.Status.Phase == corev1.PodFailed && nw.Status.Reason != "":
+		// The summary is about a container, and this is why all of them ended.
+		return nw.Status.Reason + ": " + nw.Status.Message
+	case nw.Status.Summary == "":
 		return "nothing reported yet"
 	}
 	return nw.Status.Summary

@@ -240,6 +240,19 @@ func checkConditions(t *testing.T, conditions []metav1.Condition, wantStalled st
 	}
 }
 
+// A workload that was ended says why, not how one of its containers left.
+func TestFailureOfTheWhole(t *testing.T) {
+	n := on("n1", corev1.PodFailed, false, func(n *nodeFacts) {
+		n.share.Status.Summary, n.share.Status.Reason, n.share.Status.Message = "Completed", "DeadlineExceeded", "too long"
+	})
+	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeFacts{n}}
+	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if want := "the containers failed for good on n1 (DeadlineExceeded: too long)"; ready.Message != want {
+		t.Errorf("message %q, want %q", ready.Message, want)
+	}
+}
+
 // Before the manager has seen a generation, kstatus says so.
 func TestKstatusOfUnseenGenerations(t *testing.T) {
 	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeFacts{on("n1", corev1.PodRunning, true)}}

@@ -71,6 +71,8 @@ type Pool struct {
 	// usable is nil until the runtime was seen for the first time.
 	usable *Usable
 	order  int
+	// ended: Run waits for the workers, and none is started any more.
+	ended bool
 }
 
 // New returns a pool without workers.
@@ -127,6 +129,10 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
+	// Whoever starts a worker holds the lock: from here on nobody does.
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
 	p.wg.Wait()
 	return nil
 }
@@ -307,7 +313,7 @@ func (p *Pool) add(id Identity) *worker {
 
 // start runs a worker if the pool runs; p.mu is held.
 func (p *Pool) start(w *worker) {
-	if p.ctx == nil || p.ctx.Err() != nil || w.started {
+	if p.ctx == nil || p.ended || w.started {
 		return
 	}
 	w.started = true

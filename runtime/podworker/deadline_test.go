@@ -51,6 +51,28 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
+// A deadline that is shortened to a time that is over ends the workload at once.
+func TestActiveDeadlineShortened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		limit := func(seconds int64) func(*v1alpha1.NodeWorkload) {
+			return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = &seconds }
+		}
+		p.Update(workload("a", limit(600)))
+		n.settle(time.Minute)
+		p.Update(workload("a", limit(30), generation(2)))
+		n.settle(0)
+		if len(n.killed) != 1 || n.killed[0].RequestedBy != deadlineRequester {
+			t.Fatalf("kills %+v, want one for the deadline", n.killed)
+		}
+		n.settle(time.Hour)
+		if st := n.published("a"); st.Phase != corev1.PodFailed || st.Reason != "DeadlineExceeded" || len(n.synced) != 1 {
+			t.Errorf("phase %s, reason %q, %d plans carried out", st.Phase, st.Reason, len(n.synced))
+		}
+	})
+}
+
 // The start time is known to the shim that comes after.
 func TestActiveDeadlineOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

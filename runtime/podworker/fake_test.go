@@ -40,14 +40,16 @@ type fakeNode struct {
 	// resuming is what finishing an earlier process's kills waits for, if set.
 	resuming func(ctx context.Context)
 	// api is what was published last, and gone the objects that do not exist.
-	api        map[types.UID]*v1alpha1.NodeWorkloadStatus
-	gone       map[types.UID]bool
-	apiDown    bool
-	store      Store
-	shortened  []int64
-	killed     []KillRequest
-	resumed    []v1alpha1.KillRecord
-	synced     []SyncRequest
+	api       map[types.UID]*v1alpha1.NodeWorkloadStatus
+	gone      map[types.UID]bool
+	apiDown   bool
+	store     Store
+	shortened []int64
+	killed    []KillRequest
+	resumed   []v1alpha1.KillRecord
+	synced    []SyncRequest
+	// deaths are the containers after whose exit older dead ones were removed.
+	deaths     []string
 	recordable *corev1.Pod
 	observeErr error
 	failure    string
@@ -294,7 +296,12 @@ func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
 	n.shortened = append(n.shortened, seconds)
 }
 
-func (n *fakeNode) RemoveDead(context.Context, *plan.PodStatus, string) error { return nil }
+func (n *fakeNode) RemoveDead(_ context.Context, _ *plan.PodStatus, exitedID string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.deaths = append(n.deaths, exitedID)
+	return nil
+}
 
 func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error {
 	n.mu.Lock()

@@ -39,11 +39,15 @@ func TestPropertyTerminatingStartsNothing(t *testing.T) {
 			p := n.start(t)
 			p.Update(workload("a"))
 			n.settle(script.livesFor)
-			p.Update(workload("a", deleted(&script.grace)))
-			synctest.Wait()
+			if script.exitsBefore {
+				// Nobody has told the worker yet.
+				n.exit("a", 1)
+			}
 			n.mu.Lock()
 			before := len(n.synced)
 			n.mu.Unlock()
+			p.Update(workload("a", deleted(&script.grace)))
+			synctest.Wait()
 			for _, event := range script.events {
 				script.do(n, p, event)
 			}
@@ -64,6 +68,7 @@ func TestPropertyTerminatingStartsNothing(t *testing.T) {
 // script is the life of a workload whose end was asked for.
 type script struct {
 	livesFor, killTakes time.Duration
+	exitsBefore         bool
 	killFailures        int
 	grace               int64
 	events              []string
@@ -73,6 +78,7 @@ func drawScript(rt *rapid.T) script {
 	return script{
 		livesFor:     time.Duration(rapid.IntRange(0, 3).Draw(rt, "livesFor")) * time.Second,
 		killTakes:    time.Duration(rapid.IntRange(0, 30).Draw(rt, "killTakes")) * time.Second,
+		exitsBefore:  rapid.Bool().Draw(rt, "exitsBefore"),
 		killFailures: rapid.IntRange(0, 2).Draw(rt, "killFailures"),
 		grace:        rapid.Int64Range(0, 60).Draw(rt, "grace"),
 		events: rapid.SliceOfN(rapid.SampledFrom([]string{

@@ -82,8 +82,28 @@ func TestObserveBadInput(t *testing.T) {
 
 // What is observed does not depend on the order in which the runtime lists.
 func TestPropertyOrderOfLists(t *testing.T) {
+	times := map[string]func(at *int64){
+		"times to come": func(*int64) {},
+		// A clock that stands still, and one that was never set.
+		"all at once": func(at *int64) { *at = 1 },
+		"no times":    func(at *int64) { *at = 0 },
+	}
+	for name, set := range times {
+		t.Run(name, func(t *testing.T) { checkOrderOfLists(t, set) })
+	}
+}
+
+func checkOrderOfLists(t *testing.T, set func(at *int64)) {
 	fake, client := newFake(t)
 	mess(t, fake, client)
+	fake.set(func() {
+		for _, s := range fake.sandboxes {
+			set(&s.CreatedAt)
+		}
+		for _, c := range fake.containers {
+			set(&c.CreatedAt)
+		}
+	})
 	wantPods, err := client.ListPods(t.Context())
 	if err != nil {
 		t.Fatal(err)

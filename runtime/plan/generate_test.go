@@ -22,6 +22,7 @@ func drawInput(t *rapid.T) plan.Input {
 		Observed:             &plan.PodStatus{},
 		Probes:               map[string]plan.ProbeResults{},
 		Definitions:          plan.Define(pod),
+		Actuated:             map[string]plan.Resources{},
 		RestartAllContainers: rapid.IntRange(0, 9).Draw(t, "restartAll") == 0,
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "sandboxes") {
@@ -49,9 +50,29 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	}
 	pod := newPod(rapid.SampledFrom(policies).Draw(t, "policy"), names...)
 	for _, name := range names {
-		drawProbesAndPolicy(t, spec(plan.Input{Pod: pod}, name))
+		c := spec(plan.Input{Pod: pod}, name)
+		drawProbesAndPolicy(t, c)
+		c.Resources = drawResources(t).Requirements()
+		for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			policies := []corev1.ResourceResizeRestartPolicy{corev1.NotRequired, corev1.RestartContainer}
+			c.ResizePolicy = append(c.ResizePolicy, corev1.ContainerResizePolicy{
+				ResourceName: r, RestartPolicy: rapid.SampledFrom(policies).Draw(t, "resize policy"),
+			})
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "ephemeral container") == 0 {
+		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+			{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e0"}},
+		}
 	}
 	return pod
+}
+
+func drawResources(t *rapid.T) plan.Resources {
+	return plan.Resources{
+		CPURequest: rapid.SampledFrom([]int64{0, 100}).Draw(t, "CPU request"), CPULimit: rapid.SampledFrom([]int64{0, 200}).Draw(t, "CPU limit"),
+		MemoryLimit: rapid.SampledFrom([]int64{0, 1 << 20}).Draw(t, "memory limit"),
+	}
 }
 
 func drawProbesAndPolicy(t *rapid.T, c *corev1.Container) {
@@ -106,6 +127,16 @@ func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerSta
 		ExitCode: rapid.SampledFrom([]int32{0, 1, 42}).Draw(t, "exit code"),
 		Hash:     rapid.SampledFrom(hashes).Draw(t, "definition"),
 	}
+	switch rapid.SampledFrom([]string{"as defined", "not known", "others", "resized"}).Draw(t, "resources") {
+	case "as defined":
+		if r, found := in.Definitions.Resources[name]; found {
+			s.Recorded.Resources = &r
+		}
+	case "others":
+		s.Recorded.Resources = new(drawResources(t))
+	case "resized":
+		in.Actuated[s.ID] = drawResources(t)
+	}
 	in.Probes[s.ID] = plan.ProbeResults{
 		Liveness: rapid.SampledFrom(verdicts).Draw(t, "liveness"),
 		Startup:  rapid.SampledFrom(verdicts).Draw(t, "startup"),
@@ -116,6 +147,9 @@ func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerSta
 func namesOf(pod *corev1.Pod) []string {
 	var names []string
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		names = append(names, c.Name)
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
 		names = append(names, c.Name)
 	}
 	return names

@@ -4,6 +4,8 @@
 package plan_test
 
 import (
+	"flag"
+	"os"
 	"slices"
 	"testing"
 
@@ -15,6 +17,15 @@ import (
 
 // manySyncs is more than any pod of the generator needs to come to rest.
 const manySyncs = 30
+
+// TestMain looks at more pods than the default of 100: most are soon at rest, and
+// one in a hundred shows a resize that is never made.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "1000"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // Whatever a runtime reports, a plan never starts a second instance, and after
 // some syncs there is nothing left to do.
@@ -33,6 +44,9 @@ func TestPropertyConverges(t *testing.T) {
 					t.Fatalf("A second look differs:\n%s", diff)
 				}
 				checkOneInstanceEach(t, s.in)
+				if plan.ResizeInProgress(s.in) {
+					t.Error("At rest a container does not have the resources of its spec")
+				}
 				return
 			}
 			s.carryOut(t, actions)
@@ -125,6 +139,9 @@ func TestPropertyOnlyOurs(t *testing.T) {
 // startsOf names the containers that a plan starts.
 func startsOf(in plan.Input, a plan.Actions) []string {
 	var names []string
+	for _, i := range a.EphemeralContainersToStart {
+		names = append(names, in.Pod.Spec.EphemeralContainers[i].Name)
+	}
 	for _, i := range a.InitContainersToStart {
 		names = append(names, in.Pod.Spec.InitContainers[i].Name)
 	}
@@ -162,7 +179,7 @@ func checkOneInstanceEach(t *rapid.T, in plan.Input) {
 
 func isIdle(a plan.Actions) bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.ContainersToKill) == 0 && len(a.ContainersToReset) == 0 &&
-		len(a.InitContainersToStart) == 0 && len(a.ContainersToStart) == 0
+		len(a.EphemeralContainersToStart) == 0 && len(a.InitContainersToStart) == 0 && len(a.ContainersToStart) == 0 && !a.Resizes()
 }
 
 // initializing is whether the plan waits for an init container.

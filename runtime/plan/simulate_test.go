@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -42,9 +43,13 @@ func (s *simulation) carryOut(t *rapid.T, a plan.Actions) {
 		s.reset(a.ContainersToReset)
 		return
 	}
+	for _, i := range a.EphemeralContainersToStart {
+		s.start(t, s.in.Pod.Spec.EphemeralContainers[i].Name)
+	}
 	for _, i := range a.InitContainersToStart {
 		s.start(t, s.in.Pod.Spec.InitContainers[i].Name)
 	}
+	s.resize(t, a)
 	for _, i := range a.ContainersToStart {
 		s.start(t, s.in.Pod.Spec.Containers[i].Name)
 	}
@@ -58,6 +63,27 @@ func (s *simulation) killPod() {
 	}
 	for i := range s.in.Observed.Sandboxes {
 		s.in.Observed.Sandboxes[i].State = plan.SandboxNotReady
+	}
+}
+
+// resize gives running containers what the actions say, one resource at a time.
+func (s *simulation) resize(t *rapid.T, a plan.Actions) {
+	t.Helper()
+	if a.KillPod {
+		return
+	}
+	for name, updates := range map[corev1.ResourceName][]plan.ResourceUpdate{
+		corev1.ResourceMemory: a.MemoryToUpdate, corev1.ResourceCPU: a.CPUToUpdate,
+	} {
+		for _, u := range updates {
+			status := s.in.Observed.Current(u.Name)
+			if status == nil || status.ID != u.ID || status.State != plan.ContainerRunning {
+				t.Errorf("Update %+v of what does not run", u)
+				continue
+			}
+			given, _ := plan.Actuated(s.in.Actuated, status)
+			s.in.Actuated[u.ID] = given.With(name, u.Desired)
+		}
 	}
 }
 
@@ -90,11 +116,13 @@ func (s *simulation) start(t *rapid.T, name string) {
 	}
 	s.started++
 	id := fmt.Sprintf("%s-new-%d", name, s.started)
+	resources := s.in.Definitions.Resources[name]
 	s.in.Observed.Containers = slices.Insert(s.in.Observed.Containers, 0, plan.ContainerStatus{
-		ID:    id,
-		Name:  name,
-		State: plan.ContainerRunning,
-		Hash:  s.in.Definitions.Containers[name],
+		ID:       id,
+		Name:     name,
+		State:    plan.ContainerRunning,
+		Hash:     s.in.Definitions.Containers[name],
+		Recorded: plan.Recorded{Resources: &resources},
 	})
 	s.in.Probes[id] = plan.ProbeResults{Liveness: plan.ProbeSuccess, Startup: plan.ProbeSuccess}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -34,7 +35,7 @@ func (e *Executor) KillPod(ctx context.Context, pod *corev1.Pod, observed *plan.
 			errs = append(errs, result.error())
 		}
 	}
-	return results, errors.Join(errs...)
+	return results, utilerrors.NewAggregate(errs) // in the kubelet's words
 }
 
 // killRunning kills the running containers and returns one result for each, in

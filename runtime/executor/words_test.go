@@ -13,6 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // failingExec is a runtime whose commands fail, with what cri wraps around it.
@@ -74,5 +77,21 @@ func TestSandboxStatusFails(t *testing.T) {
 	}
 	if got := f.reasons(); !slices.Equal(got, []string{"FailedPodSandBoxStatus"}) {
 		t.Errorf("events %q", got)
+	}
+}
+
+// Why a pod could not be killed is told in the kubelet's words, in one line: they
+// become an event.
+func TestWordsOfAFailedKill(t *testing.T) {
+	const app = `failed to "KillContainer" for "app" with KillContainerError: "rpc error: code = Unknown desc = runtime exploded"`
+	const sandbox = `failed to "KillPodSandbox" for "` + string(testUID) + `" with KillPodSandboxError: "rpc error: code = Unavailable desc = connection refused"`
+	for want, sandboxError := range map[string]string{app: "", "[" + app + ", " + sandbox + "]": "Unavailable"} {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.stopError = "Unknown" })
+		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb"}, stopError: sandboxError}}
+		_, err := newFakeExecutor(f).KillPod(t.Context(), testPod(30, nil), f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination})
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 }

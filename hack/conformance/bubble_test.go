@@ -45,7 +45,7 @@ func bubble(t *testing.T, s *scenario.Scenario, leader []step, newAgent func(*bu
 	defer func() { _ = os.RemoveAll(root) }()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := klog.NewContext(logr.NewContext(t.Context(), logr.Discard()), logr.Discard())
-		b := &bubbleRun{t: t, ctx: ctx, runtime: fakecri.New(s), root: root}
+		b := &bubbleRun{t: t, ctx: ctx, runtime: fakecri.New(s, root), root: root}
 		b.conn = fakecri.Conn{Runtime: b.runtime}
 		if *wire {
 			conn, stop, err := fakecri.Dial(b.runtime)

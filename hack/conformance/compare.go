@@ -48,14 +48,11 @@ func (d *difference) String() string {
 func compare(kubelet, shim []step, declared counts) *difference {
 	kubelet, shim = cancelledHooks(kubelet, shim, declared)
 	kubelet = resizedDead(kubelet, shim, declared)
+	kubelet, shim = withoutLostLogs(kubelet, shim, declared)
 	for i := range max(len(kubelet), len(shim)) {
 		k, s := lines(kubelet[i], declared), lines(shim[i], counts{})
 		if slices.Equal(k, s) {
 			continue
-		}
-		if shim[i].ByRecord {
-			declared[KillsByRecord]++
-			return nil
 		}
 		d := &difference{Step: i, Kubelet: k, Shim: s}
 		if i > 0 && (d.sandboxIsGone(kubelet[i-1].State) || d.newestHasNoAddress(kubelet[i-1].State, shim[i].Trace)) {
@@ -75,7 +72,7 @@ func lines(s step, declared counts) []string {
 		if twoReady {
 			e = toEitherSandbox(e, declared)
 		}
-		out = append(out, withoutStructures(sortCauses(e), declared).String())
+		out = append(out, withoutStructures(sortFailures(sortCauses(e)), declared).String())
 	}
 	return append(out, s.State...)
 }
@@ -94,13 +91,29 @@ func sortCauses(e fakecri.Entry) fakecri.Entry {
 	return e
 }
 
+// sortFailures sorts what of a pod could not be killed, which is done in parallel.
+func sortFailures(e fakecri.Entry) fakecri.Entry {
+	list, found := strings.CutPrefix(e.Detail, "killed=false [")
+	if e.Op != "Result" || !found {
+		return e
+	}
+	const begin = "failed to "
+	failures := strings.Split(strings.TrimSuffix(list, "]"), ", "+begin)
+	failures[0] = strings.TrimPrefix(failures[0], begin)
+	slices.Sort(failures)
+	e.Detail = "killed=false [" + begin + strings.Join(failures, ", "+begin) + "]"
+	return e
+}
+
 // canonical puts what has no defined order in one: what is done in parallel, and
 // what the kubelet takes from a map within one moment. All else stays as it is.
 func canonical(trace []fakecri.Entry) []fakecri.Entry {
 	trace = slices.Clone(trace)
 	begin := 0
-	for begin < len(trace) && trace[begin].Op == "Observed" {
-		begin++
+	for i, e := range trace {
+		if e.Op == "Observed" {
+			begin = i + 1
+		}
 	}
 	has := func(op, detail string) bool {
 		return slices.ContainsFunc(trace, func(e fakecri.Entry) bool { return e.Op == op && strings.HasPrefix(e.Detail, detail) })
@@ -110,9 +123,12 @@ func canonical(trace []fakecri.Entry) []fakecri.Entry {
 		byContainer(trace)
 	case has("Result", "KillPodSandbox"), has("Result", "killed="):
 		sortByTime(trace[begin:max(begin, parallelEnd(trace))])
+		sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, "KillContainer") })
 	}
-	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemoveContainer" })
-	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, "KillContainer") })
+	// A reset has an order; purge and prune have one within a name.
+	if !has("Result", "RemoveContainer ") {
+		sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemoveContainer" })
+	}
 	return trace
 }
 
@@ -135,7 +151,8 @@ func parallelEnd(trace []fakecri.Entry) int {
 }
 
 // byContainer takes apart what garbage collection did to each container, one after
-// the other as its map had them, and counts the time from when that began.
+// the other as its map had them, and counts the time from when that began. What it
+// does to sandboxes comes after that, and has an order.
 func byContainer(trace []fakecri.Entry) {
 	begun := map[string]float64{}
 	for i := range trace {
@@ -148,10 +165,10 @@ func byContainer(trace []fakecri.Entry) {
 		}
 		e.T -= begun[e.Container]
 	}
-	slices.SortStableFunc(trace, func(a, b fakecri.Entry) int {
+	end := slices.IndexFunc(trace, func(e fakecri.Entry) bool { return e.Op == "Result" || strings.HasSuffix(e.Op, "PodSandbox") })
+	slices.SortStableFunc(trace[:end], func(a, b fakecri.Entry) int {
 		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.T, b.T))
 	})
-	sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemovePodSandbox" || e.Op == "StopPodSandbox" })
 }
 
 // sortByTime groups what happened at one time by container.
@@ -169,7 +186,7 @@ func sortRuns(trace []fakecri.Entry, belongs func(fakecri.Entry) bool) {
 			to++
 		}
 		slices.SortStableFunc(trace[from:to], func(a, b fakecri.Entry) int {
-			return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Detail, b.Detail))
+			return cmp.Compare(a.Container, b.Container)
 		})
 		from = max(from, to-1)
 	}

@@ -156,13 +156,14 @@ func (p *pair) examine(s *scenario.Scenario) verdict {
 			}
 			v.declared[BackoffKept] += a.DroppedBackoff()
 			v.declared[KillOrder] += a.Reordered()
+			v.declared[KillsByRecord] += a.Rerecorded()
 		}
 		return a
 	})
 	if *trace {
 		printTraces(os.Stdout, kubeletSteps, v.shim)
 	}
-	v.difference = compare(kubeletSteps, v.shim, v.declared)
+	v.difference = compare(kubeletSteps, withoutSidecarPorts(s.Pod, v.shim, v.declared), v.declared)
 	return v
 }
 

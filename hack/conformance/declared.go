@@ -4,10 +4,14 @@
 package conformance
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // counts is how often something was seen, by its name.
@@ -26,8 +30,8 @@ const (
 	// in an event; the kubelet lets it run on, and what it says comes later.
 	HookCancelled = "overrunning preStop hook is cancelled"
 	// KillsByRecord: a container of an older definition is killed with the hook
-	// and the grace period that were recorded with it. The comparison of the
-	// scenario ends at the first step that differs since such a container ran.
+	// and the grace period that were recorded with it. For the comparison the record
+	// is made to say what the template says, which the kubelet goes by.
 	KillsByRecord = "changed definition is killed by its record"
 	// KillOrder: the kubelet takes the kills of a sync from a map. The shim's plan is
 	// put into the order that the map had.
@@ -42,6 +46,12 @@ const (
 	// ResizedDead: the kubelet changes the resources of containers that it has just
 	// killed with their pod, and tells the result; here a dead pod is left alone.
 	ResizedDead = "a killed pod is not resized"
+	// SidecarPorts: the host ports of sidecars are mapped; the kubelet leaves those of
+	// all init containers out.
+	SidecarPorts = "a sidecar's ports are mapped"
+	// LostLog: the end of a log that is gone is not read again for 30 s, and then the
+	// error is in other words.
+	LostLog = "the last words from a log that is gone"
 	// NoIPText: the kubelet's error prints its own data structures.
 	NoIPText = "error text of a hook without a pod IP"
 )
@@ -124,6 +134,58 @@ func killsForGood(trace []fakecri.Entry) bool {
 	return has("KillPodSandbox ") && !has("CreatePodSandbox ")
 }
 
+const unreadableLog = `message="Error on reading termination message from logs: `
+
+// withoutLostLogs takes away the termination messages of containers whose log the
+// kubelet could not read in the same step.
+func withoutLostLogs(kubelet, shim []step, declared counts) ([]step, []step) {
+	kubelet, shim = cloneSteps(kubelet), cloneSteps(shim)
+	for i := range min(len(kubelet), len(shim)) {
+		lost := map[string]bool{}
+		for _, e := range kubelet[i].Trace {
+			if id, _, _ := strings.Cut(e.Detail, " "); e.Op == "Observed" && strings.Contains(e.Detail, unreadableLog) {
+				lost[id] = true
+				declared[LostLog]++
+			}
+		}
+		for _, trace := range [][]fakecri.Entry{kubelet[i].Trace, shim[i].Trace} {
+			for j, e := range trace {
+				if id, _, _ := strings.Cut(e.Detail, " "); e.Op == "Observed" && lost[id] {
+					trace[j].Detail, _, _ = strings.Cut(e.Detail, " message=")
+				}
+			}
+		}
+	}
+	return kubelet, shim
+}
+
+var portMapping = regexp.MustCompile(` *port_mappings:\{[^}]*\}`)
+
+// withoutSidecarPorts takes the ports of sidecars away from the shim's sandboxes,
+// in which they are the first.
+func withoutSidecarPorts(pod *corev1.Pod, shim []step, declared counts) []step {
+	ports := 0
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; plan.IsSidecar(c) {
+			ports += len(c.Ports)
+		}
+	}
+	shim = cloneSteps(shim)
+	for i := range shim {
+		for j := range shim[i].Trace {
+			e := &shim[i].Trace[j]
+			if e.Op != "RunPodSandbox" && e.Op != "CreateContainer" || ports == 0 {
+				continue
+			}
+			if all := portMapping.FindAllStringIndex(e.Detail, ports); len(all) == ports {
+				declared[SidecarPorts]++
+				e.Detail = e.Detail[:all[0][0]] + e.Detail[all[ports-1][1]:]
+			}
+		}
+	}
+	return shim
+}
+
 func isResize(e fakecri.Entry) bool {
 	return e.Op == "Result" && strings.HasPrefix(e.Detail, "ResizePodInPlace ")
 }
@@ -139,10 +201,13 @@ func fallbackOf(steps []step, cancelled fakecri.Entry) string {
 			}
 		}
 	}
-	if rest, ok := strings.CutPrefix(last, "GET https:"); ok {
-		return "GET http:" + rest
+	rest, ok := strings.CutPrefix(last, "GET https:")
+	if !ok {
+		return ""
 	}
-	return ""
+	// What is secret does not go over plain HTTP.
+	words := strings.Fields("GET http:" + rest)
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, "Authorization=") }), " ")
 }
 
 func lateEvent(e fakecri.Entry) bool {

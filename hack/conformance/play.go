@@ -30,15 +30,12 @@ type agent interface {
 // follower is an agent that is told in which order the other side killed.
 type follower interface {
 	SetKillOrder(names []string)
-	KillsByRecord() bool
 }
 
 // step is what came of one step of a scenario.
 type step struct {
 	Trace []fakecri.Entry
 	State []string
-	// ByRecord is the shim's: it may have killed by record.
-	ByRecord bool
 }
 
 // settleTime is how long a scenario is watched after its last step: a hook that
@@ -117,11 +114,7 @@ func (p *player) happen(e *scenario.Event) {
 }
 
 func (p *player) result() step {
-	out := step{Trace: p.runtime.Take(), State: p.runtime.State()}
-	if f, ok := p.agent.(follower); ok {
-		out.ByRecord = f.KillsByRecord()
-	}
-	return out
+	return step{Trace: p.runtime.Take(), State: p.runtime.State()}
 }
 
 // killOrder are the containers that were killed in a step, in their order.

@@ -36,7 +36,7 @@ func (c Conn) Invoke(ctx context.Context, method string, args, reply any, _ ...g
 	response, err := handler(c.Runtime, ctx, func(request any) error {
 		proto.Merge(request.(proto.Message), args.(proto.Message))
 		return nil
-	}, nil)
+	}, c.Runtime.mayHang)
 	if err != nil {
 		return status.Convert(err).Err()
 	}
@@ -64,7 +64,7 @@ func handlerOf(method string) grpc.MethodHandler {
 // waited for on a virtual clock. stop ends both ends.
 func Dial(r *Runtime) (conn *grpc.ClientConn, stop func(), err error) {
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.UnaryInterceptor(r.mayHang))
 	runtimeapi.RegisterRuntimeServiceServer(server, r)
 	runtimeapi.RegisterImageServiceServer(server, r)
 	done := make(chan struct{})

@@ -4,17 +4,18 @@
 package fakecri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -28,11 +29,8 @@ func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateConta
 	config := req.GetConfig()
 	name := config.GetMetadata().GetName()
 	kind, err := r.fail("CreateContainer", name)
-	r.record("CreateContainer", name, "attempt=%d sandbox=%s sandboxAttempt=%d image=%s (%s) log=%s signal=%s %s oom=%d %s error=%q",
-		config.GetMetadata().GetAttempt(), req.GetPodSandboxId(), req.GetSandboxConfig().GetMetadata().GetAttempt(),
-		config.GetImage().GetImage(), config.GetImage().GetUserSpecifiedImage(), config.GetLogPath(), config.GetStopSignal(),
-		cpuAndMemory(config.GetLinux().GetResources()), config.GetLinux().GetResources().GetOomScoreAdj(),
-		kubeletKeys(config.GetLabels(), config.GetAnnotations()), kind)
+	r.record("CreateContainer", name, "sandbox=%s %s %s error=%q", req.GetPodSandboxId(),
+		r.container(config), r.sandboxOf(req.GetSandboxConfig()), kind)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +46,27 @@ func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateConta
 	}
 	r.containers = append(r.containers, c)
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.Id}, nil
+}
+
+// container describes all of a container's configuration, but for what the
+// node's own places decide: the host's side of mounts.
+func (r *Runtime) container(config *runtimeapi.ContainerConfig) string {
+	config = proto.CloneOf(config)
+	for _, mount := range config.GetMounts() {
+		mount.HostPath = ""
+	}
+	// The kubelet has them in the order of a directory.
+	slices.SortFunc(config.GetLinux().GetResources().GetHugepageLimits(), func(a, b *runtimeapi.HugepageLimit) int {
+		return cmp.Compare(a.GetPageSize(), b.GetPageSize())
+	})
+	keys := kubeletKeys(config.GetLabels(), config.GetAnnotations())
+	config.Labels, config.Annotations = nil, nil
+	return keys + " " + r.text(config)
+}
+
+// text writes a message in one line, with the agent's folder taken out.
+func (r *Runtime) text(m proto.Message) string {
+	return strings.ReplaceAll(prototext.MarshalOptions{}.Format(m), r.root, "")
 }
 
 // kubeletKeys are the labels and annotations that the kubelet writes: a kubelet
@@ -82,7 +101,7 @@ func (r *Runtime) StartContainer(_ context.Context, req *runtimeapi.StartContain
 	if c.run.Seconds != nil {
 		c.exits = time.Now().Add(seconds(*c.run.Seconds))
 	}
-	if err := os.WriteFile(c.LogPath, []byte("log\n"), 0o600); err != nil {
+	if err := r.writeLogs(c); err != nil {
 		return nil, fmt.Errorf("begin the log: %w", err)
 	}
 	return &runtimeapi.StartContainerResponse{}, nil

@@ -6,8 +6,11 @@ package fakecri
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,12 +63,26 @@ func (*Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeap
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: Name, RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
 }
 
+// headers are those of a request, sorted. The version in the kubelet's own agent is
+// that of its build.
+func headers(req *http.Request) string {
+	out := " host=" + req.Host
+	for _, name := range slices.Sorted(maps.Keys(req.Header)) {
+		value := strings.Join(req.Header[name], ",")
+		if name == "User-Agent" && strings.HasPrefix(value, "kube-lifecycle/") {
+			value = "kube-lifecycle/"
+		}
+		out += fmt.Sprintf(" %s=%s", name, value)
+	}
+	return out
+}
+
 // Do answers the requests of httpGet hooks.
 func (r *Runtime) Do(req *http.Request) (*http.Response, error) {
 	words := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	r.mu.Lock()
 	hook := r.hook(words)
-	r.record("HTTPRequest", words[len(words)-1], "%s %s", req.Method, req.URL)
+	r.record("HTTPRequest", words[len(words)-1], "%s %s%s", req.Method, req.URL, headers(req))
 	r.mu.Unlock()
 	if err := hook.take(req.Context()); err != nil {
 		return nil, err

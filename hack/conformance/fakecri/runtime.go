@@ -9,6 +9,7 @@ package fakecri
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type Runtime struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
+	// root is the folder of the agent's files, and logs that of the pods' logs.
+	root, logs string
+
 	mu         sync.Mutex
 	begun      time.Time
 	trace      []Entry
@@ -48,6 +52,10 @@ type Runtime struct {
 	// failures are the kinds of errors by method and container.
 	failures map[string]string
 	noIP     bool
+	// mode is whether the next sandbox comes up in the other network, and noNetwork
+	// whether it has no network status at all.
+	mode, noNetwork bool
+	additional      []*runtimeapi.PodIP
 	// fresh are the sandboxes that were made in this step.
 	fresh map[string]bool
 	// created is the last creation time given out: no two are alike.
@@ -72,15 +80,20 @@ type container struct {
 	stopped chan struct{}
 }
 
-// New returns a runtime at the beginning of a scenario.
-func New(s *scenario.Scenario) *Runtime {
+// New returns a runtime at the beginning of a scenario, for an agent that keeps its
+// files below root and the pods' logs in the folder logs there.
+func New(s *scenario.Scenario, root string) *Runtime {
 	r := &Runtime{
+		root: root, logs: filepath.Join(root, "logs"),
 		begun: time.Now(), scripts: s.Scripts, images: map[string]bool{},
 		pull: seconds(s.PullSeconds), failures: map[string]string{}, fresh: map[string]bool{},
 		instances: map[string]int{}, probes: map[string]*Verdicts{},
 	}
 	for _, image := range s.Images {
 		r.images[image] = true
+	}
+	for _, ip := range s.AdditionalIPs {
+		r.additional = append(r.additional, &runtimeapi.PodIP{Ip: ip})
 	}
 	return r
 }
@@ -107,6 +120,9 @@ func (r *Runtime) settle() {
 func (c *container) exit(at time.Time, code int32, oom bool) {
 	if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return
+	}
+	if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		c.leaveMessage()
 	}
 	c.State, c.FinishedAt, c.ExitCode, c.Reason = runtimeapi.ContainerState_CONTAINER_EXITED, at.UnixNano(), code, "Error"
 	switch {
@@ -144,6 +160,8 @@ func errorOf(kind string) error {
 		return status.Error(codes.Unavailable, "connection refused")
 	case "DeadlineExceeded":
 		return status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+	case "RegistryUnavailable", "SignatureValidationFailed":
+		return status.Error(codes.Unknown, kind+": said the registry") // the words of cri-api/pkg/errors
 	default:
 		return status.Error(codes.Unknown, "runtime exploded: not found")
 	}
@@ -198,6 +216,10 @@ func (r *Runtime) Happen(e *scenario.Event) {
 		delete(r.images, e.Image)
 	case scenario.SandboxNoIP:
 		r.noIP = true
+	case scenario.SandboxNoStatus:
+		r.noNetwork = true
+	case scenario.SandboxMode:
+		r.mode = true
 	case scenario.SandboxDied, scenario.SandboxNotReady, scenario.SandboxLost, scenario.SandboxOnlyLost, scenario.SandboxSecond:
 		r.happenToSandbox(e)
 	default:
@@ -231,6 +253,10 @@ func (r *Runtime) happenToSandbox(e *scenario.Event) {
 		}
 		r.sandboxes = append(r.sandboxes, second)
 	}
+}
+
+var otherMode = map[runtimeapi.NamespaceMode]runtimeapi.NamespaceMode{
+	runtimeapi.NamespaceMode_POD: runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE: runtimeapi.NamespaceMode_POD,
 }
 
 func (r *Runtime) happenToContainer(e *scenario.Event) {

@@ -20,25 +20,38 @@ func (r *Runtime) RunPodSandbox(_ context.Context, req *runtimeapi.RunPodSandbox
 	defer r.mu.Unlock()
 	config := req.GetConfig()
 	kind, err := r.fail("RunPodSandbox", "")
-	r.record("RunPodSandbox", "", "%s/%s uid=%s attempt=%d network=%s %s error=%q",
-		config.GetMetadata().GetNamespace(), config.GetMetadata().GetName(), config.GetMetadata().GetUid(), config.GetMetadata().GetAttempt(),
-		config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork(), kubeletKeys(config.GetLabels(), nil), kind)
+	r.record("RunPodSandbox", "", "%s error=%q", r.sandboxOf(config), kind)
 	if err != nil {
 		return nil, err
 	}
 	s := &runtimeapi.PodSandboxStatus{
 		Id: r.newID("sandbox"), Metadata: config.GetMetadata(), State: runtimeapi.PodSandboxState_SANDBOX_READY,
 		CreatedAt: r.now(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
-		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: PodIP},
+		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: PodIP, AdditionalIps: r.additional},
 		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
 			Options: config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
 	}
 	if r.noIP {
 		s.Network.Ip, r.noIP = "", false
 	}
+	if r.mode {
+		options := s.Linux.Namespaces.Options
+		options.Network, r.mode = otherMode[options.Network], false
+	}
+	if r.noNetwork {
+		s.Network, r.noNetwork = nil, false
+	}
 	r.sandboxes = append(r.sandboxes, s)
 	r.fresh[s.Id] = true
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.Id}, nil
+}
+
+// sandboxOf describes all of a sandbox's configuration.
+func (r *Runtime) sandboxOf(config *runtimeapi.PodSandboxConfig) string {
+	config = proto.CloneOf(config)
+	keys := kubeletKeys(config.GetLabels(), nil)
+	config.Labels, config.Annotations = nil, nil
+	return keys + " " + r.text(config)
 }
 
 func (r *Runtime) sandbox(id string) (*runtimeapi.PodSandboxStatus, error) {

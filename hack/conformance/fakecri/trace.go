@@ -47,7 +47,7 @@ func (r *Runtime) Take() []Entry {
 	return trace
 }
 
-// State describes every sandbox and container, newest first.
+// State describes every sandbox and container, newest first, and lists the logs.
 func (r *Runtime) State() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Runtime) State() []string {
 			c.Id, c.sandbox, c.Metadata.GetAttempt(), c.State, c.ExitCode, c.Reason,
 			r.since(c.CreatedAt), r.since(c.StartedAt), r.since(c.FinishedAt)))
 	}
-	return lines
+	return append(lines, r.logFiles()...)
 }
 
 func (r *Runtime) since(ns int64) string {

@@ -7,6 +7,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -137,7 +138,11 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		if r.Error != nil {
 			brief, message = r.Error.Error(), r.Message
 		}
-		a.runtime.Record("Result", fmt.Sprint(r.Target), "%s %s %q", r.Action, brief, message)
+		var until time.Time
+		if wait := (*kubecontainer.BackoffError)(nil); errors.As(r.Error, &wait) {
+			until = wait.BackoffTime()
+		}
+		a.runtime.Record("Result", fmt.Sprint(r.Target), "%s %s %q until=%d", r.Action, brief, message, unix(until))
 	}
 	if result.SyncError != nil {
 		a.runtime.Record("Result", "", "sync failed")
@@ -156,7 +161,7 @@ func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
 	}
 	a.recordStatus(status)
 	err = a.manager.KillPod(ctx, pod, kubecontainer.ConvertPodStatusToRunningPod(fakecri.Name, status), &a.grace)
-	a.runtime.Record("Result", "", "killed=%t", err == nil)
+	a.runtime.Record("Result", "", "killed=%t %v", err == nil, err)
 }
 
 func (a *Agent) shrinkGrace(pod *corev1.Pod) {
@@ -185,8 +190,9 @@ func (a *Agent) recordStatus(s *kubecontainer.PodStatus) {
 		a.runtime.Record("Observed", "", "sandbox %s attempt=%d %s", sandbox.Id, sandbox.Metadata.Attempt, sandbox.State)
 	}
 	for _, c := range s.ContainerStatuses {
-		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d started=%t finished=%d",
-			c.ID.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, !c.StartedAt.IsZero(), unix(c.FinishedAt))
+		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d created=%d started=%d finished=%d image=%s %s %s message=%s",
+			c.ID.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, unix(c.CreatedAt), unix(c.StartedAt), unix(c.FinishedAt),
+			c.Image, c.ImageID, c.ImageRef, fakecri.Digest(c.Message))
 	}
 	a.runtime.Record("Observed", "", "ips=%q", s.IPs)
 }

@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	containertest "k8s.io/kubernetes/pkg/kubelet/container/testing"
@@ -77,8 +79,31 @@ type node struct {
 	root string
 }
 
-func (*node) GenerateRunContainerOptions(context.Context, *corev1.Pod, *corev1.Container, string, []string, kubecontainer.ImageVolumes) (*kubecontainer.RunContainerOptions, func(), error) {
-	return &kubecontainer.RunContainerOptions{}, nil, nil
+// GenerateRunContainerOptions resolves no more of the environment than what is
+// written there.
+func (n *node) GenerateRunContainerOptions(_ context.Context, pod *corev1.Pod, c *corev1.Container, _ string, _ []string, _ kubecontainer.ImageVolumes) (*kubecontainer.RunContainerOptions, func(), error) {
+	options := &kubecontainer.RunContainerOptions{}
+	for _, v := range c.Env {
+		options.Envs = append(options.Envs, kubecontainer.EnvVar{Name: v.Name, Value: v.Value})
+	}
+	if c.TerminationMessagePath != "" {
+		options.PodContainerDir = filepath.Join(n.GetPodDir(pod.UID), "containers", c.Name)
+		if err := os.MkdirAll(options.PodContainerDir, 0o700); err != nil {
+			return nil, nil, fmt.Errorf("make the folder of container %s: %w", c.Name, err)
+		}
+	}
+	return options, nil, nil
+}
+
+// GetOrCreateUserNamespaceMappings asks for none, as the kubelet does for a pod that
+// does not want a user namespace. (userns/userns_manager.go)
+func (*node) GetOrCreateUserNamespaceMappings(klog.Logger, *corev1.Pod, string) (*runtimeapi.UserNamespace, error) {
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
+}
+
+// GeneratePodHostNameAndDomain implements kubecontainer.RuntimeHelper.
+func (*node) GeneratePodHostNameAndDomain(_ klog.Logger, pod *corev1.Pod) (string, string, error) {
+	return pod.Name, "", nil
 }
 
 func (n *node) GetPodDir(uid types.UID) string { return n.root + "/pods/" + string(uid) }

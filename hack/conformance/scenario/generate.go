@@ -24,14 +24,15 @@ type generator struct {
 	*rand.Rand
 	s   *Scenario
 	pod *corev1.Pod
-	// resources are the numbers of sizes.
-	resources *rand.Rand
+	// resources are the numbers of sizes, and detailed those of details.
+	resources, detailed *rand.Rand
 }
 
 // Generate returns the scenario of a seed, always the same.
 func Generate(seed uint64) *Scenario {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 36)), s: &Scenario{Seed: seed, Scripts: map[string]*Script{}}}
 	g.s.PullSeconds = pick(g, 0, 0, 0.6, 3.4)
+	g.s.AdditionalIPs = pick(g.details(), nil, nil, nil, nil, []string{"fd00::7"}, []string{"nonsense"})
 	g.pod = g.newPod()
 	g.s.Pod = g.pod.DeepCopy()
 	g.scripts()
@@ -64,6 +65,7 @@ func (g *generator) newPod() *corev1.Pod {
 			t.Spec.InitContainers = append(t.Spec.InitContainers, c)
 		}
 	}
+	g.details().furnish(&t.Spec)
 	template.SetDefaults(t)
 	if g.chance(3) {
 		t.Spec.TerminationGracePeriodSeconds = nil
@@ -71,6 +73,10 @@ func (g *generator) newPod() *corev1.Pod {
 	if g.chance(5) {
 		e := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "example.com/debug:v1", ImagePullPolicy: corev1.PullIfNotPresent}}
 		e.TargetContainerName = pick(g, "", "app", "db")
+		if slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool { return c.Name == e.TargetContainerName }) {
+			// The target's namespace is not for a template, which has no such containers.
+			e.TargetContainerName = ""
+		}
 		t.Spec.EphemeralContainers = append(t.Spec.EphemeralContainers, e)
 	}
 	return &corev1.Pod{
@@ -160,6 +166,7 @@ func (g *generator) scripts() {
 		for range 1 + g.IntN(3) {
 			s.Runs = append(s.Runs, g.run(init && !isSidecar(c)))
 		}
+		g.details().leave(s)
 		g.s.Scripts[c.Name] = s
 		if g.chance(80) {
 			g.s.Images = append(g.s.Images, withTag(c.Image))

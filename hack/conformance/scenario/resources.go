@@ -16,7 +16,7 @@ func (g *generator) sizes() *generator {
 	if g.resources == nil {
 		g.resources = rand.New(rand.NewPCG(g.s.Seed, 37))
 	}
-	return &generator{Rand: g.resources, s: g.s, pod: g.pod, resources: g.resources}
+	return &generator{Rand: g.resources, s: g.s, pod: g.pod, resources: g.resources, detailed: g.detailed}
 }
 
 // give gives some containers CPU and memory, with and without limits, and a

@@ -20,7 +20,9 @@ type Scenario struct {
 	PullSeconds float64 `json:"pullSeconds,omitempty"`
 	// Scripts say how the containers behave, by name.
 	Scripts map[string]*Script `json:"scripts,omitempty"`
-	Steps   []Step             `json:"steps"`
+	// AdditionalIPs are those of every sandbox beside its first address.
+	AdditionalIPs []string `json:"additionalIPs,omitempty"`
+	Steps         []Step   `json:"steps"`
 }
 
 // Script is the behaviour of all instances of a container.
@@ -35,6 +37,8 @@ type Script struct {
 	StopExitCode int32   `json:"stopExitCode,omitempty"`
 	PreStop      Hook    `json:"preStop,omitzero"`
 	PostStart    Hook    `json:"postStart,omitzero"`
+	// RotatesLogs makes a rotated log lie beside each instance's own.
+	RotatesLogs bool `json:"rotatesLogs,omitempty"`
 }
 
 // Run is one instance: when it exits by itself, nil for never.
@@ -42,6 +46,10 @@ type Run struct {
 	Seconds  *float64 `json:"seconds,omitempty"`
 	ExitCode int32    `json:"exitCode,omitempty"`
 	OOM      bool     `json:"oom,omitempty"`
+	// MessageBytes is how long its termination message is, and LogLines how many
+	// lines it logs.
+	MessageBytes int `json:"messageBytes,omitempty"`
+	LogLines     int `json:"logLines,omitempty"`
 }
 
 // Hook is how long a hook takes and what it ends with.
@@ -78,6 +86,8 @@ const (
 	SandboxOnlyLost = "sandboxOnlyLost" // the runtime has forgotten the sandbox
 	SandboxSecond   = "sandboxSecond"   // a second ready sandbox appears
 	SandboxNoIP     = "sandboxNoIP"     // the next sandbox gets no address
+	SandboxNoStatus = "sandboxNoStatus" // nor does the runtime tell of its network
+	SandboxMode     = "sandboxMode"     // it comes up in the other network
 	Unknown         = "unknown"         // the runtime does not know the newest instance's state
 	UnknownDead     = "unknownDead"     // nor that of one that has exited
 	Removed         = "removed"         // somebody removes the newest instance

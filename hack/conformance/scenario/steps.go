@@ -23,6 +23,7 @@ func (g *generator) steps() {
 		if sizes := g.sizes(); sizes.chance(25) {
 			s.Events = append(s.Events, sizes.resize()...)
 		}
+		s.Events = append(s.Events, g.details().more()...)
 		switch g.IntN(20) {
 		case 0, 1:
 			s.Do = GC
@@ -147,6 +148,7 @@ func (g *generator) failure(name string) Event {
 	if e.Method == "RemoveContainer" && e.Error == "NotFound" {
 		e.Error = "Unknown" // CRI forbids the other
 	}
+	g.details().worsen(&e)
 	return e
 }
 

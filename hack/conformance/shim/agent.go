@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/conformance/kubelet"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/expansion"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
@@ -45,9 +47,9 @@ type Agent struct {
 	actuated map[string]plan.Resources
 	// grace is that of the termination, in seconds; 0 before it.
 	grace int64
-	// ByRecord says that a container was made from another definition than the
-	// present one, with another hook or grace period.
-	byRecord bool
+	// pod is the one that is synced or terminated; nil while garbage is collected,
+	// which goes by records in the kubelet too.
+	pod *corev1.Pod
 	// killOrder are the containers that the kubelet killed in this step, in its
 	// order; reordered counts the plans that were put into that order.
 	killOrder []string
@@ -57,11 +59,13 @@ type Agent struct {
 
 	mu    sync.Mutex
 	kills map[string]v1alpha1.KillRecord
+	// rerecorded are the containers whose record was made to say what the template says.
+	rerecorded map[string]bool
 }
 
 // New starts an agent that keeps its files below root.
 func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string) (*Agent, error) {
-	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, actuated: map[string]plan.Resources{}}
+	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, rerecorded: map[string]bool{}, actuated: map[string]plan.Resources{}}
 	return a, a.Restart(ctx)
 }
 
@@ -79,7 +83,7 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
 	a.executor = executor.New(executor.Config{
-		Runtime: client, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
+		Runtime: rerecording{client, a}, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
 		LogDirectory: (&podDir{root: a.root}).LogDirectory, RuntimeName: fakecri.Name,
 	})
 	return nil
@@ -122,9 +126,9 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		a.runtime.Record("ObserveFailed", "", "")
 		return
 	}
+	a.pod = pod
 	policy := plan.DefaultBackoffPolicy()
 	maps.DeleteFunc(a.backoff, func(_ string, e *plan.Backoff) bool { return policy.Expired(e, time.Now()) })
-	a.noteRecords(pod, observed)
 	a.recordStatus(observed)
 	actions := plan.Compute(plan.Input{
 		Pod: pod, Observed: observed, Probes: a.probes, Definitions: plan.Define(pod), Actuated: a.actuated,
@@ -138,7 +142,7 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		if r.Err != nil {
 			brief, message = r.Err.Error(), r.Message
 		}
-		a.runtime.Record("Result", r.Target, "%s %s %q", r.Action, brief, message)
+		a.runtime.Record("Result", r.Target, "%s %s %q until=%d", r.Action, brief, message, unix(r.BackoffUntil))
 	}
 	if result.Err != nil {
 		a.runtime.Record("Result", "", "sync failed")
@@ -157,28 +161,30 @@ func (a *Agent) keepActuated(observed *plan.PodStatus) {
 
 // Terminate is a pass over a pod that terminates. (runtime/podworker: terminate)
 func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
+	a.pod = pod
 	a.grace, _ = plan.TerminationGrace(a.grace, pod.DeletionGracePeriodSeconds, nil, pod.Spec.TerminationGracePeriodSeconds)
 	observed, err := a.client.PodStatus(ctx, pod.UID)
 	if err != nil {
 		a.runtime.Record("ObserveFailed", "", "")
 		return
 	}
-	a.noteRecords(pod, observed)
 	a.recordStatus(observed)
 	_, err = a.executor.KillPod(ctx, pod, observed, executor.KillPodOptions{
 		Trigger: v1alpha1.TriggerTermination, Override: &a.grace,
 	})
-	a.runtime.Record("Result", "", "killed=%t", err == nil)
+	a.runtime.Record("Result", "", "killed=%t %v", err == nil, err)
 }
 
 // CollectGarbage collects what is too many, with the kubelet's policy.
 // (runtime/shim/garbage.go)
 func (a *Agent) CollectGarbage(ctx context.Context, pod *corev1.Pod, gone bool) {
+	a.pod = nil
 	err := a.executor.CollectGarbage(ctx, executor.GarbageOptions{
 		List:           func(ctx context.Context) (executor.Garbage, error) { return a.garbage(ctx, pod) },
 		ContentRemoved: func(types.UID) bool { return gone },
 		AllKnown:       true,
 		Policy:         executor.DefaultGarbagePolicy(),
+		Logs:           executor.LogRoot(filepath.Join(a.root, "logs")),
 	})
 	a.runtime.Record("Result", "", "collected=%t", err == nil)
 }
@@ -202,10 +208,6 @@ func (a *Agent) garbage(ctx context.Context, pod *corev1.Pod) (executor.Garbage,
 	}
 	return garbage, nil
 }
-
-// KillsByRecord tells whether a container runs that a kill takes by its record,
-// where the kubelet takes it by a spec that says something else.
-func (a *Agent) KillsByRecord() bool { return a.byRecord }
 
 // SetKillOrder says in which order the kubelet killed in the step that comes: it
 // takes the kills of a sync from a map.
@@ -233,21 +235,41 @@ func (a *Agent) asTheKubelet(kills []plan.Kill) {
 // DroppedBackoff is how often a restart dropped back-off.
 func (a *Agent) DroppedBackoff() int { return a.dropped }
 
-func (a *Agent) noteRecords(pod *corev1.Pod, observed *plan.PodStatus) {
-	definitions := plan.Define(pod)
-	for i := range observed.Containers {
-		c := &observed.Containers[i]
-		if c.State == plan.ContainerExited || !plan.DefinitionChanged(definitions, c) {
-			continue
-		}
-		var hook *corev1.LifecycleHandler
-		if spec := containerOf(pod, c.Name); spec != nil && spec.Lifecycle != nil {
-			hook = spec.Lifecycle.PreStop
-		}
-		a.byRecord = a.byRecord || !reflect.DeepEqual(hook, c.Recorded.PreStop) ||
-			!reflect.DeepEqual(pod.Spec.TerminationGracePeriodSeconds, c.Recorded.TerminationGracePeriodSeconds)
-	}
+// rerecording is the client that the executor works with. Of a container that was
+// made from another definition than the present one it tells what the template
+// says now, not what was recorded: the kubelet goes by the template.
+type rerecording struct {
+	*cri.Client
+	agent *Agent
 }
+
+// ContainerStatus implements executor.Runtime.
+func (r rerecording) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	s, err := r.Client.ContainerStatus(ctx, id)
+	pod := r.agent.pod
+	if err != nil || pod == nil || s.State == plan.ContainerExited {
+		return s, err
+	}
+	spec := containerOf(pod, s.Name)
+	if spec == nil || !plan.Redefined(spec, &s) {
+		return s, nil
+	}
+	var hook *corev1.LifecycleHandler
+	if spec.Lifecycle != nil {
+		hook = spec.Lifecycle.PreStop
+	}
+	if !reflect.DeepEqual(hook, s.Recorded.PreStop) ||
+		!reflect.DeepEqual(pod.Spec.TerminationGracePeriodSeconds, s.Recorded.TerminationGracePeriodSeconds) {
+		r.agent.mu.Lock()
+		r.agent.rerecorded[id] = true
+		r.agent.mu.Unlock()
+	}
+	s.Recorded.PreStop, s.Recorded.TerminationGracePeriodSeconds = hook, pod.Spec.TerminationGracePeriodSeconds
+	return s, nil
+}
+
+// Rerecorded is how many containers were killed by another record than theirs.
+func (a *Agent) Rerecorded() int { return len(a.rerecorded) }
 
 func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -266,22 +288,48 @@ func (a *Agent) recordStatus(s *plan.PodStatus) {
 		a.runtime.Record("Observed", "", "sandbox %s attempt=%d SANDBOX_%s", sandbox.ID, sandbox.Attempt, sandbox.State)
 	}
 	for _, c := range s.Containers {
-		finished := int64(0)
-		if !c.FinishedAt.IsZero() {
-			finished = c.FinishedAt.UnixNano()
-		}
-		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d started=%t finished=%d",
-			c.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, !c.StartedAt.IsZero(), finished)
+		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d created=%d started=%d finished=%d image=%s %s %s message=%s",
+			c.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, unix(c.CreatedAt), unix(c.StartedAt), unix(c.FinishedAt),
+			c.Image, c.ImageID, c.ImageRef, fakecri.Digest(c.Message))
 	}
 	a.runtime.Record("Observed", "", "ips=%q", s.IPs)
+}
+
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 // podDir is a pod's place on the node: what a container gets there is not
 // compared, but for its log.
 type podDir struct{ root string }
 
-func (*podDir) ContainerOptions(_ *corev1.Pod, c *corev1.Container, _ []string, restartCount int) (poddir.Options, error) {
-	return poddir.Options{LogPath: fmt.Sprintf("%s/%d.log", c.Name, restartCount)}, nil
+func (d *podDir) ContainerOptions(_ *corev1.Pod, c *corev1.Container, _ []string, restartCount int) (poddir.Options, error) {
+	values := map[string]string{}
+	var env []poddir.EnvVar
+	for _, v := range c.Env {
+		values[v.Name] = v.Value
+		env = append(env, poddir.EnvVar{Name: v.Name, Value: v.Value})
+	}
+	options := poddir.Options{
+		Command: expansion.All(c.Command, expansion.In(values)), Args: expansion.All(c.Args, expansion.In(values)),
+		Env: env, LogPath: fmt.Sprintf("%s/%d.log", c.Name, restartCount),
+	}
+	if c.TerminationMessagePath == "" {
+		return options, nil
+	}
+	file, err := os.CreateTemp(d.root, "message-")
+	if err != nil {
+		return options, fmt.Errorf("make the file of the termination message: %w", err)
+	}
+	path := c.TerminationMessagePath
+	if !filepath.IsAbs(path) {
+		path = "/" + path
+	}
+	options.Mounts = []poddir.Mount{{ContainerPath: path, HostPath: file.Name(), Propagation: corev1.MountPropagationNone}}
+	return options, file.Close()
 }
 func (*podDir) DNS(*corev1.Pod) (poddir.DNSConfig, error) { return poddir.DNSConfig{}, nil }
 func (*podDir) Hostname(pod *corev1.Pod) string           { return pod.Name }

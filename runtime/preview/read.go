@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -176,6 +177,12 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	names := map[string]bool{}
 	errs = append(errs, checkContainers(spec.InitContainers, names, path.Child("spec", "initContainers"))...)
 	errs = append(errs, checkContainers(spec.Containers, names, path.Child("spec", "containers"))...)
+	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
+		errs = append(errs, field.Invalid(path.Child("spec", "activeDeadlineSeconds"), *s, "must be between 1 and 2147483647, inclusive"))
+	}
+	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		errs = append(errs, field.Invalid(path.Child("spec", "terminationGracePeriodSeconds"), *s, "must be greater than or equal to 0"))
+	}
 	defaulted := nw.Spec.Template.DeepCopy()
 	template.SetDefaults(defaulted)
 	refused, _ := template.Check(defaulted, path)

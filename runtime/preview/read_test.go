@@ -49,6 +49,10 @@ func TestReadErrors(t *testing.T) {
 			text: node("  nodeName: n1\n  template: {spec: {hostUsers: false, containers: [{name: c, image: a, envFrom: [{secretRef: {name: s}}]}]}}\n"),
 			want: []string{"spec.template.spec.hostUsers", "spec.template.spec.containers[0].envFrom"},
 		},
+		"times that are none": {
+			text: node("  nodeName: n1\n  template: {spec: {activeDeadlineSeconds: 0, terminationGracePeriodSeconds: -1, containers: [{name: c, image: a}]}}\n"),
+			want: []string{"spec.template.spec.activeDeadlineSeconds", "spec.template.spec.terminationGracePeriodSeconds"},
+		},
 		"another node":       {text: node(good), node: "n2", want: []string{`spec.nodeName`, `"n1"`, `"n2"`}},
 		"for which node":     {text: managed + "spec: {template: {spec: {containers: [{name: c, image: a}]}}}\n", want: []string{"--node-name"}},
 		"no name":            {text: strings.Replace(node(good), "name: web-n1", "namespace: shop", 1), want: []string{"metadata.name: Required"}},

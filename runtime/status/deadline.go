@@ -4,6 +4,7 @@
 package status
 
 import (
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,9 @@ func ActiveDeadline(pod *corev1.Pod, previous *corev1.PodStatus) (time.Time, boo
 	if pod == nil || pod.Spec.ActiveDeadlineSeconds == nil || previous == nil || previous.StartTime.IsZero() {
 		return time.Time{}, false
 	}
-	return previous.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+	// The API server admits no longer one to a Pod, and one much longer overflows.
+	seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)
+	return previous.StartTime.Add(time.Duration(seconds) * time.Second), true
 }
 
 // Eviction tells why a pod must end before its containers have, nil if it need

@@ -4,6 +4,7 @@
 package status_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func TestEviction(t *testing.T) {
 		"no deadline":                      {previous: since(corev1.PodRunning, ""), after: time.Hour},
 		"no status yet":                    {spec: deadline, after: time.Hour},
 		"not started":                      {spec: deadline, previous: &corev1.PodStatus{Phase: corev1.PodPending}, after: time.Hour},
+		"longer than a time can be":        {spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt64))}, previous: since(corev1.PodRunning, ""), after: time.Hour},
 		"just before":                      {spec: deadline, previous: since(corev1.PodRunning, ""), after: 30*time.Second - 1},
 		"in that moment":                   {spec: deadline, previous: since(corev1.PodRunning, ""), after: 30 * time.Second, want: exceeded},
 		"while it starts":                  {spec: deadline, previous: since(corev1.PodPending, ""), after: time.Minute, want: exceeded},

@@ -92,7 +92,12 @@ var stories = map[string]story{
 	"exited": {observed: func(s *plan.PodStatus) {
 		s.Current("log").State, s.Current("log").ExitCode = plan.ContainerExited, 3
 	}},
-	"unknown-state":  {observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerUnknown }},
+	"unknown-state": {observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerUnknown }},
+	"second-instance": {observed: func(s *plan.PodStatus) {
+		older := *s.Current("log")
+		older.ID = "id-older"
+		s.Containers = append(s.Containers, older)
+	}},
 	"initialization": {observed: func(s *plan.PodStatus) { s.Containers = nil }},
 	"succeeded": {
 		now: func(nw *v1alpha1.NodeWorkload) {

@@ -39,7 +39,7 @@ func (b *builder) podFields(trigger v1alpha1.KillTrigger) []string {
 func (b *builder) unaffected(a plan.Actions) {
 	touched := map[string]bool{}
 	for _, s := range b.out.Steps {
-		touched[s.Container] = touched[s.Container] || s.Action != ActionResize
+		touched[s.Container] = touched[s.Container] || s.Action != ActionResize && !b.isOlder(s)
 	}
 	for _, m := range containersOf(b.Pod) {
 		if !touched[m.container.Name] {
@@ -52,6 +52,12 @@ func (b *builder) unaffected(a plan.Actions) {
 			b.out.Unaffected = append(b.out.Unaffected, b.stopped(s, "it was not made from a template, and is left alone"))
 		}
 	}
+}
+
+// isOlder is whether a step is about an instance that there is a newer one of.
+func (b *builder) isOlder(s Step) bool {
+	current := b.Observed.Current(s.Container)
+	return s.ID != "" && current != nil && current.ID != s.ID
 }
 
 func (b *builder) unaffectedOf(m member, a plan.Actions) Unaffected {

@@ -5,7 +5,10 @@ package vectors_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
+	"os"
 	"testing"
 
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
@@ -19,6 +22,9 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte(`{"id":"x","pod":{"spec":{"containers":[{"name":"a","restartPolicy":"Never"},{"name":"a"}],` +
 		`"initContainers":[{"name":"a","restartPolicy":"Always"}]}},"podStatus":{"sandboxes":[{"state":"READY",` +
 		`"attempt":4294967295},{"state":"READY"}],"containers":[{"state":"running"},{"name":"a","state":"unknown"}]}}`))
+	for _, line := range everyFiftieth(f, "../testdata/conformance/plan-fuzz.jsonl.gz") {
+		f.Add(line)
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out, errs bytes.Buffer
 		err := vectors.Run(bytes.NewReader(in), &out, &errs)
@@ -31,4 +37,28 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 	})
+}
+
+// everyFiftieth returns lines of recorded vectors: they reach what is deep inside
+// a plan.
+func everyFiftieth(f *testing.F, file string) (found [][]byte) {
+	f.Helper()
+	zipped, err := os.ReadFile(file)
+	if err != nil {
+		f.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		f.Fatal(err)
+	}
+	lines, err := io.ReadAll(unzipped)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, line := range bytes.Split(lines, []byte("\n")) {
+		if i%50 == 0 {
+			found = append(found, line)
+		}
+	}
+	return found
 }

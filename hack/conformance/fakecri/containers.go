@@ -48,11 +48,15 @@ func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateConta
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.Id}, nil
 }
 
+// hostsFile is mounted by what stands around the runtime manager in the kubelet.
+const hostsFile = "/etc/hosts"
+
 // container describes all of a container's configuration, but for what the
-// node's own places decide: the host's side of mounts.
+// node's own places decide: the hosts file, and the host's side of mounts.
 func (r *Runtime) container(config *runtimeapi.ContainerConfig) string {
 	config = proto.CloneOf(config)
-	for _, mount := range config.GetMounts() {
+	config.Mounts = slices.DeleteFunc(config.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == hostsFile })
+	for _, mount := range config.Mounts {
 		mount.HostPath = ""
 	}
 	// The kubelet has them in the order of a directory.

@@ -37,7 +37,7 @@ func (r *Runtime) writeLogs(c *container) error {
 // leaveMessage writes the termination message, as a process does before it ends.
 func (c *container) leaveMessage() {
 	for _, mount := range c.Mounts {
-		if c.run.MessageBytes > 0 {
+		if c.run.MessageBytes > 0 && mount.GetContainerPath() != hostsFile {
 			// An agent that took the file away finds none.
 			_ = os.WriteFile(mount.GetHostPath(), []byte(message(c.Id, c.run.MessageBytes)), 0o600)
 		}
@@ -60,19 +60,19 @@ func Digest(text string) string {
 	return fmt.Sprintf("%q... (%d bytes, %x)", text[:shown], len(text), hash.Sum64())
 }
 
-// logFiles lists what lies below the folder of the logs.
+// logFiles lists the pods' folders below that of the logs, and the files in them.
 func (r *Runtime) logFiles() (lines []string) {
 	_ = filepath.WalkDir(r.logs, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			lines = append(lines, "log "+err.Error())
 			return nil
 		}
-		if name, _ := filepath.Rel(r.logs, path); name != "." {
-			kind := ""
-			if entry.IsDir() {
-				kind = "/"
-			}
-			lines = append(lines, "log "+name+kind)
+		name, _ := filepath.Rel(r.logs, path)
+		switch {
+		case !entry.IsDir():
+			lines = append(lines, "log "+name)
+		case name != "." && filepath.Dir(name) == ".":
+			lines = append(lines, "logs of "+name)
 		}
 		return nil
 	})

@@ -56,6 +56,9 @@ func (g *generator) podSecurity() *corev1.PodSecurityContext {
 		s.SeccompProfile = &corev1.SeccompProfile{Type: pick(g, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)}
 	}
 	if g.chance(20) {
+		s.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1"}
+	}
+	if g.chance(20) {
 		s.Sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
 	}
 	return s
@@ -166,7 +169,11 @@ func (g *generator) worsen(e *Event) {
 // more are events that seldom happen by themselves.
 func (g *generator) more() (events []Event) {
 	for _, c := range g.allContainers() {
-		if c.StartupProbe != nil && g.chance(5) {
+		if c.StartupProbe != nil && isSidecar(c) && g.chance(10) {
+			// Its probe comes before its definition.
+			c.Image = "example.com/" + c.Name + ":v5"
+			events = append(events, Event{Kind: Update, Pod: g.pod.DeepCopy()}, Event{Kind: Startup, Container: c.Name, Verdict: "failure"})
+		} else if c.StartupProbe != nil && g.chance(5) {
 			events = append(events, Event{Kind: Startup, Container: c.Name, Verdict: pick(g, "failure", "failure", "unknown")})
 		}
 		if g.chance(2) {

@@ -9,9 +9,9 @@ package shim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -27,7 +27,6 @@ import (
 	"github.com/managedworkload/managedworkload/hack/conformance/kubelet"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
-	"github.com/managedworkload/managedworkload/runtime/expansion"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
@@ -39,6 +38,7 @@ type Agent struct {
 	root    string
 
 	client   *cri.Client
+	dirs     podDir
 	executor *executor.Executor
 	backoff  map[string]*plan.Backoff
 	probes   map[string]plan.ProbeResults
@@ -72,9 +72,11 @@ func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface,
 // Restart makes the agent forget what it holds in memory, and its back-off too:
 // the kubelet's is forgotten (difference BackoffKept).
 func (a *Agent) Restart(ctx context.Context) error {
-	client, err := cri.New(ctx, a.conn, cri.Config{
-		Instance: "node", ClusterID: "cluster", PodDir: &podDir{root: a.root},
-	})
+	dirs, err := newPodDir(a.root)
+	if err != nil {
+		return err
+	}
+	client, err := cri.New(ctx, a.conn, cri.Config{Instance: "node", ClusterID: "cluster", PodDir: dirs})
 	if err != nil {
 		return fmt.Errorf("make the CRI client: %w", err)
 	}
@@ -83,9 +85,10 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
 	a.executor = executor.New(executor.Config{
-		Runtime: rerecording{client, a}, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
-		LogDirectory: (&podDir{root: a.root}).LogDirectory, RuntimeName: fakecri.Name,
+		Runtime: rerecording{client, a}, Prepare: dirs.Prepare, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
+		LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
 	})
+	a.dirs = dirs
 	return nil
 }
 
@@ -175,8 +178,8 @@ func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
 	a.runtime.Record("Result", "", "killed=%t %v", err == nil, err)
 }
 
-// CollectGarbage collects what is too many, with the kubelet's policy.
-// (runtime/shim/garbage.go)
+// CollectGarbage collects what is too many, with the kubelet's policy, and what a pod
+// that is gone leaves on the disk. (runtime/shim/garbage.go)
 func (a *Agent) CollectGarbage(ctx context.Context, pod *corev1.Pod, gone bool) {
 	a.pod = nil
 	err := a.executor.CollectGarbage(ctx, executor.GarbageOptions{
@@ -184,8 +187,10 @@ func (a *Agent) CollectGarbage(ctx context.Context, pod *corev1.Pod, gone bool) 
 		ContentRemoved: func(types.UID) bool { return gone },
 		AllKnown:       true,
 		Policy:         executor.DefaultGarbagePolicy(),
-		Logs:           executor.LogRoot(filepath.Join(a.root, "logs")),
 	})
+	if gone {
+		err = errors.Join(err, a.dirs.Remove(ctx, poddir.IdentityOf(pod)))
+	}
 	a.runtime.Record("Result", "", "collected=%t", err == nil)
 }
 
@@ -302,39 +307,17 @@ func unix(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// podDir is a pod's place on the node: what a container gets there is not
-// compared, but for its log.
-type podDir struct{ root string }
+// podDir is the pods' place on the node, but for the resolver configuration, which is
+// this machine's. There are no cgroups.
+type podDir struct{ *poddir.Manager }
 
-func (d *podDir) ContainerOptions(_ *corev1.Pod, c *corev1.Container, _ []string, restartCount int) (poddir.Options, error) {
-	values := map[string]string{}
-	var env []poddir.EnvVar
-	for _, v := range c.Env {
-		values[v.Name] = v.Value
-		env = append(env, poddir.EnvVar{Name: v.Name, Value: v.Value})
-	}
-	options := poddir.Options{
-		Command: expansion.All(c.Command, expansion.In(values)), Args: expansion.All(c.Args, expansion.In(values)),
-		Env: env, LogPath: fmt.Sprintf("%s/%d.log", c.Name, restartCount),
-	}
-	if c.TerminationMessagePath == "" {
-		return options, nil
-	}
-	file, err := os.CreateTemp(d.root, "message-")
+func newPodDir(root string) (podDir, error) {
+	dirs, err := poddir.New(poddir.Config{RootDir: filepath.Join(root, "pods"), LogRoot: filepath.Join(root, "logs"), NodeName: "node"})
 	if err != nil {
-		return options, fmt.Errorf("make the file of the termination message: %w", err)
+		return podDir{}, fmt.Errorf("make the pods' place: %w", err)
 	}
-	path := c.TerminationMessagePath
-	if !filepath.IsAbs(path) {
-		path = "/" + path
-	}
-	options.Mounts = []poddir.Mount{{ContainerPath: path, HostPath: file.Name(), Propagation: corev1.MountPropagationNone}}
-	return options, file.Close()
+	return podDir{dirs}, nil
 }
-func (*podDir) DNS(*corev1.Pod) (poddir.DNSConfig, error) { return poddir.DNSConfig{}, nil }
-func (*podDir) Hostname(pod *corev1.Pod) string           { return pod.Name }
-func (*podDir) CgroupParent(*corev1.Pod) string           { return "" }
 
-func (d *podDir) LogDirectory(pod *corev1.Pod) string {
-	return filepath.Join(d.root, "logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID))
-}
+// DNS implements cri.PodDir.
+func (podDir) DNS(*corev1.Pod) (poddir.DNSConfig, error) { return poddir.DNSConfig{}, nil }

@@ -67,7 +67,9 @@ type fakeContainer struct {
 	// ignoresTerm makes it leave by force only.
 	ignoresTerm bool
 	oomKilled   bool
-	stopped     chan struct{}
+	// runsOn: StopContainer succeeds and changes nothing.
+	runsOn  bool
+	stopped chan struct{}
 }
 
 type fakeSandbox struct {

@@ -64,7 +64,7 @@ func (f *fakeRuntime) stop(ctx context.Context, c *fakeContainer, timeout int64)
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
-	if c.stopError == "" {
+	if c.stopError == "" && !c.runsOn {
 		f.exit(c, stopped, c.ignoresTerm || by < leaves)
 	}
 	return errorOf(c.stopError)

@@ -75,11 +75,11 @@ func (k *kill) run(ctx context.Context) error {
 	if errors.Is(err, ErrInterrupted) {
 		return err
 	}
-	k.finish(ctx, err)
-	if err == nil {
-		k.turns.ended(k.container.Name)
+	if err := k.finish(ctx, err); err != nil {
+		return err
 	}
-	return err
+	k.turns.ended(k.container.Name)
+	return nil
 }
 
 // waitForTurn waits for the containers that end before this one, no longer than

@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,9 +33,13 @@ const (
 	leftLate    = "the container left after its time was over, while nobody waited for it"
 )
 
+// errRunsOn: to start another instance beside such a container would be worse than
+// to try again.
+var errRunsOn = errors.New("the container runs although the runtime reported that it was stopped")
+
 // finish completes the record: how the kill ended, by what the runtime says
-// about the container now.
-func (k *kill) finish(ctx context.Context, stopErr error) {
+// about the container now. It returns why the kill has failed.
+func (k *kill) finish(ctx context.Context, stopErr error) error {
 	after, err := k.e.facts(ctx, k.id)
 	k.change(func(rec *v1alpha1.KillRecord) {
 		k.endAt(rec, time.Now())
@@ -60,6 +65,18 @@ func (k *kill) finish(ctx context.Context, stopErr error) {
 			k.endAt(rec, later(rec.StartTime.Time, after.FinishedAt))
 		}
 	})
+	if stopErr == nil && err == nil && after.State == plan.ContainerRunning && k.wasStopped() {
+		return errRunsOn
+	}
+	return stopErr
+}
+
+// wasStopped tells whether a StopContainer succeeded, rather than finding nothing
+// to stop.
+func (k *kill) wasStopped() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.forcedFrom.IsZero()
 }
 
 func later(a, b time.Time) time.Time {
@@ -132,7 +149,7 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	}
 	switch after := e.after; {
 	case after.State == plan.ContainerRunning:
-		return v1alpha1.KillOutcomeFailed, "the container runs although the runtime reported that it was stopped"
+		return v1alpha1.KillOutcomeFailed, errRunsOn.Error()
 	case after.State != plan.ContainerExited:
 		return "", fmt.Sprintf("the runtime has the container in the state %q", after.State)
 	case after.FinishedAt.IsZero():

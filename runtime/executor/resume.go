@@ -76,7 +76,7 @@ func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, rec *v1alph
 	t := target{pod: pod, spec: pod, id: rec.ContainerID, container: &corev1.Container{Name: rec.Container}}
 	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: rec}, nil)
 	k.unwatched, k.until = true, endOf(rec)
-	k.finish(ctx, nil)
+	_ = k.finish(ctx, nil) // nothing was stopped that could run on
 	turns.ended(rec.Container)
 }
 

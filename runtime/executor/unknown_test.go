@@ -50,3 +50,43 @@ func TestUnknownForGood(t *testing.T) {
 		}
 	})
 }
+
+// A container that runs on, although the runtime reported that it was stopped, has
+// no other started beside it, neither in its sandbox nor in a new one; the error
+// says so. Once it has left another one starts.
+func TestStoppedAndRunsOn(t *testing.T) {
+	for name, edit := range map[string]func(f *fakeRuntime){
+		"in its sandbox":   func(*fakeRuntime) {},
+		"in a new sandbox": func(f *fakeRuntime) { f.sandboxes[0].State = plan.SandboxNotReady },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.images = map[string]bool{"img:1": true}
+				f.running("app", func(c *fakeContainer) { c.runsOn = true })
+				f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+				edit(f)
+				e, pod := newFakeExecutor(f), testPod(30, nil)
+				probes := map[string]plan.ProbeResults{"app-id": {Liveness: plan.ProbeFailure}}
+				sync := func() SyncResult {
+					observed := f.observed()
+					actions := plan.Compute(plan.Input{Pod: pod, Observed: observed, Probes: probes})
+					return e.SyncPod(t.Context(), SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: map[string]*plan.Backoff{}})
+				}
+				for range 2 {
+					result := sync()
+					if err := result.Error(); err == nil || !strings.Contains(err.Error(), "runs although") {
+						t.Errorf("error %v", err)
+					}
+					if started := append(f.ops("CreateContainer"), f.ops("RunPodSandbox")...); len(started) != 0 {
+						t.Fatalf("started beside it: %v", started)
+					}
+				}
+				f.containers[0].runsOn = false
+				if result := sync(); result.Error() != nil || len(f.ops("StartContainer")) != 1 {
+					t.Errorf("error %v, starts %v", result.Error(), f.ops("StartContainer"))
+				}
+			})
+		})
+	}
+}

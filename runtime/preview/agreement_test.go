@@ -31,20 +31,32 @@ type obedient struct {
 	executor.Runtime
 	observed *plan.PodStatus
 
-	mu    sync.Mutex
-	kills map[string]v1alpha1.KillRecord
+	mu      sync.Mutex
+	kills   map[string]v1alpha1.KillRecord
+	stopped map[string]bool
 }
 
 func (o *obedient) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, c := range o.observed.Containers {
 		if c.ID == id {
+			if o.stopped[id] {
+				c.State = plan.ContainerExited
+			}
 			return c, nil
 		}
 	}
 	return plan.ContainerStatus{}, fmt.Errorf("no container %q", id)
 }
 
-func (*obedient) StopContainer(context.Context, string, int64) error { return nil }
+func (o *obedient) StopContainer(_ context.Context, id string, _ int64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopped[id] = true
+	return nil
+}
+
 func (*obedient) RemoveContainer(context.Context, string) error      { return nil }
 func (*obedient) StopSandbox(context.Context, string) error          { return nil }
 func (*obedient) ExecSync(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
@@ -87,7 +99,7 @@ func TestPreviewComesTrue(t *testing.T) {
 func carryOut(t *rapid.T, pod *corev1.Pod, observed *plan.PodStatus, actions plan.Actions) []string {
 	actions.CreateSandbox = false
 	actions.InitContainersToStart, actions.ContainersToStart = nil, nil
-	o := &obedient{observed: observed, kills: map[string]v1alpha1.KillRecord{}}
+	o := &obedient{observed: observed, kills: map[string]v1alpha1.KillRecord{}, stopped: map[string]bool{}}
 	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o, Backoff: plan.DefaultBackoffPolicy()})
 	if result := e.SyncPod(context.Background(), executor.SyncInput{Pod: pod, Observed: observed, Actions: actions}); result.Err != nil {
 		t.Fatal(result.Err)

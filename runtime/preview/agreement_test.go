@@ -57,8 +57,8 @@ func (o *obedient) StopContainer(_ context.Context, id string, _ int64) error {
 	return nil
 }
 
-func (*obedient) RemoveContainer(context.Context, string) error      { return nil }
-func (*obedient) StopSandbox(context.Context, string) error          { return nil }
+func (*obedient) RemoveContainer(context.Context, string) error { return nil }
+func (*obedient) StopSandbox(context.Context, string) error     { return nil }
 func (*obedient) ExecSync(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
 	return nil, nil, 0, nil
 }

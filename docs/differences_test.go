@@ -82,7 +82,7 @@ var declarations = map[string]struct {
 	name  *regexp.Regexp
 }{
 	"hack/conformance": {"declared.go", regexp.MustCompile(`(?m)^\t[A-Z]\w+ = "(.+)"$`)},
-	"hack/twin":        {"declared.go", regexp.MustCompile(`(?m)^\t\{"(.+)", func\(`)},
+	"hack/twin":        {"declared.go", regexp.MustCompile(`(?m)^\t\{"(.+)", (?:func\(|course\.)`)},
 	"runtime/executor": {"*conformance_test.go", regexp.MustCompile(`(?m)^(?:const |\t)rule[A-Z]\w+ += "(.+)"$`)},
 }
 

@@ -23,7 +23,7 @@ type generator struct{ *rand.Rand }
 func generate(seed uint64, n int) []scenario {
 	kinds := []func(generator) scenario{
 		generator.deletion, generator.liveness, generator.exit, generator.order,
-		generator.startup, generator.finish, generator.postStart, generator.lost, generator.image,
+		generator.startup, generator.finish, generator.postStart, generator.lost, generator.image, generator.resized,
 	}
 	var scenarios []scenario
 	for i := range n {
@@ -219,5 +219,29 @@ func (g generator) image() scenario {
 			}
 		})},
 		{name: "restarted", until: restartedAndReady("c1", 1)},
+	}})
+}
+
+// resized gets other CPU and memory, and may have to be restarted for either.
+func (g generator) resized() scenario {
+	from, to := share(50, 48), share(int64(g.between(3, 9)*10), int64(g.between(6, 12)*8))
+	c, policy, restarts := shares(g.main("c1"), from), g.policy(), false
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		// The API server refuses a restart for a Pod that is never restarted.
+		if policy != never && g.chance(60) {
+			c = shares(c, from, name)
+			before, after := from.Requests[name], to.Requests[name]
+			restarts = restarts || before.Cmp(after) != 0
+		}
+	}
+	done := func(s *corev1.PodStatus) bool {
+		return resized("c1", to)(s) && (!restarts || restartedAndReady("c1", 1)(s))
+	}
+	trigger := "Resize"
+	if restarts {
+		trigger = "ResizeRequired"
+	}
+	return g.finished(scenario{name: "resize", trigger: trigger, spec: g.pod(policy, c), steps: []step{
+		{name: "ready", until: ready, do: resize("c1", to)}, {name: "resized", until: done},
 	}})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -176,4 +177,29 @@ func killSandbox(ctx context.Context, p *pairing) error {
 // change edits what may be changed in a running Pod.
 func change(edit func(*corev1.PodSpec)) func(context.Context, *pairing) error {
 	return func(ctx context.Context, p *pairing) error { return p.side.change(ctx, p.name, edit) }
+}
+
+// resize gives a container other CPU and memory.
+func resize(name string, to corev1.ResourceRequirements) func(context.Context, *pairing) error {
+	return func(ctx context.Context, p *pairing) error {
+		return p.side.resize(ctx, p.name, func(s *corev1.PodSpec) {
+			for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+				for i := range list {
+					if list[i].Name == name {
+						list[i].Resources = to
+					}
+				}
+			}
+		})
+	}
+}
+
+// resized waits until a running container has these resources and the workload
+// is ready.
+func resized(name string, to corev1.ResourceRequirements) func(*corev1.PodStatus) bool {
+	return func(s *corev1.PodStatus) bool {
+		c := find(s, name)
+		return c != nil && c.State.Running != nil && c.Resources != nil && ready(s) &&
+			equality.Semantic.DeepEqual(c.Resources.Requests, to.Requests) && equality.Semantic.DeepEqual(c.Resources.Limits, to.Limits)
+	}
 }

@@ -30,6 +30,8 @@ type side interface {
 	name() string
 	create(ctx context.Context, name string, spec corev1.PodSpec) error
 	change(ctx context.Context, name string, edit func(*corev1.PodSpec)) error
+	// resize changes CPU and memory of containers.
+	resize(ctx context.Context, name string, edit func(*corev1.PodSpec)) error
 	// remove deletes with a grace period, or with the template's if nil.
 	remove(ctx context.Context, name string, grace *int64) error
 	runtime() *localstack.CRI
@@ -141,6 +143,17 @@ func (k *kubeletSide) change(ctx context.Context, name string, edit func(*corev1
 	return k.kube.Patch(ctx, pod, client.MergeFrom(old))
 }
 
+// resize goes through the Pod's subresource.
+func (k *kubeletSide) resize(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
+	pod := &corev1.Pod{}
+	if err := k.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		return err
+	}
+	old := pod.DeepCopy()
+	edit(&pod.Spec)
+	return k.kube.SubResource("resize").Patch(ctx, pod, client.StrategicMergeFrom(old))
+}
+
 func (k *kubeletSide) remove(ctx context.Context, name string, grace *int64) error {
 	return k.kube.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}},
 		&client.DeleteOptions{GracePeriodSeconds: grace})
@@ -202,6 +215,10 @@ func (s *shimSide) edit(ctx context.Context, name string, edit func(*v1alpha1.Ma
 
 func (s *shimSide) change(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
 	return s.edit(ctx, name, func(mw *v1alpha1.ManagedWorkload) { edit(&mw.Spec.Template.Spec) })
+}
+
+func (s *shimSide) resize(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
+	return s.change(ctx, name, edit)
 }
 
 func (s *shimSide) remove(ctx context.Context, name string, grace *int64) error {

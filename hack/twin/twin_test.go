@@ -210,6 +210,30 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
+// Only what hangs on a moment may be there once and not again.
+func TestMomentary(t *testing.T) {
+	unhealthy := `event Warning Unhealthy "Readiness probe failed: " on spec.containers{c}`
+	tests := map[string]struct {
+		d    difference
+		want bool
+	}{
+		"a time":                  {difference{aspect: "time in c#0: exit", timed: true}, true},
+		"a probe's word":          {difference{aspect: unhealthy, shim: "sent"}, true},
+		"another event":           {difference{aspect: `event Normal Killing "x" on spec.containers{c}`, kubelet: "sent 1 times"}, false},
+		"an exit":                 {difference{aspect: "runtime exits of c", kubelet: "exit 0", shim: "exit 137"}, false},
+		"a word of the container": {difference{aspect: "journal c", kubelet: "a | b", shim: "a"}, false},
+		"a status":                {difference{aspect: "status at ready: c.restartCount", kubelet: "0", shim: "1"}, false},
+		"the course":              {difference{aspect: "course", kubelet: "", shim: "step \"ready\": did not happen"}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.d.momentary(); got != tc.want {
+				t.Errorf("momentary: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 // How long a hook takes is read from the template, for every kind of hook.
 func TestHookTime(t *testing.T) {
 	tests := map[string]struct {

@@ -17,7 +17,7 @@ import (
 // written are the scenarios that are written by hand: each trigger that a Pod
 // can have, and what is easy to get wrong.
 func written() []scenario {
-	return slices.Concat(terminations(), sidecars(), probes(), hooks(), exits(), starts(), disturbances())
+	return slices.Concat(terminations(), sidecars(), probes(), hooks(), exits(), starts(), disturbances(), resizes())
 }
 
 var untilReady = []step{{name: "ready", until: ready}}
@@ -248,5 +248,30 @@ func disturbances() []scenario {
 		lost("sandbox-lost", always, step{name: "restarted", until: restartedAndReady("c", 1)}),
 		lost("sandbox-lost-never", never, step{name: "ended", until: ended}),
 		replaced, overdue,
+	}
+}
+
+// resizes change CPU and memory while it runs.
+func resizes() []scenario {
+	before := share(50, 48)
+	one := func(name, trigger string, c corev1.Container, to corev1.ResourceRequirements, done func(*corev1.PodStatus) bool) scenario {
+		return scenario{name: name, trigger: trigger, spec: pod(5, c, serve("c2")), steps: []step{
+			{name: "ready", until: ready, do: resize(c.Name, to)},
+			{name: "resized", until: func(s *corev1.PodStatus) bool { return resized(c.Name, to)(s) && done(s) }},
+		}}
+	}
+	running, restarting := func(*corev1.PodStatus) bool { return true }, restartedAndReady("c", 1)
+	hooked := preStop(serve("c", "--on-term=delay:500ms"), marked("c", "preStop", time.Second))
+	const cpu, memory = corev1.ResourceCPU, corev1.ResourceMemory
+	return []scenario{
+		one("resize-in-place", "Resize", shares(hooked, before), share(60, 64), running),
+		one("resize-down", "Resize", shares(hooked, before), share(20, 48), running),
+		one("resize-sidecar", "Resize", sidecar(shares(serve("s1"), before)), share(60, 64), running),
+		one("resize-memory-restarts", "ResizeRequired", shares(hooked, before, memory), share(50, 64), restarting),
+		one("resize-cpu-restarts", "ResizeRequired", shares(hooked, before, cpu), share(60, 64), restarting),
+		one("resize-other-restarts", "Resize", shares(hooked, before, memory), share(60, 48), running),
+		{name: "resize-ignores-term", trigger: "ResizeRequired", spec: pod(3, shares(serve("c", "--on-term=ignore"), before, memory)), steps: []step{
+			{name: "ready", until: ready, do: resize("c", share(60, 64))}, {name: "resized", until: restartedAndReady("c", 1)},
+		}},
 	}
 }

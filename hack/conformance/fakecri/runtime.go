@@ -249,7 +249,7 @@ func (r *Runtime) happenToSandbox(e *scenario.Event) {
 		second.Id, second.State, second.CreatedAt = r.newID("sandbox"), runtimeapi.PodSandboxState_SANDBOX_READY, r.now()
 		second.Metadata.Attempt++
 		if s.Network.GetIp() != "" {
-			second.Network = &runtimeapi.PodSandboxNetworkStatus{Ip: SecondIP}
+			second.Network = &runtimeapi.PodSandboxNetworkStatus{Ip: SecondIP, AdditionalIps: r.additional}
 		}
 		r.sandboxes = append(r.sandboxes, second)
 	}

@@ -45,10 +45,16 @@ func one[T any](g generator, of ...T) T { return of[g.IntN(len(of))] }
 // grace is at most what a test run has time for.
 func (g generator) grace() int64 { return int64(g.between(2, 7)) }
 
-// millis draws a time that is clear of whole seconds: the kubelet cuts a hook's
-// time to those, and a hair's breadth must not decide.
-func (g generator) millis(most int) time.Duration {
-	return time.Duration(g.between(0, most/500))*500*time.Millisecond + 250*time.Millisecond
+// hookTime draws how long a hook takes: clear of the next whole second, also on a
+// busy machine. The agents take whole seconds off the grace period.
+func (g generator) hookTime(most int) time.Duration {
+	return time.Duration(g.between(0, most))*time.Second + 250*time.Millisecond
+}
+
+// delay draws how long a program takes: clear of the timeouts, which are whole
+// seconds.
+func (g generator) delay(most int) time.Duration {
+	return time.Duration(g.between(0, most))*time.Second + 500*time.Millisecond
 }
 
 // main is a main container with some answer to SIGTERM and some hook.
@@ -65,7 +71,7 @@ func (g generator) main(name string, flags ...string) corev1.Container {
 }
 
 func (g generator) onTerm() string {
-	return one(g, "--on-term=exit", "--term-exit-code=3", "--on-term=ignore", "--on-term=delay:"+g.millis(2500).String())
+	return one(g, "--on-term=exit", "--term-exit-code=3", "--on-term=ignore", "--on-term=delay:"+g.delay(2).String())
 }
 
 // hook is a preStop hook. The API server refuses one that sleeps longer than the
@@ -77,9 +83,9 @@ func (g generator) hook(name string) *corev1.LifecycleHandler {
 	case 1:
 		return calling("/preStop", 8089) // nobody listens
 	case 2:
-		return marked(name, "preStop", g.millis(1500), "exit", "4")
+		return marked(name, "preStop", g.hookTime(1), "exit", "4")
 	default:
-		return marked(name, "preStop", g.millis(3000))
+		return marked(name, "preStop", g.hookTime(3))
 	}
 }
 
@@ -105,13 +111,13 @@ func (g generator) others() []corev1.Container {
 	for i := range g.IntN(3) {
 		name := fmt.Sprintf("i%d", i+1)
 		if g.chance(50) {
-			list = append(list, initially(command(name, "append", journalOf(name), "ran", ",", "sleep", g.millis(500).String())))
+			list = append(list, initially(command(name, "append", journalOf(name), "ran", ",", "sleep", g.delay(0).String())))
 			continue
 		}
 		name = fmt.Sprintf("s%d", i+1)
 		c := serve(name, g.onTerm())
 		if g.chance(40) {
-			c = preStop(c, marked(name, "preStop", g.millis(1500)))
+			c = preStop(c, marked(name, "preStop", g.hookTime(1)))
 		}
 		list = append(list, sidecar(c))
 	}
@@ -144,7 +150,7 @@ func (g generator) deletion() scenario {
 
 // order has sidecars for certain.
 func (g generator) order() scenario {
-	spec := g.pod(g.policy(), g.main("c1"), sidecar(serve("s8", "--on-term=delay:"+g.millis(1000).String())), sidecar(g.main("s9")))
+	spec := g.pod(g.policy(), g.main("c1"), sidecar(serve("s8", "--on-term=delay:"+g.delay(1).String())), sidecar(g.main("s9")))
 	return g.finished(scenario{name: "order", trigger: "Termination", spec: spec, steps: untilReady})
 }
 
@@ -190,7 +196,7 @@ func (g generator) exit() scenario {
 func (g generator) finish() scenario {
 	code := fmt.Sprintf("--exit-code=%d", g.IntN(2)*5)
 	spec := with(pod(g.grace(), initially(command("i", "append", journalOf("i"), "ran")), sidecar(g.main("s1")), sidecar(g.main("s2")),
-		serve("c1", "--exit-after=2s", code), serve("c2", "--exit-after="+g.millis(3500).String())), never)
+		serve("c1", "--exit-after=2s", code), serve("c2", "--exit-after="+g.delay(3).String())), never)
 	return g.finished(scenario{name: "finish", trigger: "WorkloadFinished", spec: spec, steps: []step{{name: "ended", until: ended}}})
 }
 

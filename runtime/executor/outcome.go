@@ -33,14 +33,17 @@ const (
 	leftLate    = "the container left after its time was over, while nobody waited for it"
 )
 
-// errRunsOn: to start another instance beside such a container would be worse than
-// to try again.
-var errRunsOn = errors.New("the container runs although the runtime reported that it was stopped")
+// To start another instance beside a container that runs, or may run, would be
+// worse than to try again.
+var (
+	errRunsOn = errors.New("the container runs although the runtime reported that it was stopped")
+	errMayRun = errors.New("the runtime does not know the state of the container although it reported that it was stopped")
+)
 
 // finish completes the record: how the kill ended, by what the runtime says
 // about the container now. It returns why the kill has failed.
 func (k *kill) finish(ctx context.Context, stopErr error) error {
-	after, err := k.e.facts(ctx, k.id)
+	after, err := k.settled(ctx, stopErr)
 	k.change(func(rec *v1alpha1.KillRecord) {
 		k.endAt(rec, time.Now())
 		if err == nil {
@@ -65,10 +68,32 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 			k.endAt(rec, later(rec.StartTime.Time, after.FinishedAt))
 		}
 	})
-	if stopErr == nil && err == nil && after.State == plan.ContainerRunning && k.wasStopped() {
+	switch {
+	case stopErr != nil || err != nil || !k.wasStopped():
+	case after.State == plan.ContainerRunning:
 		return errRunsOn
+	case after.State == plan.ContainerUnknown:
+		return errMayRun
 	}
 	return stopErr
+}
+
+// How long a runtime may take to tell of an end that it has reported already:
+// containerd has nothing to stop for a moment before it notes an exit.
+const (
+	settlePatience = 2 * time.Second
+	settleInterval = 50 * time.Millisecond
+)
+
+// settled is the container after its kill.
+func (k *kill) settled(ctx context.Context, stopErr error) (plan.ContainerStatus, error) {
+	for until := time.Now().Add(settlePatience); ; time.Sleep(settleInterval) {
+		after, err := k.e.facts(ctx, k.id)
+		mayRun := after.State == plan.ContainerRunning || after.State == plan.ContainerUnknown
+		if err != nil || stopErr != nil || !mayRun || !k.wasStopped() || !time.Now().Before(until) || ctx.Err() != nil {
+			return after, err
+		}
+	}
 }
 
 // wasStopped tells whether a StopContainer succeeded, rather than finding nothing
@@ -150,6 +175,8 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	switch after := e.after; {
 	case after.State == plan.ContainerRunning:
 		return v1alpha1.KillOutcomeFailed, errRunsOn.Error()
+	case after.State == plan.ContainerUnknown && !e.forcedFrom.IsZero():
+		return v1alpha1.KillOutcomeFailed, errMayRun.Error()
 	case after.State != plan.ContainerExited:
 		return "", fmt.Sprintf("the runtime has the container in the state %q", after.State)
 	case after.FinishedAt.IsZero():

@@ -109,6 +109,7 @@ func TestOutcomeIsOnlyToldWhereItIsKnown(t *testing.T) {
 		"no answer, but had left":   {in: ending{stoppedBefore: true, err: errorOf("Unavailable")}, want: already},
 		"runs":                      {in: ending{after: &plan.ContainerStatus{State: plan.ContainerRunning}}, want: failed, wantWhy: "the container runs although the runtime reported that it was stopped"},
 		"state lost":                {in: ending{after: &plan.ContainerStatus{State: plan.ContainerUnknown}}, wantWhy: `the runtime has the container in the state "unknown"`},
+		"state lost, stopped":       {in: ending{after: &plan.ContainerStatus{State: plan.ContainerUnknown}, forcedFrom: at(10)}, want: failed, wantWhy: errMayRun.Error()},
 		"never started":             {in: ending{after: &plan.ContainerStatus{State: plan.ContainerCreated}}, wantWhy: `the runtime has the container in the state "created"`},
 		"no time":                   {in: ending{after: exited(0, "", time.Time{})}, wantWhy: unknownTime},
 		"left before":               {in: ending{after: exited(137, "Error", at(-1)), forcedFrom: at(10)}, want: already},

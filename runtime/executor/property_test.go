@@ -75,14 +75,15 @@ func (w *world) drawHook(rt *rapid.T, c *corev1.Container) {
 	}
 }
 
-// trouble lets containers exit, become unknown, and fail to stop, and the
-// sandbox die.
+// trouble lets containers exit, become unknown, fail to stop or only seem to, and
+// the sandbox die.
 func (w *world) trouble(rt *rapid.T) {
 	for _, c := range w.f.containers {
-		c.stopError, c.stopSeconds = "", rapid.Float64Range(0, 50).Draw(rt, "stopSeconds")
+		c.stopError, c.stopSeconds, c.runsOn = "", rapid.Float64Range(0, 50).Draw(rt, "stopSeconds"), false
 		if w.healthy {
 			continue
 		}
+		c.runsOn = rapid.IntRange(0, 4).Draw(rt, "runsOn") == 0
 		c.stopError = rapid.SampledFrom([]string{"", "", "", "Unknown", "DeadlineExceeded"}).Draw(rt, "stopError")
 		if c.State != plan.ContainerRunning {
 			continue

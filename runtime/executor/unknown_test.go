@@ -17,10 +17,22 @@ import (
 // each sync, and no other is started beside it; the error says so. Once the kill
 // succeeds another one starts.
 func TestUnknownForGood(t *testing.T) {
+	for name, edit := range map[string]func(c *fakeContainer){
+		"cannot be stopped": func(c *fakeContainer) { c.stopError = "Unknown" },
+		"seems to stop":     func(c *fakeContainer) { c.runsOn = true },
+	} {
+		t.Run(name, func(t *testing.T) { checkUnknownForGood(t, edit) })
+	}
+}
+
+func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
 		f.images = map[string]bool{"img:1": true}
-		f.running("app", func(c *fakeContainer) { c.State, c.stopError = plan.ContainerUnknown, "Unknown" })
+		f.running("app", func(c *fakeContainer) {
+			c.State = plan.ContainerUnknown
+			edit(c)
+		})
 		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 		e, pod := newFakeExecutor(f), testPod(30, nil)
 		backoff := map[string]*plan.Backoff{}
@@ -40,11 +52,11 @@ func TestUnknownForGood(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		for _, rec := range f.lastRecords() {
-			if rec.Trigger != v1alpha1.TriggerUnknownState || rec.Phase != v1alpha1.KillPhaseDone {
+			if rec.Trigger != v1alpha1.TriggerUnknownState || rec.Phase != v1alpha1.KillPhaseDone || rec.Outcome != v1alpha1.KillOutcomeFailed {
 				t.Errorf("record %+v", rec)
 			}
 		}
-		f.containers[0].stopError = ""
+		f.containers[0].stopError, f.containers[0].runsOn = "", false
 		if result := sync(); result.Error() != nil || len(f.ops("StartContainer")) != 1 {
 			t.Errorf("error %v, starts %v", result.Error(), f.ops("StartContainer"))
 		}
@@ -89,4 +101,26 @@ func TestStoppedAndRunsOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A runtime that tells of an end a little later than it reported it has not failed.
+func TestStoppedAndToldLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.runsOn = true })
+		e := newFakeExecutor(f)
+		go func() {
+			time.Sleep(time.Second)
+			f.exit(f.containers[0], make(chan struct{}), false)
+		}()
+		kill := KillOptions{Trigger: v1alpha1.TriggerLivenessProbe}
+		if err := e.KillContainer(t.Context(), testPod(30, nil), "app-id", "app", kill); err != nil {
+			t.Error(err)
+		}
+		for _, rec := range f.lastRecords() {
+			if rec.Outcome != v1alpha1.KillOutcomeGraceful {
+				t.Errorf("record %+v", rec)
+			}
+		}
+	})
 }

@@ -201,7 +201,8 @@ func (g *collection) removeOldest(ctx context.Context, list []GarbageContainer, 
 	for _, c := range slices.Backward(list[keep:]) {
 		log := logr.FromContextOrDiscard(ctx).WithValues("container", c.Name, "containerID", c.ID)
 		if c.State == plan.ContainerUnknown {
-			if err := g.killUnknown(ctx, c); err != nil {
+			// To remove one whose state stays unknown starts nothing beside it.
+			if err := g.killUnknown(ctx, c); err != nil && !errors.Is(err, errMayRun) {
 				log.Error(err, "Failed to kill container of unknown state")
 				continue
 			}

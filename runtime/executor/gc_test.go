@@ -52,3 +52,38 @@ func TestGarbageCreatedInATimeToCome(t *testing.T) {
 		})
 	}
 }
+
+// A container whose state stays unknown is removed once the runtime reported that
+// it was stopped, and not before.
+func TestGarbageOfUnknownState(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(c *fakeContainer)
+		want []string
+	}{
+		"seems to stop":     {func(c *fakeContainer) { c.runsOn = true }, []string{"c1"}},
+		"cannot be stopped": {func(c *fakeContainer) { c.stopError = "Unknown" }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, owners := newFakeRuntime(), map[string]types.UID{}
+				for i, state := range []plan.ContainerState{plan.ContainerExited, plan.ContainerUnknown} {
+					c := &fakeContainer{}
+					c.ID, c.Name, c.State, c.CreatedAt = "c"+string(rune('0'+i)), "app", state, time.Now().Add(-time.Duration(i)*time.Hour)
+					test.edit(c)
+					f.containers, owners[c.ID] = append(f.containers, c), "uid"
+				}
+				err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
+					List:           func(context.Context) (Garbage, error) { return f.garbage(owners), nil },
+					ContentRemoved: func(types.UID) bool { return false },
+					Policy:         DefaultGarbagePolicy(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := f.gcOutput().RemovedContainers; !slices.Equal(got, test.want) {
+					t.Errorf("removed %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}

@@ -56,6 +56,13 @@ func (r *garbageRuntime) touch(what, id string) error {
 }
 
 func (r *garbageRuntime) StopContainer(_ context.Context, id string, _ int64) error {
+	for _, s := range r.statuses {
+		for i := range s.Containers {
+			if s.Containers[i].ID == id {
+				s.Containers[i].State = plan.ContainerExited
+			}
+		}
+	}
 	return r.touch("stop", id)
 }
 

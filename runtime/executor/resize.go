@@ -25,8 +25,8 @@ type Resizer interface {
 // PodCgroup changes the limits of a pod's cgroup. before is the pod with the
 // resources that its containers were given last.
 type PodCgroup interface {
-	RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName) error
-	LowerLimits(before, pod *corev1.Pod, name corev1.ResourceName) error
+	RaiseLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error
+	LowerLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error
 }
 
 var errNoResizer = errors.New("the runtime cannot change the resources of running containers")
@@ -75,7 +75,7 @@ func (s *syncRun) resizeInPlace(ctx context.Context) error {
 func (s *syncRun) resizeResource(ctx context.Context, resizer Resizer, before *corev1.Pod, name corev1.ResourceName, updates []plan.ResourceUpdate) error {
 	pod, cgroup := s.in.Pod, s.e.cgroup
 	if cgroup != nil {
-		if err := cgroup.RaiseLimits(before, pod, name); err != nil {
+		if err := cgroup.RaiseLimits(ctx, before, pod, name); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *syncRun) resizeResource(ctx context.Context, resizer Resizer, before *c
 		}
 	}
 	if cgroup != nil {
-		return cgroup.LowerLimits(before, pod, name)
+		return cgroup.LowerLimits(ctx, before, pod, name)
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ func (r *resizable) UpdateContainerResources(_ context.Context, _ *corev1.Pod, c
 
 func (r *resizable) MemoryUse(context.Context, string) (uint64, error) { return r.use, nil }
 
-func (r *resizable) RaiseLimits(before, _ *corev1.Pod, name corev1.ResourceName) error {
+func (r *resizable) RaiseLimits(_ context.Context, before, _ *corev1.Pod, name corev1.ResourceName) error {
 	return r.note("raise %s from %s", name, before.Spec.Containers[0].Resources.Limits.Cpu())
 }
 
-func (r *resizable) LowerLimits(_, _ *corev1.Pod, name corev1.ResourceName) error {
+func (r *resizable) LowerLimits(_ context.Context, _, _ *corev1.Pod, name corev1.ResourceName) error {
 	return r.note("lower %s", name)
 }
 

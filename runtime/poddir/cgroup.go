@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -65,7 +66,7 @@ func systemdPath(parent, name string) string {
 // ensureCgroup makes the pod's cgroup with its limits, or changes the limits of
 // one that is there. A memory limit below what is in use waits for a later call:
 // setting it now would have the kernel kill what should end gracefully.
-func (m *Manager) ensureCgroup(pod *corev1.Pod) error {
+func (m *Manager) ensureCgroup(ctx context.Context, pod *corev1.Pod) error {
 	path := m.cgroupPath(pod.UID)
 	if path == "" {
 		return nil
@@ -78,14 +79,14 @@ func (m *Manager) ensureCgroup(pod *corev1.Pod) error {
 	if limits.memory != withoutLimit && memoryUse(path) > limits.memory {
 		apply.memory = withoutLimit
 	}
-	if err := applyLimits(path, m.cgroupDriver(), apply); err != nil {
+	if err := applyLimits(ctx, path, m.cgroupDriver(), apply); err != nil {
 		return fmt.Errorf("make cgroup %q: %w", path, err)
 	}
 	done.limits = &apply
 	return nil
 }
 
-func applyLimits(path, driver string, limits cgroupLimits) error {
+func applyLimits(ctx context.Context, path, driver string, limits cgroupLimits) error {
 	mode := cgroups.Mode()
 	switch {
 	case mode == cgroups.Unavailable:
@@ -96,24 +97,11 @@ func applyLimits(path, driver string, limits cgroupLimits) error {
 		_, err := cgroup1.New(cgroup1.StaticPath(path), resourcesV1(limits))
 		return err
 	case driver == CgroupDriverSystemd:
-		return applySlice(path, resourcesV2(limits))
+		return applySlice(ctx, path, limits)
 	default:
 		_, err := cgroup2.NewManager(cgroupMount, path, resourcesV2(limits))
 		return err
 	}
-}
-
-// applySlice also writes to the files: systemd leaves a slice that exists as it is.
-func applySlice(path string, resources *cgroup2.Resources) error {
-	resources.Pids = nil // systemd's own accounting
-	if _, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resources); err != nil {
-		return err
-	}
-	slice, err := cgroup2.Load(path)
-	if err != nil {
-		return err
-	}
-	return slice.Update(resources)
 }
 
 func resourcesV1(limits cgroupLimits) *specs.LinuxResources {

@@ -23,7 +23,7 @@ func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	if err := m.makePodDirs(id); err != nil {
 		return fmt.Errorf("prepare pod %q: %w", id.UID, err)
 	}
-	if err := m.ensureCgroup(pod); err != nil {
+	if err := m.ensureCgroup(ctx, pod); err != nil {
 		return fmt.Errorf("prepare pod %q: %w", id.UID, err)
 	}
 	for i := range pod.Spec.Volumes {

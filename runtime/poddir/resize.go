@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +13,8 @@ import (
 // RaiseLimits gives the pod's cgroup what it is to have more of a resource, cpu or
 // memory, before its containers get more. before has the resources that the
 // containers were given last. (kubelet kuberuntime_manager.go:doPodResizeAction)
-func (m *Manager) RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName) error {
-	return m.changeLimits(before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
+func (m *Manager) RaiseLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error {
+	return m.changeLimits(ctx, before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
 		if name == corev1.ResourceCPU {
 			limits.quota, limits.shares = higher(limits.quota, want.quota), max(limits.shares, want.shares)
 		}
@@ -27,8 +28,8 @@ func (m *Manager) RaiseLimits(before, pod *corev1.Pod, name corev1.ResourceName)
 // LowerLimits takes from the pod's cgroup what it is to have less, after its
 // containers got less. A memory limit below what is in use is an error: setting it
 // would have the kernel kill.
-func (m *Manager) LowerLimits(before, pod *corev1.Pod, name corev1.ResourceName) error {
-	return m.changeLimits(before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
+func (m *Manager) LowerLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error {
+	return m.changeLimits(ctx, before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
 		if name == corev1.ResourceCPU {
 			limits.quota, limits.shares = want.quota, want.shares
 		}
@@ -43,7 +44,7 @@ func (m *Manager) LowerLimits(before, pod *corev1.Pod, name corev1.ResourceName)
 }
 
 // changeLimits applies what change makes of the limits in force.
-func (m *Manager) changeLimits(before, pod *corev1.Pod, change func(limits, want cgroupLimits) (cgroupLimits, error)) error {
+func (m *Manager) changeLimits(ctx context.Context, before, pod *corev1.Pod, change func(limits, want cgroupLimits) (cgroupLimits, error)) error {
 	path := m.cgroupPath(pod.UID)
 	if path == "" || !cgroupExists(path) {
 		return nil
@@ -58,7 +59,7 @@ func (m *Manager) changeLimits(before, pod *corev1.Pod, change func(limits, want
 		return err
 	}
 	if limits != current {
-		if err := applyLimits(path, m.cgroupDriver(), limits); err != nil {
+		if err := applyLimits(ctx, path, m.cgroupDriver(), limits); err != nil {
 			return fmt.Errorf("change the limits of cgroup %q: %w", path, err)
 		}
 	}

@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestResizeLimits(t *testing.T) {
 	m.forget(before.UID)
 	steps := []struct {
 		what       string
-		change     func(before, pod *corev1.Pod, name corev1.ResourceName) error
+		change     func(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error
 		name       corev1.ResourceName
 		pod        *corev1.Pod
 		wantMemory string
@@ -38,7 +39,7 @@ func TestResizeLimits(t *testing.T) {
 		{"take the limit away", m.RaiseLimits, corev1.ResourceCPU, limited("", "32Mi"), "33554432", "-1"},
 	}
 	for _, step := range steps {
-		if err := step.change(before, step.pod, step.name); err != nil {
+		if err := step.change(t.Context(), before, step.pod, step.name); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
 		memory := strings.TrimSpace(read(t, cgroupFile(path, "memory.limit_in_bytes", "memory.max")))
@@ -56,8 +57,8 @@ func TestResizeLimits(t *testing.T) {
 func TestResizeLimitsWithoutACgroup(t *testing.T) {
 	pod := withResources(corev1.ResourceRequirements{Limits: list("1", "1Mi")})
 	m := newManager(t, nil)
-	for _, change := range []func(before, pod *corev1.Pod, name corev1.ResourceName) error{m.RaiseLimits, m.LowerLimits} {
-		if err := change(pod, pod, corev1.ResourceMemory); err != nil {
+	for _, change := range []func(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error{m.RaiseLimits, m.LowerLimits} {
+		if err := change(t.Context(), pod, pod, corev1.ResourceMemory); err != nil {
 			t.Error(err)
 		}
 	}

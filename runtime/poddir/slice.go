@@ -1,0 +1,70 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package poddir
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+)
+
+const (
+	systemdTimeout    = 30 * time.Second
+	withoutSliceLimit = uint64(math.MaxUint64) // systemd's infinity
+	// systemd keeps a quota as whole percents of a CPU, in microseconds a second.
+	quotaPercent = 10000
+)
+
+// applySlice makes a slice with its limits, or changes those of one that is there.
+// systemd has to know them: at every reload it applies what it knows. The files
+// get what it would round.
+func applySlice(ctx context.Context, path string, limits cgroupLimits) error {
+	resources := resourcesV2(limits)
+	resources.Pids = nil // systemd's own accounting
+	if _, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resources); err != nil {
+		return err
+	}
+	if err := setSliceProperties(ctx, filepath.Base(path), limits); err != nil {
+		return fmt.Errorf("set the properties of the slice: %w", err)
+	}
+	slice, err := cgroup2.Load(path)
+	if err != nil {
+		return err
+	}
+	return slice.Update(resources)
+}
+
+func setSliceProperties(ctx context.Context, unit string, limits cgroupLimits) error {
+	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
+	defer cancel()
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.SetUnitPropertiesContext(ctx, unit, true, sliceProperties(limits)...)
+}
+
+// sliceProperties are limits as systemd takes them.
+func sliceProperties(limits cgroupLimits) []dbus.Property {
+	memory, quota := withoutSliceLimit, withoutSliceLimit
+	if limits.memory != withoutLimit {
+		memory = uint64(limits.memory)
+	}
+	if limits.quota != withoutLimit {
+		const perSecond = uint64(time.Second/time.Microsecond) / quotaPeriod
+		quota = (uint64(limits.quota)*perSecond + quotaPercent - 1) / quotaPercent * quotaPercent
+	}
+	return []dbus.Property{
+		{Name: "MemoryMax", Value: godbus.MakeVariant(memory)},
+		{Name: "CPUQuotaPerSecUSec", Value: godbus.MakeVariant(quota)},
+		{Name: "CPUWeight", Value: godbus.MakeVariant(cgroup2.ConvertCPUSharesToCgroupV2Value(limits.shares))},
+	}
+}

@@ -33,10 +33,13 @@ func (c Conn) Invoke(ctx context.Context, method string, args, reply any, _ ...g
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
+	if err := c.Runtime.mayHang(ctx, method, args); err != nil {
+		return err
+	}
 	response, err := handler(c.Runtime, ctx, func(request any) error {
 		proto.Merge(request.(proto.Message), args.(proto.Message))
 		return nil
-	}, c.Runtime.mayHang)
+	}, nil)
 	if err != nil {
 		return status.Convert(err).Err()
 	}
@@ -64,7 +67,7 @@ func handlerOf(method string) grpc.MethodHandler {
 // waited for on a virtual clock. stop ends both ends.
 func Dial(r *Runtime) (conn *grpc.ClientConn, stop func(), err error) {
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(grpc.UnaryInterceptor(r.mayHang))
+	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, r)
 	runtimeapi.RegisterImageServiceServer(server, r)
 	done := make(chan struct{})
@@ -73,6 +76,7 @@ func Dial(r *Runtime) (conn *grpc.ClientConn, stop func(), err error) {
 		_ = server.Serve(listener)
 	}()
 	conn, err = grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(r.intercept),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {
 		server.Stop()

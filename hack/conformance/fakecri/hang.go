@@ -16,14 +16,23 @@ import (
 // with the deadline that the agent gave it.
 const Hang = "Hang"
 
-// mayHang is between the agent and every handler.
-func (r *Runtime) mayHang(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	method := path.Base(info.FullMethod)
-	if !r.hangs(method, request) {
-		return handler(ctx, request)
+// mayHang stands before every call, on the agent's side: on a virtual clock it is
+// chance which side of a connection sees the deadline first, and they have words of
+// their own for it.
+func (r *Runtime) mayHang(ctx context.Context, method string, request any) error {
+	if !r.hangs(path.Base(method), request) {
+		return nil
 	}
 	<-ctx.Done()
-	return nil, status.FromContextError(ctx.Err()).Err()
+	return status.FromContextError(ctx.Err()).Err()
+}
+
+func (r *Runtime) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if err := r.mayHang(ctx, method, request); err != nil {
+		return err
+	}
+	return invoke(ctx, method, request, reply, conn, options...)
 }
 
 // hangs tells whether a call hangs, and records it if it does.

@@ -31,9 +31,14 @@ func (r *Runtime) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequ
 	if !r.images[name] {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
-	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{
-		Id: "sha256:" + name, RepoTags: []string{name}, Size: imageSize, Uid: &runtimeapi.Int64Value{},
-	}}, nil
+	image := &runtimeapi.Image{Id: "sha256:" + name, RepoTags: []string{name}, Size: imageSize, Uid: &runtimeapi.Int64Value{}}
+	switch {
+	case strings.Contains(name, "/web:"):
+		image.Uid.Value = 1001
+	case strings.Contains(name, "/db:"):
+		image.Uid, image.Username = nil, "dbuser"
+	}
+	return &runtimeapi.ImageStatusResponse{Image: image}, nil
 }
 
 // PullImage implements CRI. A failing pull takes as long as another.

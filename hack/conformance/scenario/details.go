@@ -99,9 +99,12 @@ func (g *generator) containerSecurity() *corev1.SecurityContext {
 	case 0:
 		s.Privileged = ptr.To(true)
 	case 1:
-		s.RunAsNonRoot = ptr.To(true) // the images' user is root
+		s.SELinuxOptions = &corev1.SELinuxOptions{Type: "t", Level: "s0"}
 	case 2:
-		s.RunAsNonRoot, s.RunAsUser = ptr.To(true), ptr.To(pick[int64](g, 0, 7))
+		s.RunAsNonRoot, s.RunAsUser = ptr.To(true), ptr.To(pick[int64](g, 0, 7, 7, 7))
+		if g.chance(40) {
+			s.RunAsUser = nil // what counts is the image's user: root, a number or a name
+		}
 	case 3:
 		s.RunAsUser, s.RunAsGroup = ptr.To[int64](8), ptr.To[int64](9)
 	case 4:

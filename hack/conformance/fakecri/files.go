@@ -63,12 +63,10 @@ func Digest(text string) string {
 // logFiles lists the pods' folders below that of the logs, and the files in them.
 func (r *Runtime) logFiles() (lines []string) {
 	_ = filepath.WalkDir(r.logs, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			lines = append(lines, "log "+err.Error())
-			return nil
-		}
 		name, _ := filepath.Rel(r.logs, path)
 		switch {
+		case err != nil:
+			lines = append(lines, "log "+name+" cannot be read")
 		case !entry.IsDir():
 			lines = append(lines, "log "+name)
 		case name != "." && filepath.Dir(name) == ".":

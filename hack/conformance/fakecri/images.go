@@ -71,15 +71,16 @@ func (*Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeap
 // headers are those of a request, sorted. The version in the kubelet's own agent is
 // that of its build.
 func headers(req *http.Request) string {
-	out := " host=" + req.Host
+	var out strings.Builder
+	out.WriteString(" host=" + req.Host)
 	for _, name := range slices.Sorted(maps.Keys(req.Header)) {
 		value := strings.Join(req.Header[name], ",")
 		if name == "User-Agent" && strings.HasPrefix(value, "kube-lifecycle/") {
 			value = "kube-lifecycle/"
 		}
-		out += fmt.Sprintf(" %s=%s", name, value)
+		fmt.Fprintf(&out, " %s=%s", name, value)
 	}
-	return out
+	return out.String()
 }
 
 // Do answers the requests of httpGet hooks.

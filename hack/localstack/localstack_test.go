@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -373,5 +374,25 @@ func TestTerminateLeavesOthersAlone(t *testing.T) {
 	}
 	if err := other.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("ended with %v, want it killed", err)
+	}
+}
+
+// A number of a process that is gone may be that of a thread by now.
+func TestTerminateLeavesThreadsAlone(t *testing.T) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == os.Getpid() {
+			continue
+		}
+		if err := (process{PID: id, Start: 1}).terminate(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
 	}
 }

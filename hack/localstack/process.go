@@ -48,8 +48,8 @@ func lookUp(pid int) (process, error) {
 // context done. A process that is gone, or is another one by now, is left alone.
 func (p process) terminate(ctx context.Context, grace time.Duration) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+		return nil // there is none, or its number is now that of another's thread
 	}
 	if err != nil {
 		return fmt.Errorf("open process %d: %w", p.PID, err)

@@ -136,7 +136,7 @@ func (b *bench) bareCRI(ctx context.Context, name string) (s sample, err error) 
 		// long: a pod of somebody else's on the socket stops the shim's starts.
 		Labels: map[string]string{"bench": name},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    b.stack.CgroupParent() + "/" + name,
+			CgroupParent:    b.stack.CgroupBelow(name),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}},
 		},
 	}

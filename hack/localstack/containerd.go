@@ -55,7 +55,7 @@ disabled_plugins = [
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         BinaryName = "{{.Runc}}"
         Root = "{{.RuncRoot}}"
-        SystemdCgroup = false
+        SystemdCgroup = {{.SystemdCgroup}}
 
 [plugins.'io.containerd.grpc.v1.cri']
   stream_server_address = "127.0.0.1"
@@ -88,7 +88,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
       [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
         BinaryName = "{{.Runc}}"
         Root = "{{.RuncRoot}}"
-        SystemdCgroup = false
+        SystemdCgroup = {{.SystemdCgroup}}
 `))
 
 // startRuntime starts containerd with a pod network and imports the images.
@@ -164,6 +164,7 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 		"Snapshotter": snapshotter, "Pause": ImagePause, "RestrictOOM": !canSetOOMScore(),
 		"CNIBin": s.tools.cniDir, "CNIConf": l.cniConfig(),
 		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": l.runcRoot(),
+		"SystemdCgroup": l.systemdCgroups(),
 	})
 	if err != nil {
 		return err

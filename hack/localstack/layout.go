@@ -104,13 +104,6 @@ func (l layout) bridge() string { return "mw-" + l.id }
 // serviceBridge has the address of kube-apiserver's Service.
 func (l layout) serviceBridge() string { return "mws-" + l.id }
 
-func (l layout) cgroupParent() string {
-	if l.onHost {
-		return "/managedworkload"
-	}
-	return "/mw-" + l.id
-}
-
 func (l layout) create() error {
 	for _, dir := range []string{
 		"logs", "pki", "kubeconfig", "etcd", "containerd", "run", "runc",

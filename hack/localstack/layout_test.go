@@ -82,3 +82,21 @@ func TestSplitRule(t *testing.T) {
 		})
 	}
 }
+
+// A cgroup inside the stack's is where the driver nests it.
+func TestCgroups(t *testing.T) {
+	for driver, want := range map[string]string{"": "/mw-ID /mw-ID/a-b", "systemd": "/mw_ID.slice /mw_ID.slice/mw_ID-a_b.slice"} {
+		t.Setenv("MW_CGROUP_DRIVER", driver)
+		l, err := newLayout("/s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Stack{layout: l}
+		if got := strings.ReplaceAll(s.CgroupParent()+" "+s.CgroupBelow("a-b"), l.id, "ID"); got != want {
+			t.Errorf("driver %q: %s, want %s", driver, got, want)
+		}
+		if got := l.hostNode().cgroupParent(); got != "/managedworkload" {
+			t.Errorf("driver %q: %s on the host", driver, got)
+		}
+	}
+}

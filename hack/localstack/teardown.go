@@ -46,7 +46,7 @@ func takeDown(ctx context.Context, l layout, s *Stack) error {
 	}
 	errs = append(errs, killStrays(ctx, l))
 	for _, node := range nodes {
-		errs = append(errs, unmountAll(l), unmountAll(node.layout), removeCgroups(node.layout, st.Before))
+		errs = append(errs, unmountAll(l), unmountAll(node.layout), removeSlice(ctx, node.layout), removeCgroups(node.layout, st.Before))
 		errs = append(errs, removeNetwork(ctx, node.layout, st.Before)...)
 	}
 	errs = append(errs, removeKubelet(l.kubeletNode())...)

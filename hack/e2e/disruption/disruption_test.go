@@ -218,7 +218,7 @@ func TestForeignPods(t *testing.T) {
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "foreign", Namespace: "other", Uid: "foreign-uid"},
 		Labels:   map[string]string{"io.kubernetes.pod.name": "foreign", "io.kubernetes.pod.namespace": "other", "io.kubernetes.pod.uid": "foreign-uid"},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    env.Stack.CgroupParent() + "/foreign",
+			CgroupParent:    env.Stack.CgroupBelow("foreign"),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}},
 		},
 	}})

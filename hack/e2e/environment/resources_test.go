@@ -88,7 +88,7 @@ func cgroupOf(t *testing.T, w *harness.Workload, container string) string {
 			t.Errorf("hierarchy %s: the container is in %s, not below %s", fields[1], path, parent)
 		}
 	}
-	if strings.Contains(found, "kubepods") || !strings.Contains(found, string(w.Node().UID)) {
+	if strings.Contains(found, "kubepods") || !strings.Contains(strings.ReplaceAll(found, "_", "-"), string(w.Node().UID)) {
 		t.Errorf("cgroup of the pod: %s", found)
 	}
 	return found

@@ -80,7 +80,8 @@ func traces(t *testing.T, nw *v1alpha1.NodeWorkload, sandbox string) map[string]
 	glob("pod folder", filepath.Join(state, "pods", uid))
 	glob("checkpoint", filepath.Join(state, "workloads", uid+"*"))
 	glob("logs", filepath.Join(env.Stack.PodLogDir(), "*"+uid+"*"))
-	glob("cgroup", filepath.Join(cgroups, env.Stack.CgroupParent(), "*"+uid+"*"), filepath.Join(cgroups, "*", env.Stack.CgroupParent(), "*"+uid+"*"))
+	inSlice := strings.ReplaceAll(uid, "-", "?") // systemd's names have underscores
+	glob("cgroup", filepath.Join(cgroups, env.Stack.CgroupParent(), "*"+inSlice+"*"), filepath.Join(cgroups, "*", env.Stack.CgroupParent(), "*"+inSlice+"*"))
 	lines := func(kind, text, part string) {
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, part) {

@@ -29,16 +29,32 @@ func (g *generator) furnish(t *corev1.PodSpec) {
 	if !t.HostPID && g.chance(10) {
 		t.ShareProcessNamespace = ptr.To(true)
 	}
+	several := g.chance(8)
 	for i := range t.InitContainers {
-		g.furnishContainer(&t.InitContainers[i])
+		c := &t.InitContainers[i]
+		if several && isSidecar(c) {
+			c.RestartPolicyRules = []corev1.ContainerRestartRule{restartAllOn42}
+		}
+		g.furnishContainer(c)
 	}
 	for i := range t.Containers {
-		g.furnishContainer(&t.Containers[i])
+		c := &t.Containers[i]
+		if several && c.RestartPolicy == nil {
+			c.RestartPolicy, c.RestartPolicyRules = ptr.To(corev1.ContainerRestartPolicyNever), []corev1.ContainerRestartRule{restartAllOn42}
+		}
+		g.furnishContainer(c)
 	}
 	if g.chance(4) {
 		// Longer than any deadline of a call.
 		t.TerminationGracePeriodSeconds = ptr.To[int64](300)
 	}
+}
+
+var restartAllOn42 = corev1.ContainerRestartRule{
+	Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+	ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+		Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+	},
 }
 
 func (g *generator) podSecurity() *corev1.PodSecurityContext {
@@ -190,6 +206,12 @@ func (g *generator) more() (events []Event) {
 				Event{Kind: Exit, Container: name, ExitCode: pick[int32](g, 0, 1), Ago: 0.3}, Event{Kind: Removed, Container: name},
 				Event{Kind: Unknown, Container: name}, Event{Kind: UnknownDead, Container: name},
 				Event{Kind: Fail, Method: pick(g, "CreateContainer", "StartContainer", "StopContainer"), Container: name, Error: "Unknown"}))
+		}
+	}
+	if several := g.pod.Spec.Containers[0].RestartPolicyRules; len(several) == 1 && g.chance(20) {
+		// Several ask for a restart of all at one time.
+		for _, c := range g.allContainers() {
+			events = append(events, Event{Kind: Exit, Container: c.Name, ExitCode: 42, Ago: 0.2})
 		}
 	}
 	if g.chance(2) {

@@ -263,7 +263,7 @@ func (t *twin) pair(ctx context.Context, s *scenario, try int) (result, error) {
 		rec   **record
 	}{{t.kubelet, t.kubeletLives, &r.kubelet}, {t.shim, t.shimLives, &r.shim}} {
 		group.Go(func() (err error) {
-			p := &pairing{scenario: s, side: one.side, name: name, dir: filepath.Join(t.scratch, one.side.name(), name)}
+			p := &pairing{scenario: s, side: one.side, name: name, try: try, dir: filepath.Join(t.scratch, one.side.name(), name)}
 			*one.rec, err = p.run(ctx, t.kube, one.lives)
 			return err
 		})

@@ -52,6 +52,7 @@ type pairing struct {
 	side     side
 	name     string
 	dir      string
+	try      int // the first is 1
 	rec      *record
 }
 
@@ -110,7 +111,8 @@ func (p *pairing) step(ctx context.Context, s step) error {
 		return err
 	}
 	if !s.quick {
-		if err := pause(ctx, settle); err != nil {
+		// Another try meets the probes at another point of their period.
+		if err := pause(ctx, settle+time.Duration(p.try-1)*350*time.Millisecond); err != nil {
 			return err
 		}
 		p.rec.states = append(p.rec.states, state{s.name, p.latest()})

@@ -22,6 +22,9 @@ TESTFLAGS ?=
 # RACE= leaves the race detector out, which needs a C compiler.
 RACE ?= -race
 E2E_TIMEOUT ?= 45m
+# What make test-cgroup2 runs, and the tests (a regular expression) of it.
+PACKAGES ?= ./runtime/poddir ./hack/e2e/environment ./hack/e2e/lifecycle
+RUN ?= Slice|Cgroup|Resize|Resources|BestEffort|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
 # Passed on to hack/twin, such as TWINFLAGS='-run liveness -v'.
 TWINFLAGS ?=
 
@@ -136,6 +139,15 @@ twin: assets runtime ## Give the same templates to a real kubelet and to the shi
 else
 twin:
 	@echo "A kubelet and real containers need root on Linux" >&2; exit 1
+endif
+
+.PHONY: test-cgroup2
+ifeq ($(ROOT_ON_LINUX),yes)
+test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.
+	for driver in cgroupfs systemd; do hack/vm/cgroup2.sh -d $$driver -r '$(RUN)' $(PACKAGES); done
+else
+test-cgroup2:
+	@echo "Skipping: real containers need root on Linux" >&2
 endif
 
 .PHONY: bench

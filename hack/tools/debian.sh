@@ -8,6 +8,7 @@
 #
 #   hack/tools/debian.sh runtime    runc, CNI plugins, iptables, ip
 #   hack/tools/debian.sh race       a C compiler for Go's race detector
+#   hack/tools/debian.sh vm         user-mode Linux, and what makes a Debian for it
 set -euo pipefail
 
 cni_dirs="/usr/lib/cni /opt/cni/bin"
@@ -35,8 +36,14 @@ runtime)
 race)
 	command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev)
 	;;
+vm)
+	command -v linux.uml >/dev/null || missing+=(user-mode-linux)
+	command -v mmdebstrap >/dev/null || missing+=(mmdebstrap debian-archive-keyring)
+	command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
+	command -v depmod >/dev/null || missing+=(kmod)
+	;;
 *)
-	echo "usage: hack/tools/debian.sh runtime|race" >&2
+	echo "usage: hack/tools/debian.sh runtime|race|vm" >&2
 	exit 2
 	;;
 esac

@@ -200,6 +200,34 @@ func TestComputeForeignContainers(t *testing.T) {
 	}
 }
 
+// One that bears our labels, and of which nothing was recorded, is not ours either.
+func TestComputeForeignContainersWithLabels(t *testing.T) {
+	recorded := func(c plan.ContainerStatus) plan.ContainerStatus {
+		c.Hash = "h"
+		return c
+	}
+	labelled := running("other")
+	labelled.ID = "id-other"
+	tests := map[string]struct {
+		other plan.ContainerStatus
+		want  string
+	}{
+		"labels alone":        {labelled, "other (id-other)"},
+		"created by the shim": {recorded(labelled), ""},
+		"in the template":     {running("c"), ""},
+		"ended":               {exited("other", 0), ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			st := Compute(Input{Pod: pod(corev1.Container{Name: "c"}), Observed: observed(recorded(running("c")), tc.other), Now: t0})
+			c := conditionByType(st.Conditions, v1alpha1.ConditionForeignContainers)
+			if (c != nil) != (tc.want != "") || c != nil && !strings.HasSuffix(c.Message, ": "+tc.want) {
+				t.Errorf("condition %+v, want one of %q", c, tc.want)
+			}
+		})
+	}
+}
+
 func TestComputePhaseStays(t *testing.T) {
 	c := corev1.Container{Name: "c"}
 	never := pod(c)

@@ -61,8 +61,8 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 			Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: resizing.Reason, Message: resizing.Message,
 		})
 	}
-	if len(c.observed.Foreign) > 0 {
-		conditions = append(conditions, foreignCondition(c.observed.Foreign))
+	if foreign := c.foreign(); len(foreign) > 0 {
+		conditions = append(conditions, foreignCondition(foreign))
 	}
 	for i := range conditions {
 		if slices.Contains(ownConditions, conditions[i].Type) {
@@ -72,12 +72,32 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 	return conditions
 }
 
-// foreignCondition names containers of others in the pod's sandbox.
-func foreignCondition(foreign []plan.ForeignContainer) corev1.PodCondition {
-	names := make([]string, len(foreign))
-	for i, f := range foreign {
-		names[i] = fmt.Sprintf("%s (%s)", f.Name, f.ID)
+// foreign names the containers of others in the pod's sandboxes: those without our
+// labels, and those that only bear them, for the template does not name them and
+// nothing was recorded when they were created.
+func (c *conversion) foreign() []string {
+	var names []string
+	for _, f := range c.observed.Foreign {
+		names = append(names, fmt.Sprintf("%s (%s)", f.Name, f.ID))
 	}
+	for i := range c.observed.Containers {
+		s := &c.observed.Containers[i]
+		runs := s.State == plan.ContainerRunning || s.State == plan.ContainerUnknown
+		if runs && s.Hash == "" && !inTemplate(c.in.Pod, s.Name) {
+			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.ID))
+		}
+	}
+	return names
+}
+
+// inTemplate tells whether a pod has a container of that name, of any kind.
+func inTemplate(pod *corev1.Pod, name string) bool {
+	is := func(c corev1.Container) bool { return c.Name == name }
+	return slices.ContainsFunc(pod.Spec.InitContainers, is) || slices.ContainsFunc(pod.Spec.Containers, is) ||
+		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+}
+
+func foreignCondition(names []string) corev1.PodCondition {
 	return corev1.PodCondition{
 		Type: v1alpha1.ConditionForeignContainers, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonForeignContainers,
 		Message: "containers that the shim did not create run in the sandbox, and end with it: " + strings.Join(names, ", "),

@@ -208,6 +208,14 @@ func (g *generator) more() (events []Event) {
 				Event{Kind: Fail, Method: pick(g, "CreateContainer", "StartContainer", "StopContainer"), Container: name, Error: "Unknown"}))
 		}
 	}
+	if g.chance(6) {
+		// What fails, and what makes it be called.
+		name := pick(g, g.allContainers()...).Name
+		events = append(events, pick(g,
+			[]Event{{Kind: Fail, Method: "StopContainer", Container: name, Error: "NotFound"}, {Kind: Liveness, Container: name, Verdict: "failure"}},
+			[]Event{{Kind: Fail, Method: "CreateContainer", Container: name, Error: "Hang"}, {Kind: Removed, Container: name}},
+			[]Event{{Kind: Fail, Method: "RunPodSandbox", Error: "Hang"}, {Kind: SandboxDied}})...)
+	}
 	if several := g.pod.Spec.Containers[0].RestartPolicyRules; len(several) == 1 && g.chance(20) {
 		// Several ask for a restart of all at one time.
 		for _, c := range g.allContainers() {

@@ -4,13 +4,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 )
 
@@ -160,6 +163,31 @@ func (c course) backedOffEarly(d difference) bool {
 	return d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
 }
 
+// completedBefore tells whether a difference is the kubelet's word that a resize is
+// complete, sent with what the pod had before it. (TODO in kubelet.go:SyncPod: a
+// sync of the older pod clears the condition that the allocation has just set)
+func (c course) completedBefore(d difference) bool {
+	quoted, found := strings.CutPrefix(d.aspect, "event Normal ResizeCompleted ")
+	if !found || d.shim != "" {
+		return false
+	}
+	quoted, _ = strconv.QuotedPrefix(quoted)
+	message, _ := strconv.Unquote(quoted)
+	data, found := strings.CutPrefix(message, "Pod resize completed: ")
+	type container struct {
+		Name      string
+		Resources corev1.ResourceRequirements
+	}
+	var told struct{ InitContainers, Containers []container }
+	if !found || json.Unmarshal([]byte(data), &told) != nil {
+		return false
+	}
+	same := func(a container, b corev1.Container) bool {
+		return a.Name == b.Name && equality.Semantic.DeepEqual(a.Resources, b.Resources)
+	}
+	return slices.EqualFunc(told.InitContainers, c.spec.InitContainers, same) && slices.EqualFunc(told.Containers, c.spec.Containers, same)
+}
+
 var sidecarLastState = regexp.MustCompile(`^s\d\.lastState\.terminated\.`)
 
 // probeInFlight is an error of a prober whose container was just ending.
@@ -195,6 +223,7 @@ var rules = []rule{
 		return isStatus && strings.HasSuffix(name, ".terminated.startedAt") && d.kubelet == "set" && d.shim == "null"
 	}},
 	{"CrashLoopBackOff is told at once instead of at the next sync", course.backedOffEarly},
+	{"A resize is told as complete before it, by a race in the kubelet", course.completedBefore},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ course, d difference) bool {
 		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
 	}},

@@ -203,7 +203,7 @@ func (g generator) finish() scenario {
 func (g generator) postStart() scenario {
 	c := postStart(g.main("c1"), execute("append", journalOf("c1"), "postStart", ",", "sleep", "500ms", ",", "check-file", journals+"/go"))
 	return g.finished(scenario{name: "poststart", trigger: "PostStartHookFailed", spec: g.pod(always, c), steps: []step{
-		{name: "waits", until: waiting("c1", "CrashLoopBackOff", 1), do: touch("go")}, {name: "ready", until: ready},
+		{name: "failed twice", until: backedOff("c1", 1), quick: true, do: touch("go")}, {name: "ready", until: ready},
 	}})
 }
 

@@ -148,8 +148,11 @@ func (g *generator) headers(h *corev1.LifecycleHandler) {
 	}
 }
 
-// leave says what a container leaves behind.
+// leave says what a container leaves behind, and that more servers speak plain HTTP.
 func (g *generator) leave(s *Script) {
+	if g.chance(25) {
+		s.PreStop = Hook{Seconds: 0.3, HTTPOnHTTPS: true}
+	}
 	s.RotatesLogs = g.chance(20)
 	for i := range s.Runs {
 		s.Runs[i].MessageBytes = pick(g, 0, 0, 20, 300, 5000)

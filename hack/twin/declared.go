@@ -164,8 +164,9 @@ func (c course) backedOffEarly(d difference) bool {
 }
 
 // completedBefore tells whether a difference is the kubelet's word that a resize is
-// complete, sent with what the pod had before it. (TODO in kubelet.go:SyncPod: a
-// sync of the older pod clears the condition that the allocation has just set)
+// complete, sent with what the pod had before it: a sync of the older pod clears the
+// condition that the allocation has just set. (kubelet kubelet.go:SyncPod, which
+// notes the race)
 func (c course) completedBefore(d difference) bool {
 	quoted, found := strings.CutPrefix(d.aspect, "event Normal ResizeCompleted ")
 	if !found || d.shim != "" {

@@ -134,24 +134,30 @@ func (k *kubeletSide) create(ctx context.Context, name string, spec corev1.PodSp
 }
 
 func (k *kubeletSide) change(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
-	pod := &corev1.Pod{}
-	if err := k.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+	pod, patch, err := k.edited(ctx, name, edit)
+	if err != nil {
 		return err
 	}
-	old := pod.DeepCopy()
+	return k.kube.Patch(ctx, pod, patch)
+}
+
+func (k *kubeletSide) edited(ctx context.Context, name string, edit func(*corev1.PodSpec)) (*corev1.Pod, client.Patch, error) {
+	pod := &corev1.Pod{}
+	if err := k.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		return nil, nil, err
+	}
+	patch := client.StrategicMergeFrom(pod.DeepCopy())
 	edit(&pod.Spec)
-	return k.kube.Patch(ctx, pod, client.MergeFrom(old))
+	return pod, patch, nil
 }
 
 // resize goes through the Pod's subresource.
 func (k *kubeletSide) resize(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
-	pod := &corev1.Pod{}
-	if err := k.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+	pod, patch, err := k.edited(ctx, name, edit)
+	if err != nil {
 		return err
 	}
-	old := pod.DeepCopy()
-	edit(&pod.Spec)
-	return k.kube.SubResource("resize").Patch(ctx, pod, client.StrategicMergeFrom(old))
+	return k.kube.SubResource("resize").Patch(ctx, pod, patch)
 }
 
 func (k *kubeletSide) remove(ctx context.Context, name string, grace *int64) error {

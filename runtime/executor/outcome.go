@@ -68,14 +68,26 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 			k.endAt(rec, later(rec.StartTime.Time, after.FinishedAt))
 		}
 	})
+	if stopErr != nil || err != nil {
+		return stopErr
+	}
+	return k.doubt(after)
+}
+
+// doubt is why a container may run on that a StopContainer has reported as stopped,
+// rather than finding nothing to stop; nil if it does not.
+func (k *kill) doubt(after plan.ContainerStatus) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	switch {
-	case stopErr != nil || err != nil || !k.wasStopped():
+	case k.forcedFrom.IsZero():
+		return nil
 	case after.State == plan.ContainerRunning:
 		return errRunsOn
 	case after.State == plan.ContainerUnknown:
 		return errMayRun
 	}
-	return stopErr
+	return nil
 }
 
 // How long a runtime may take to tell of an end that it has reported already:
@@ -89,19 +101,10 @@ const (
 func (k *kill) settled(ctx context.Context, stopErr error) (plan.ContainerStatus, error) {
 	for until := time.Now().Add(settlePatience); ; time.Sleep(settleInterval) {
 		after, err := k.e.facts(ctx, k.id)
-		mayRun := after.State == plan.ContainerRunning || after.State == plan.ContainerUnknown
-		if err != nil || stopErr != nil || !mayRun || !k.wasStopped() || !time.Now().Before(until) || ctx.Err() != nil {
+		if err != nil || stopErr != nil || k.doubt(after) == nil || !time.Now().Before(until) || ctx.Err() != nil {
 			return after, err
 		}
 	}
-}
-
-// wasStopped tells whether a StopContainer succeeded, rather than finding nothing
-// to stop.
-func (k *kill) wasStopped() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.forcedFrom.IsZero()
 }
 
 func later(a, b time.Time) time.Time {

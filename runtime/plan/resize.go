@@ -19,6 +19,13 @@ type Resources struct {
 	MemoryLimit   int64 `json:"memoryLimit,omitempty"`
 }
 
+// The least CPU, in thousandths, that a cgroup can be given: whatever less was
+// asked for, a runtime reports these. (kubelet cm/helpers_linux.go)
+const (
+	MinMilliCPULimit   = 10
+	MinMilliCPURequest = 2
+)
+
 // ResourcesOf returns the resources of a container's spec.
 func ResourcesOf(r *corev1.ResourceRequirements) Resources {
 	return Resources{

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -21,7 +23,7 @@ func (p *planner) killStrays() {
 		}
 		position := p.position(s.Name)
 		switch {
-		case position < 0 && p.removed(s):
+		case position < 0 && p.Definitions != nil && !Foreign(p.Pod, s):
 			kills = append(kills, removedKill(s))
 		case position >= 0 && s.State == ContainerRunning && p.Observed.Current(s.Name) != s:
 			kills = append(kills, p.secondInstanceKill(s))
@@ -37,11 +39,12 @@ func (p *planner) killStrays() {
 	p.actions.ContainersToKill = append(p.actions.ContainersToKill, kills...)
 }
 
-// removed is the one place that decides about ContainerRemoved: the template
-// has no container of that name any more. One without a recorded definition was
-// not made from a template and is left alone.
-func (p *planner) removed(s *ContainerStatus) bool {
-	return p.Definitions != nil && s.Hash != ""
+// Foreign is the one place that tells a container that only bears our labels from
+// one that was removed from the template: the template names neither, but the
+// foreign one was not made from one, for no definition was recorded with it. It is
+// left alone.
+func Foreign(pod *corev1.Pod, s *ContainerStatus) bool {
+	return s.Hash == "" && position(pod, s.Name) < 0
 }
 
 func removedKill(s *ContainerStatus) Kill {
@@ -67,18 +70,20 @@ func (p *planner) secondInstanceKill(s *ContainerStatus) Kill {
 	}
 }
 
+func (p *planner) position(name string) int { return position(p.Pod, name) }
+
 // position returns where the spec names a container: init containers, then
 // containers, then ephemeral ones; -1 if it does not.
-func (p *planner) position(name string) int {
+func position(pod *corev1.Pod, name string) int {
 	at := 0
-	for c := range initAndMain(p.Pod) {
+	for c := range initAndMain(pod) {
 		if c.Name == name {
 			return at
 		}
 		at++
 	}
-	for i := range p.Pod.Spec.EphemeralContainers {
-		if p.Pod.Spec.EphemeralContainers[i].Name == name {
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
 			return at + i
 		}
 	}

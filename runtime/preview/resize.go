@@ -84,22 +84,15 @@ func (b *builder) actuated() map[string]plan.Resources {
 	return given
 }
 
-// The least CPU that a cgroup can be given, in thousandths: less than that was
-// asked for is reported as that.
-const (
-	minMilliCPURequest = 2
-	minMilliCPULimit   = 10
-)
-
 // reported is what a container was given last by the runtime's report, which
 // rounds, and lacks the memory request: one that may have changed with the limit
 // is taken to be what it is to be.
 func reported(s *plan.ContainerStatus, desired plan.Resources) plan.Resources {
 	given, now := *s.Recorded.Resources, plan.ResourcesOf(s.Resources)
-	if max(given.CPURequest, now.CPURequest) > minMilliCPURequest {
+	if max(given.CPURequest, now.CPURequest) > plan.MinMilliCPURequest {
 		given.CPURequest = now.CPURequest
 	}
-	if max(given.CPULimit, now.CPULimit) > minMilliCPULimit {
+	if max(given.CPULimit, now.CPULimit) > plan.MinMilliCPULimit {
 		given.CPULimit = now.CPULimit
 	}
 	if given.MemoryLimit != now.MemoryLimit {

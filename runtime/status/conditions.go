@@ -73,8 +73,7 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 }
 
 // foreign names the containers of others in the pod's sandboxes: those without our
-// labels, and those that only bear them, for the template does not name them and
-// nothing was recorded when they were created.
+// labels, and those that only bear them.
 func (c *conversion) foreign() []string {
 	var names []string
 	for _, f := range c.observed.Foreign {
@@ -83,18 +82,11 @@ func (c *conversion) foreign() []string {
 	for i := range c.observed.Containers {
 		s := &c.observed.Containers[i]
 		runs := s.State == plan.ContainerRunning || s.State == plan.ContainerUnknown
-		if runs && s.Hash == "" && !inTemplate(c.in.Pod, s.Name) {
+		if runs && plan.Foreign(c.in.Pod, s) {
 			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.ID))
 		}
 	}
 	return names
-}
-
-// inTemplate tells whether a pod has a container of that name, of any kind.
-func inTemplate(pod *corev1.Pod, name string) bool {
-	is := func(c corev1.Container) bool { return c.Name == name }
-	return slices.ContainsFunc(pod.Spec.InitContainers, is) || slices.ContainsFunc(pod.Spec.Containers, is) ||
-		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
 }
 
 func foreignCondition(names []string) corev1.PodCondition {

@@ -13,13 +13,6 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// Below these a cgroup cannot tell values apart, so that the spec's are
-// reported. (kubelet cm/helpers_linux.go)
-const (
-	minMilliCPULimit   = 10
-	minMilliCPURequest = 2
-)
-
 // convert returns the status of one instance of a container.
 // (kubelet kubelet_pods.go:convertContainerStatus)
 func (c *conversion) convert(container *corev1.Container, cs *plan.ContainerStatus, old *corev1.ContainerStatus) corev1.ContainerStatus {
@@ -119,8 +112,8 @@ func (c *conversion) resources(container *corev1.Container, status *corev1.Conta
 		before = given.Requirements()
 		maps.DeleteFunc(before.Requests, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
 	}
-	setActual(result.Limits, actual.Limits, before.Limits, minMilliCPULimit)
-	setActual(result.Requests, actual.Requests, before.Requests, minMilliCPURequest)
+	setActual(result.Limits, actual.Limits, before.Limits, plan.MinMilliCPULimit)
+	setActual(result.Requests, actual.Requests, before.Requests, plan.MinMilliCPURequest)
 	return result
 }
 

@@ -120,6 +120,10 @@ conformance-record: ## Record N new cases of each kind from the kubelet's functi
 conformance-mutants: ## Show that make conformance finds deliberate mistakes in the shim.
 	cd hack/conformance && go run ./mutants
 
+.PHONY: mutants
+mutants: assets ## Show that unit tests find deliberate mistakes around the kill core. RUN= for some of them.
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" go run ./hack/mutants $(if $(filter command line,$(origin RUN)),-run '$(RUN)')
+
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime ## Run the tests on real containers, one package after the other.

@@ -3,10 +3,9 @@
 
 package main
 
-// mutant is a deliberate mistake: in file, old becomes new. old occurs there
-// exactly once.
+// mutant is a shared.Mutant, so that the list can go without the names of fields.
 type mutant struct {
-	name, file, old, new string
+	Name, File, Old, New string
 }
 
 const (

@@ -8,7 +8,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	shared "github.com/managedworkload/managedworkload/hack/mutants/mutant"
 )
 
 var (
@@ -49,19 +50,19 @@ func run() error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	tried, survived := 0, 0
 	for _, m := range mutants {
-		if !wanted.MatchString(m.name) {
+		if !wanted.MatchString(m.Name) {
 			continue
 		}
 		tried++
 		found, err := m.examine(root, dir)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", m.name, err)
+			return fmt.Errorf("%s: %w", m.Name, err)
 		case found == "":
 			survived++
-			fmt.Printf("NOT FOUND  %s\n", m.name)
+			fmt.Printf("NOT FOUND  %s\n", m.Name)
 		default:
-			fmt.Printf("found      %s (%s)\n", m.name, found)
+			fmt.Printf("found      %s (%s)\n", m.Name, found)
 		}
 	}
 	fmt.Printf("mutants: %d, not found: %d\n", tried, survived)
@@ -74,7 +75,7 @@ func run() error {
 // examine builds the comparison with the mistake in it and returns where it was
 // found, empty if it was not.
 func (m mutant) examine(root, dir string) (string, error) {
-	overlay, err := m.overlay(root, dir)
+	overlay, err := shared.Mutant(m).Overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
@@ -96,27 +97,4 @@ func (m mutant) examine(root, dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the comparison broke instead of finding a difference:\n%s", out.String())
-}
-
-// overlay writes the file with the mistake, and the overlay that puts it in the
-// place of the right one.
-func (m mutant) overlay(root, dir string) (string, error) {
-	path := filepath.Join(root, m.file)
-	source, err := os.ReadFile(path) //nolint:gosec // our own list
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		return "", fmt.Errorf("%s has %d times what is to be changed", m.file, n)
-	}
-	mutated := filepath.Join(dir, "mutated.go")
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
-		return "", err
-	}
-	data, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, data, 0o600)
 }

@@ -6,6 +6,8 @@ package main
 import (
 	"path/filepath"
 	"testing"
+
+	shared "github.com/managedworkload/managedworkload/hack/mutants/mutant"
 )
 
 // The list is in step with the code.
@@ -14,14 +16,11 @@ func TestMutantsApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{}
-	for _, m := range mutants {
-		if names[m.name] {
-			t.Errorf("%s stands there twice", m.name)
-		}
-		names[m.name] = true
-		if _, err := m.overlay(root, t.TempDir()); err != nil {
-			t.Errorf("%s: %v", m.name, err)
-		}
+	list := make([]shared.Mutant, len(mutants))
+	for i, m := range mutants {
+		list[i] = shared.Mutant(m)
+	}
+	for _, err := range shared.Check(list, root, t.TempDir()) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,28 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+
+	"github.com/managedworkload/managedworkload/hack/mutants/mutant"
+)
+
+// mistake is a mutant of one package: the file is relative to its directory.
+type mistake struct{ name, file, old, new string }
+
+// mutants are all deliberate mistakes, package by package.
+func mutants() []mutant.Mutant {
+	return slices.Concat(
+		in("runtime/probe", probeMistakes),
+	)
+}
+
+func in(dir string, list []mistake) []mutant.Mutant {
+	var mutants []mutant.Mutant
+	for _, m := range list {
+		mutants = append(mutants, mutant.Mutant{Name: m.name, File: dir + "/" + m.file, Old: m.old, New: m.new})
+	}
+	return mutants
+}

@@ -4,9 +4,11 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,54 +43,80 @@ type orphanKeeper struct {
 	// What follows belongs to the caller of consider.
 	token    string
 	reported bool
+	// unconfirmed: the absence of an orphan was not confirmed at the last look.
+	unconfirmed bool
 }
 
 // consider looks for orphans among what the runtime was seen to have. The order
 // matters: first the runtime's list, then the workers, then the API's list, so
 // that nothing that has just begun looks like an orphan.
 func (k *orphanKeeper) consider(ctx context.Context, pods []cri.Pod, clusterID string) {
-	log := logr.FromContextOrDiscard(ctx)
+	repeated := k.unconfirmed
+	k.unconfirmed = false
 	if !k.synced() {
 		return
 	}
 	known := k.pool.Known()
 	items, err := k.list(ctx)
 	if err != nil {
-		log.Error(err, "List of NodeWorkloads not read")
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list NodeWorkloads; retrying")
 		return
 	}
 	k.adopt(items) //nolint:contextcheck // a worker outlives this call
 	listed := uidsOf(items)
 	found := k.candidates(ctx, pods, known, listed)
-	in := orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates}
-	decision := decideOrphans(in)
-	if len(decision.Kill)+len(decision.Held)+len(decision.Ending) == 0 {
-		k.report(ctx, decision)
+	decision, err := k.decide(ctx, orphanInput{ClusterID: clusterID, Listed: listed, Candidates: found.candidates})
+	if err != nil {
+		// The list is believed only as far as it is this cluster's.
 		return
-	}
-	// The list is believed only as far as it is this cluster's.
-	if in.ClusterID, err = k.cluster.ask(ctx); err != nil {
-		return
-	}
-	decision = decideOrphans(in)
-	if len(decision.Held) > 0 {
-		in.Confirmed = k.confirmation(ctx)
-		decision = decideOrphans(in)
 	}
 	k.report(ctx, decision)
-	for _, uid := range decision.Ending {
-		// Its finalizer was taken away; the worker goes on without the object.
-		k.pool.Abandon(found.ids[uid], nil) //nolint:contextcheck // a worker outlives this call
-	}
-	for _, uid := range decision.Kill {
-		id := found.ids[uid]
-		log.Info("Workload is gone from the API, ending its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
-		k.pool.Abandon(id, found.recorded[uid]) //nolint:contextcheck // a worker outlives this call
+	if err := k.end(ctx, decision, found); err != nil && !repeated && ctx.Err() == nil {
+		logr.FromContextOrDiscard(ctx).Info("Failed to confirm that NodeWorkloads are absent; keeping their containers", "reason", err.Error())
 	}
 }
 
-// holding says that orphans wait for a person.
-func (k *orphanKeeper) holding() bool { return k.token != "" }
+// decide decides by the identity of the cluster that answers now, and by a person's
+// confirmation where one is needed.
+func (k *orphanKeeper) decide(ctx context.Context, in orphanInput) (orphanDecision, error) {
+	decision := decideOrphans(in)
+	if decision.empty() {
+		return decision, nil
+	}
+	var err error
+	if in.ClusterID, err = k.cluster.ask(ctx); err != nil {
+		return orphanDecision{}, err
+	}
+	if decision = decideOrphans(in); len(decision.Held) > 0 {
+		in.Confirmed = k.confirmation(ctx)
+		decision = decideOrphans(in)
+	}
+	return decision, nil
+}
+
+// end ends the orphans whose absence the API server itself confirms, however few
+// they are: the list may come from a watch that is behind. One that is being ended
+// already continues without its object. What is not confirmed is asked again soon.
+func (k *orphanKeeper) end(ctx context.Context, d orphanDecision, found found) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	for _, uid := range slices.Concat(d.Ending, d.Kill) {
+		id := found.ids[uid]
+		absent, readErr := instanceAbsent(ctx, k.api, id)
+		if !absent {
+			k.unconfirmed, err = true, cmp.Or(err, readErr)
+			continue
+		}
+		if slices.Contains(d.Kill, uid) {
+			logr.FromContextOrDiscard(ctx).Info("NodeWorkload is absent from the API; terminating its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
+		}
+		k.pool.Abandon(id, found.recorded[uid]) //nolint:contextcheck // a worker outlives this call
+	}
+	return err
+}
+
+// holding says that orphans wait for a person, or for the API server's answer.
+func (k *orphanKeeper) holding() bool { return k.token != "" || k.unconfirmed }
 
 // found is what was found on the node.
 type found struct {

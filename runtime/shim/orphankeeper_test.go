@@ -5,13 +5,18 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,6 +201,53 @@ func TestEndingWithoutObject(t *testing.T) {
 			f.cluster = nil // it is not asked again
 			if tt.want {
 				f.consider(t.Context(), nil, "here")
+			}
+		})
+	}
+}
+
+// However few they are, orphans are ended only when the API server itself confirms
+// that it lacks this instance.
+func TestOrphansAreConfirmedByALiveRead(t *testing.T) {
+	resource := schema.GroupResource{Group: "managedworkload.dev", Resource: "nodeworkloads"}
+	answer := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, ok := obj.(*v1alpha1.NodeWorkload); ok && err != nil {
+				return err
+			}
+			return c.Get(ctx, key, obj, opts...)
+		}}
+	}
+	present := func(uid types.UID) *v1alpha1.NodeWorkload {
+		return &v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "orphan-0", UID: uid}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node"},
+		}
+	}
+	tests := map[string]struct {
+		live    []client.Object
+		err     error
+		wantEnd bool
+	}{
+		"no object":             {wantEnd: true},
+		"another instance":      {live: []client.Object{present("another")}, wantEnd: true},
+		"the list is behind":    {live: []client.Object{present("orphan-0")}},
+		"no answer":             {err: context.DeadlineExceeded},
+		"forbidden":             {err: apierrors.NewForbidden(resource, "orphan-0", nil)},
+		"an internal error":     {err: apierrors.NewInternalError(errors.New("etcd"))},
+		"the CRD is missing":    {err: apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "orphan-0", "404 page not found", 0, true)},
+		"the kind is not known": {err: &meta.NoKindMatchError{}},
+		"about another object":  {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newKeeper(t, 1)
+			objects := append(tt.live, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}})
+			f.orphanKeeper.api = newFakeAPI(t, answer(tt.err), objects...)
+			for range 2 {
+				f.consider(t.Context(), f.runtime.pods, "here")
+			}
+			if got := len(f.ending()) == 1; got != tt.wantEnd || f.holding() == tt.wantEnd {
+				t.Errorf("ended %t, want %t; asked again soon: %t", got, tt.wantEnd, f.holding())
 			}
 		})
 	}

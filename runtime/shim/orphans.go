@@ -58,6 +58,9 @@ type orphanDecision struct {
 	Message string
 }
 
+// empty says that there is nothing to do.
+func (d orphanDecision) empty() bool { return len(d.Kill)+len(d.Held)+len(d.Ending) == 0 }
+
 // decideOrphans decides about workloads that the API server does not have. The
 // list must be complete. One from another cluster, or one in which suspiciously
 // many are gone at once, kills nothing until a person confirms.

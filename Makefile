@@ -71,6 +71,13 @@ clean: ## Remove what was built, but not the pinned tools.
 
 ##@ Check
 
+.PHONY: check
+check: ## Build, vet, lint and run the unit tests that need no API server: before each commit.
+	go build ./...
+	go vet ./...
+	@$(MAKE) --no-print-directory lint
+	go test -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
+
 .PHONY: verify
 verify: generate manifests docs ## Regenerate and fail on a difference; vet, lint, tidy, kustomize.
 	@$(TOOL) kustomize

@@ -43,6 +43,9 @@ const (
 // server is an API server with the roles and the policy of this folder.
 func server(t *testing.T) *rest.Config {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server: not with -short")
+	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "bin")

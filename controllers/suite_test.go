@@ -5,6 +5,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,8 +88,12 @@ func runSuite(m *testing.M) int {
 }
 
 // findAssets is the folder with etcd and kube-apiserver: $KUBEBUILDER_ASSETS, or
-// bin of this module.
+// bin of this module. With -short (make check) the API server is not started.
 func findAssets() (string, error) {
+	flag.Parse()
+	if testing.Short() {
+		return "", errors.New("needs an API server: not with -short")
+	}
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
 		return dir, nil
 	}

@@ -22,6 +22,9 @@ const noSandbox = "sandbox-of-the-kubelet"
 // TestKubelet runs a Pod on a stack with a kubelet, a scheduler and a controller
 // manager, and expects no trace of any of them afterwards.
 func TestKubelet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	root, err := repositoryRoot()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
-	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // counts is how often something was seen, by its name.
@@ -166,7 +166,7 @@ var portMapping = regexp.MustCompile(` *port_mappings:\{[^}]*\}`)
 func withoutSidecarPorts(pod *corev1.Pod, shim []step, declared counts) []step {
 	ports := 0
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; plan.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) {
 			ports += len(c.Ports)
 		}
 	}

@@ -21,15 +21,14 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 const (
@@ -186,7 +185,7 @@ func dialTarget(endpoint string) (string, error) {
 
 // badAnswer is an error of our own about an answer of the runtime.
 func badAnswer(operation, message string) error {
-	return fmt.Errorf("%s: %w", operation, status.Error(codes.Internal, message))
+	return fmt.Errorf("%s: %w", operation, runtimeerror.New(message))
 }
 
 // invoke calls the runtime with a deadline; a timeout of 0 is none.

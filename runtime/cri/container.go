@@ -5,7 +5,6 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // configError is why a container can't be created as the template describes it;
@@ -39,17 +39,7 @@ func asConfigError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &configError{message: runtimeMessage(err)}
-}
-
-// runtimeMessage is what the runtime said, if it did, without the code and what
-// was wrapped around it.
-func runtimeMessage(err error) string {
-	var cause interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &cause) {
-		return cause.GRPCStatus().Message()
-	}
-	return err.Error()
+	return &configError{message: runtimeerror.Message(err)}
 }
 
 // CreateContainer creates a container in its sandbox and returns its ID. A

@@ -11,10 +11,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 const (
@@ -77,7 +77,7 @@ func (c *Client) follow(ctx context.Context, pending *pending) {
 			pause = minReconnect
 		}
 		wait := pause
-		if status.Code(err) == codes.Unimplemented {
+		if runtimeerror.IsUnimplemented(err) {
 			wait = unimplementedRetry
 		}
 		logr.FromContextOrDiscard(ctx).V(1).Info("No container events from the runtime", "reason", err.Error(), "retryAfter", wait)

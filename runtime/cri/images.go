@@ -8,10 +8,10 @@ import (
 	"errors"
 	"sync"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // ImageRef returns what the runtime calls an image; "" when it does not have it.
@@ -73,8 +73,8 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 // nothing more, and who looks for reasons such as RegistryUnavailable looks at the
 // beginning. (cri-client/pkg/remote_image.go:pullImageV1)
 func withoutUnknown(err error) error {
-	if status.Code(err) == codes.Unknown {
-		return errors.New(runtimeMessage(err))
+	if runtimeerror.IsUnknown(err) {
+		return errors.New(runtimeerror.Message(err))
 	}
 	return err
 }

@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // Pod is a pod that the runtime has something of, as a list tells.
@@ -163,7 +162,7 @@ func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus,
 	active := ""
 	for i, s := range sandboxes {
 		observed, err := c.observeSandbox(ctx, uid, s)
-		if status.Code(err) == codes.NotFound {
+		if runtimeerror.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
@@ -178,7 +177,7 @@ func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus,
 	}
 	for _, ctr := range containers {
 		observed, err := c.observeContainer(ctx, uid, ctr)
-		if status.Code(err) == codes.NotFound {
+		if runtimeerror.IsNotFound(err) {
 			continue
 		}
 		if err != nil {

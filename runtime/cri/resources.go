@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresources "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // The kubelet's constants. (kubelet cm/helpers_linux.go, qos/policy.go)
@@ -95,7 +97,7 @@ func toQuota(milliCPU int64) int64 {
 // oomScoreAdjust tells the kernel whom to kill first: what requests little of
 // the node's memory. (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
 func (n *nodeFacts) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
-	switch qosClass(pod) {
+	switch podspec.QOSClass(pod) {
 	case corev1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case corev1.PodQOSBestEffort:
@@ -123,29 +125,6 @@ func leastMemoryRequest(pod *corev1.Pod) int64 {
 		}
 	}
 	return least
-}
-
-// qosClass of a pod without pod-level resources, which templates may not have.
-// (pkg/apis/core/v1/helper/qos/qos.go:ComputePodQOS)
-func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
-	some, guaranteed := false, true
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-				request, limit := list[i].Resources.Requests[name], list[i].Resources.Limits[name]
-				some = some || request.Sign() > 0 || limit.Sign() > 0
-				guaranteed = guaranteed && limit.Sign() > 0 && request.Cmp(limit) == 0
-			}
-		}
-	}
-	switch {
-	case !some:
-		return corev1.PodQOSBestEffort
-	case guaranteed:
-		return corev1.PodQOSGuaranteed
-	default:
-		return corev1.PodQOSBurstable
-	}
 }
 
 // reportedResources are what the runtime says of a container's cgroup; nil when

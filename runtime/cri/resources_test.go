@@ -109,35 +109,6 @@ func TestSidecarOOMScore(t *testing.T) {
 	}
 }
 
-func TestQOSClass(t *testing.T) {
-	both := func(cpu, memory string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(cpu, memory)}
-	}
-	tests := map[string]struct {
-		init, main corev1.ResourceRequirements
-		want       corev1.PodQOSClass
-	}{
-		"nothing":                  {want: corev1.PodQOSBestEffort},
-		"zero is nothing":          {main: both("0", "0"), init: both("0", "0"), want: corev1.PodQOSBestEffort},
-		"all":                      {main: both("1", "1Gi"), init: both("1", "1Gi"), want: corev1.PodQOSGuaranteed},
-		"one container has none":   {main: both("1", "1Gi"), want: corev1.PodQOSBurstable},
-		"memory alone":             {main: both("", "1Gi"), init: both("", "1Gi"), want: corev1.PodQOSBurstable},
-		"the init container's own": {init: both("1", "1Gi"), want: corev1.PodQOSBurstable},
-		"less than the limit": {
-			main: corev1.ResourceRequirements{Requests: list("1", "1Gi"), Limits: list("2", "1Gi")}, init: both("1", "1Gi"),
-			want: corev1.PodQOSBurstable,
-		},
-	}
-	for name, tc := range tests {
-		pod := newPod()
-		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: tc.init}}
-		pod.Spec.Containers[0].Resources = tc.main
-		if got := qosClass(pod); got != tc.want {
-			t.Errorf("%s: want %s, got %s", name, tc.want, got)
-		}
-	}
-}
-
 func TestReportedResources(t *testing.T) {
 	if got := reportedResources(nil); got != nil {
 		t.Errorf("a runtime that tells nothing: got %v", got)

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // readyTimeout bounds the calls that only ask how the runtime is.
@@ -26,7 +26,7 @@ func (c *Client) RuntimeInfo(ctx context.Context) (name, version, cgroupDriver s
 	}
 	rc, err := invoke(ctx, readyTimeout, "ask the runtime's configuration", c.runtime.RuntimeConfig,
 		&runtimeapi.RuntimeConfigRequest{})
-	if status.Code(err) == codes.Unimplemented {
+	if runtimeerror.IsUnimplemented(err) {
 		return v.GetRuntimeName(), v.GetRuntimeVersion(), "", nil
 	}
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"net/netip"
 	"os"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // logDirMode is that of the kubelet's log directories.
@@ -59,7 +60,7 @@ func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
 }
 
 func ignoreNotFound(err error) error {
-	if status.Code(err) == codes.NotFound {
+	if runtimeerror.IsNotFound(err) {
 		return nil
 	}
 	return err
@@ -105,7 +106,7 @@ func (c *Client) sandboxLinux(pod *corev1.Pod) (*runtimeapi.LinuxPodSandboxConfi
 	}
 	security := &runtimeapi.LinuxSandboxSecurityContext{
 		NamespaceOptions: namespaceOptions(pod),
-		Privileged:       hasPrivileged(pod),
+		Privileged:       podspec.HasPrivileged(pod),
 		// The least privileged profile does for the pause process of every pod.
 		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
@@ -163,7 +164,7 @@ func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
 func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	var mappings []*runtimeapi.PortMapping
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) {
 			mappings = append(mappings, containerPortMappings(c)...)
 		}
 	}
@@ -215,16 +216,4 @@ func protocol(p corev1.Protocol) runtimeapi.Protocol {
 	case corev1.ProtocolTCP:
 	}
 	return runtimeapi.Protocol_TCP
-}
-
-// hasPrivileged tells whether a container of the pod is privileged.
-func hasPrivileged(pod *corev1.Pod) bool {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if sc := list[i].SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
-				return true
-			}
-		}
-	}
-	return false
 }

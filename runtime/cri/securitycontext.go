@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // imageUser is who an image's command runs as: a number, or a name if there is
@@ -93,7 +95,7 @@ func verifyNonRoot(pod *corev1.Pod, container *corev1.Container, user imageUser)
 	if !isTrue(sc.RunAsNonRoot) {
 		return nil
 	}
-	who := fmt.Sprintf("(pod: %q, container: %s)", fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID), container.Name)
+	who := fmt.Sprintf("(pod: %q, container: %s)", podspec.Format(pod), container.Name)
 	switch {
 	case sc.RunAsUser != nil && *sc.RunAsUser == 0:
 		return fmt.Errorf("container's runAsUser breaks non-root policy %s", who)

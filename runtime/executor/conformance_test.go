@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // exclusions counts, by rule, in how many vectors something is not compared.
@@ -245,7 +246,7 @@ func dropHookEnds(want, got []entry, cut map[string]float64, excluded exclusions
 func dropRemoved(pod *corev1.Pod, want, got []entry, excluded exclusions) ([]entry, []entry) {
 	removed := func(e entry) bool {
 		name := e.str("container")
-		return name != "" && findContainer(pod, name) == nil
+		return name != "" && podspec.Container(pod, name) == nil
 	}
 	if slices.ContainsFunc(got, removed) {
 		excluded[ruleRemovedKilled]++
@@ -255,7 +256,7 @@ func dropRemoved(pod *corev1.Pod, want, got []entry, excluded exclusions) ([]ent
 
 func dropRemovedResults(pod *corev1.Pod, results []vectorResult) []vectorResult {
 	return slices.DeleteFunc(slices.Clone(results), func(r vectorResult) bool {
-		return r.Action == string(ActionKillContainer) && findContainer(pod, r.Target) == nil
+		return r.Action == string(ActionKillContainer) && podspec.Container(pod, r.Target) == nil
 	})
 }
 

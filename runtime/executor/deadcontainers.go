@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // keptDead is how many dead instances of a container stay after a death.
@@ -22,7 +23,7 @@ const keptDead = 1
 func (e *Executor) RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string, all bool) error {
 	var errs []error
 	for _, id := range tooManyDead(observed, exitedID, all) {
-		if err := e.removeContainer(ctx, id, false); err != nil && !isNotFound(err) {
+		if err := e.removeContainer(ctx, id, false); err != nil && !runtimeerror.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("remove dead container %q: %w", id, err))
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // hookRunner runs lifecycle hooks. On failure the message is what a person
@@ -40,17 +41,17 @@ func (h *handlers) Run(ctx context.Context, containerID string, pod *corev1.Pod,
 		output, err := h.exec(ctx, containerID, hook.Exec.Command)
 		if err != nil {
 			return fmt.Sprintf("Exec lifecycle hook (%v) for Container %q in Pod %q failed - error: %v, message: %q",
-				hook.Exec.Command, c.Name, formatPod(pod), execWords(hook.Exec.Command, err), output), err
+				hook.Exec.Command, c.Name, podspec.Format(pod), execWords(hook.Exec.Command, err), output), err
 		}
 	case hook.HTTPGet != nil:
 		if err := h.httpGet(ctx, containerID, pod, c, hook.HTTPGet); err != nil {
 			return fmt.Sprintf("HTTP lifecycle hook (%s) for Container %q in Pod %q failed - error: %v",
-				hook.HTTPGet.Path, c.Name, formatPod(pod), err), err
+				hook.HTTPGet.Path, c.Name, podspec.Format(pod), err), err
 		}
 	case hook.Sleep != nil:
 		if err := sleep(ctx, hook.Sleep.Seconds); err != nil {
 			return fmt.Sprintf("Sleep lifecycle hook (%d) for Container %q in Pod %q failed - error: %v",
-				hook.Sleep.Seconds, c.Name, formatPod(pod), err), err
+				hook.Sleep.Seconds, c.Name, podspec.Format(pod), err), err
 		}
 	default:
 		err := fmt.Errorf("invalid handler: %v", hook)
@@ -75,10 +76,10 @@ func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (
 // execWords is the error of a command as the kubelet words it: the runtime's own,
 // but for a call that ran out of time. (cri-client/pkg/remote_runtime.go:execSyncV1)
 func execWords(cmd []string, err error) string {
-	if status.Code(err) == codes.DeadlineExceeded {
+	if runtimeerror.IsTimeout(err) {
 		return fmt.Sprintf("command timed out: %q timed out after 0s", strings.Join(cmd, " "))
 	}
-	return runtimeWords(err)
+	return runtimeerror.Text(err)
 }
 
 // sleep waits that many seconds.

@@ -14,6 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // The back-off of image pulls, for each pod and image. (kubelet
@@ -82,7 +85,7 @@ func (p *imagePull) present(ctx context.Context) (string, error) {
 	ref, err := p.runtime.ImageRef(ctx, p.image)
 	switch {
 	case err != nil:
-		message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeWords(err))
+		message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeerror.Text(err))
 		p.event(corev1.EventTypeWarning, "InspectFailed", message)
 		return "", &startError{ErrImageInspect, message}
 	case ref != "":
@@ -138,9 +141,9 @@ func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration
 }
 
 func (p *imagePull) pullFailed(key string, err error) error {
-	p.event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", p.c.Image, runtimeWords(err)))
+	p.event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", p.c.Image, runtimeerror.Text(err)))
 	p.backoff.Next(key, p.backoff.Clock.Now())
-	failure := pullError(p.c.Image, runtimeWords(err))
+	failure := pullError(p.c.Image, runtimeerror.Text(err))
 	p.remember(failure.Error())
 	return failure
 }
@@ -172,7 +175,7 @@ func (p *imagePull) size(ctx context.Context, ref string) uint64 {
 }
 
 func (p *imagePull) event(eventtype, reason, message string) {
-	p.events.Event(p.pod, fieldPath(p.pod, p.c.Name), eventtype, reason, message)
+	p.events.Event(p.pod, podspec.FieldPath(p.pod, p.c.Name), eventtype, reason, message)
 }
 
 func (p *imagePull) remember(message string) {

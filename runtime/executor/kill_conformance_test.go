@@ -15,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // killVector is a line of kill-trace or order-trace.
@@ -63,7 +64,7 @@ func (v *killVector) runtime(t *testing.T) *fakeRuntime {
 		fc := &fakeContainer{stopSeconds: c.StopSeconds, stopError: c.StopError}
 		fc.ID, fc.Name, fc.State, fc.StartedAt = c.ID, c.Name, plan.ContainerRunning, f.start
 		fc.Recorded = recordedOf(t, c.Annotations)
-		if v.Pod != nil && findContainer(v.Pod, c.Name) == nil {
+		if v.Pod != nil && podspec.Container(v.Pod, c.Name) == nil {
 			// Killed here only: what is compared must not wait for it, or fail with it.
 			fc.stopSeconds, fc.stopError = 0, ""
 		}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // KillContainer kills one container: record, event Killing, preStop hook,
@@ -30,7 +31,7 @@ func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, id, name 
 // kill is KillContainer for a container that may have to wait for its turn.
 func (e *Executor) kill(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions, turns *turns) error {
 	t, err := e.resolveTarget(ctx, pod, id, name, opts)
-	if opts.FromRecord && isNotFound(err) {
+	if opts.FromRecord && runtimeerror.IsNotFound(err) {
 		return nil // gone, and its record with it
 	}
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // KillPod kills all running containers of a pod at once, sidecars waiting for
@@ -73,7 +75,7 @@ func (e *Executor) killRunning(ctx context.Context, pod *corev1.Pod, observed *p
 func killResult(name string, err error) Result {
 	result := Result{Action: ActionKillContainer, Target: name}
 	if err != nil {
-		result.Err, result.Message = ErrKillContainer, runtimeWords(err)
+		result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
 	}
 	return result
 }
@@ -97,7 +99,7 @@ func (o KillPodOptions) forContainer(pod *corev1.Pod, c *plan.ContainerStatus) K
 // was created: the pod does not name it any more, or defines it differently, so
 // that the hook may not exist in its image. An orphan's pod is made of records.
 func goesByRecord(pod *corev1.Pod, c *plan.ContainerStatus, trigger v1alpha1.KillTrigger) bool {
-	spec := findContainer(pod, c.Name)
+	spec := podspec.Container(pod, c.Name)
 	if spec == nil {
 		return true
 	}
@@ -113,9 +115,9 @@ func (e *Executor) stopSandboxes(ctx context.Context, pod *corev1.Pod, observed 
 	for i := range observed.Sandboxes {
 		id := observed.Sandboxes[i].ID
 		err := e.runtime.StopSandbox(context.WithoutCancel(ctx), id)
-		if err != nil && !isNotFound(err) {
+		if err != nil && !runtimeerror.IsNotFound(err) {
 			logr.FromContextOrDiscard(ctx).Error(err, "Failed to stop sandbox", "sandboxID", id)
-			result.Err, result.Message = ErrKillPodSandbox, runtimeWords(err)
+			result.Err, result.Message = ErrKillPodSandbox, runtimeerror.Text(err)
 		}
 	}
 	return result

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // lifeVector is a line of lifecycle-trace: a pod over a time, on a runtime whose
@@ -200,7 +201,7 @@ func (l *life) probes(observed *plan.PodStatus) map[string]plan.ProbeResults {
 				r.Liveness = plan.ProbeFailure
 			}
 		}
-		if spec := findContainer(l.v.Pod, c.Name); spec != nil && spec.StartupProbe != nil {
+		if spec := podspec.Container(l.v.Pod, c.Name); spec != nil && spec.StartupProbe != nil {
 			r.Startup = script.startup(c)
 		}
 		results[c.ID] = r

@@ -13,6 +13,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 const (
@@ -51,14 +52,14 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		}
 		if stopErr != nil {
 			rec.Outcome = v1alpha1.KillOutcomeFailed
-			rec.Error = truncate(runtimeWords(stopErr), maxRecordMessage)
+			rec.Error = truncate(runtimeerror.Text(stopErr), maxRecordMessage)
 			return
 		}
 		e := k.ending(rec)
 		if err == nil {
 			e.after = &after
 		} else {
-			e.gone, e.err = isNotFound(err), err
+			e.gone, e.err = runtimeerror.IsNotFound(err), err
 		}
 		var why string
 		rec.Outcome, why = outcomeOf(e)
@@ -205,7 +206,7 @@ func (e ending) withoutFacts() (v1alpha1.KillOutcome, string) {
 	case e.gone:
 		return "", "the runtime does not know the container any more"
 	default:
-		return "", "the runtime does not answer about the container: " + runtimeWords(e.err)
+		return "", "the runtime does not answer about the container: " + runtimeerror.Text(e.err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // TestProperties carries random plans out on a runtime that fails now and then,
@@ -103,8 +104,8 @@ func (w *world) trouble(rt *rapid.T) {
 // initsEnd lets ordinary init containers succeed.
 func (w *world) initsEnd() {
 	for _, c := range w.f.containers {
-		if spec := findContainer(w.pod, c.Name); c.State == plan.ContainerRunning && spec != nil &&
-			spec.RestartPolicy == nil && fieldPath(w.pod, c.Name)[:len("spec.init")] == "spec.init" {
+		if spec := podspec.Container(w.pod, c.Name); c.State == plan.ContainerRunning && spec != nil &&
+			spec.RestartPolicy == nil && podspec.FieldPath(w.pod, c.Name)[:len("spec.init")] == "spec.init" {
 			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, 0, time.Now()
 		}
 	}

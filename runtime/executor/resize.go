@@ -12,6 +12,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // Resizer is implemented by a Runtime that can change the resources of running
@@ -39,9 +41,9 @@ func (s *syncRun) resize(ctx context.Context) {
 	if !a.Resizes() || a.KillPod || ctx.Err() != nil {
 		return
 	}
-	result := Result{Action: ActionResizePodInPlace, Target: formatPod(s.in.Pod)}
+	result := Result{Action: ActionResizePodInPlace, Target: podspec.Format(s.in.Pod)}
 	if err := s.resizeInPlace(ctx); err != nil && ctx.Err() == nil {
-		result.Err, result.Message = ErrResizePodInPlace, runtimeWords(err)
+		result.Err, result.Message = ErrResizePodInPlace, runtimeerror.Text(err)
 	}
 	s.result.add(result)
 }
@@ -93,7 +95,7 @@ func (s *syncRun) resizeResource(ctx context.Context, resizer Resizer, before *c
 // updateContainer changes one resource of a container and leaves the other as it
 // was given last.
 func (s *syncRun) updateContainer(ctx context.Context, resizer Resizer, name corev1.ResourceName, u plan.ResourceUpdate) error {
-	c := findContainer(s.in.Pod, u.Name)
+	c := podspec.Container(s.in.Pod, u.Name)
 	if c == nil {
 		return fmt.Errorf("the pod has no container %q", u.Name)
 	}

@@ -7,10 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Action is a step of a sync that has a result.
@@ -140,44 +136,4 @@ func (r *SyncResult) add(result Result) {
 		r.Waiting = map[string]Reason{}
 	}
 	r.Waiting[result.Target] = Reason{Reason: result.Err.Error(), Message: result.Message}
-}
-
-// formatPod names a pod as the kubelet does in messages. (kubelet
-// util/format/pod.go:Pod)
-func formatPod(pod *corev1.Pod) string {
-	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
-}
-
-// isNotFound tells whether the runtime said that something does not exist. An
-// error that merely reads so is none.
-func isNotFound(err error) bool {
-	return err != nil && status.Code(err) == codes.NotFound
-}
-
-// runtimeWords is an error as the runtime gave it, without what was wrapped
-// around it on the way.
-func runtimeWords(err error) string {
-	if cause, ok := grpcCause(err); ok {
-		return cause.Error()
-	}
-	return err.Error()
-}
-
-// runtimeMessage is the message of the runtime's status, without the code.
-func runtimeMessage(err error) string {
-	if cause, ok := grpcCause(err); ok {
-		return cause.GRPCStatus().Message()
-	}
-	return err.Error()
-}
-
-type grpcError interface {
-	error
-	GRPCStatus() *status.Status
-}
-
-func grpcCause(err error) (grpcError, bool) {
-	var cause grpcError
-	ok := errors.As(err, &cause)
-	return cause, ok
 }

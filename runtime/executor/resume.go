@@ -15,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // Resume finishes kills that a crash or Interrupt cut off, by their records:
@@ -46,7 +47,7 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, records []v1alph
 func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) error {
 	now, err := e.facts(ctx, rec.ContainerID)
 	switch {
-	case isNotFound(err), err == nil && now.State == plan.ContainerExited:
+	case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
 		e.closeRecord(ctx, pod, rec, turns)
 		return nil
 	case err != nil:

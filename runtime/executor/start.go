@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // startError is why a container did not start: a brief reason and what a person
@@ -203,7 +204,7 @@ func (s *syncRun) runtimeFailure(ctx context.Context, c *corev1.Container, id st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	message := runtimeMessage(err)
+	message := runtimeerror.Message(err)
 	s.failed(c, id, message)
 	return &startError{reason, message}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // stopSlack is how much longer than its timeout a StopContainer may take.
@@ -73,7 +74,7 @@ func (s *stopCalls) run(ctx context.Context, timeout int64) error {
 			case r.err == nil:
 				succeeded = true
 				s.k.stopped(r.deadline)
-			case isNotFound(r.err):
+			case runtimeerror.IsNotFound(r.err):
 				succeeded = true
 			case !failed:
 				first, failed = r.err, true

@@ -13,6 +13,8 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // syncRun is one sync under way.
@@ -149,12 +151,12 @@ func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *Result
 			RequestedBy: s.in.RequestedBy, Override: new(int64(0)),
 		})
 		if err != nil {
-			result.Err, result.Message = ErrKillContainer, runtimeWords(err)
+			result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
 			return err
 		}
 	}
 	if err := s.e.removeContainer(ctx, reset.ID, true); err != nil {
-		result.Err, result.Message = ErrRemoveContainer, runtimeWords(err)
+		result.Err, result.Message = ErrRemoveContainer, runtimeerror.Text(err)
 		return err
 	}
 	return nil
@@ -179,7 +181,7 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	}
 	// The error has the kubelet's words for a volume that cannot be set up.
 	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, "FailedMount", err.Error())
-	return fmt.Errorf("prepare pod %s: %w", formatPod(s.in.Pod), err)
+	return fmt.Errorf("prepare pod %s: %w", podspec.Format(s.in.Pod), err)
 }
 
 // createSandbox creates a sandbox if the plan wants one, and learns its
@@ -190,7 +192,7 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 		return nil
 	}
 	pod := s.in.Pod
-	result := Result{Action: ActionCreatePodSandbox, Target: formatPod(pod)}
+	result := Result{Action: ActionCreatePodSandbox, Target: podspec.Format(pod)}
 	var id string
 	err := seeThrough(ctx, func(ctx context.Context) (err error) {
 		id, err = s.e.runtime.RunSandbox(ctx, pod, a.Attempt)
@@ -198,9 +200,9 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	})
 	if err != nil && ctx.Err() == nil {
 		result.Err = ErrCreatePodSandbox
-		result.Message = fmt.Sprintf("Failed to create sandbox for pod %q: %s", formatPod(pod), runtimeWords(err))
+		result.Message = fmt.Sprintf("Failed to create sandbox for pod %q: %s", podspec.Format(pod), runtimeerror.Text(err))
 		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedCreatePodSandBox",
-			"Failed to create pod sandbox: "+runtimeWords(err))
+			"Failed to create pod sandbox: "+runtimeerror.Text(err))
 	}
 	s.result.add(result)
 	if err != nil {
@@ -213,7 +215,7 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 	status, err := s.e.runtime.SandboxStatus(ctx, id)
 	if err != nil {
 		s.e.events.Event(pod, "", corev1.EventTypeWarning, "FailedPodSandBoxStatus",
-			"Unable to get pod sandbox status: "+runtimeWords(err))
+			"Unable to get pod sandbox status: "+runtimeerror.Text(err))
 		return err
 	}
 	if !pod.Spec.HostNetwork {
@@ -240,7 +242,7 @@ func (s *syncRun) startContainers(ctx context.Context) error {
 		if isFinal(err) {
 			return err
 		}
-		if err != nil && !plan.IsSidecar(c) {
+		if err != nil && !podspec.IsSidecar(c) {
 			return errEnd
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // ruleRemovedEndsSync: in the kubelet the container that it cannot kill ends the
@@ -124,11 +125,11 @@ func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 	for i := range in.Observed.Containers {
 		c := &fakeContainer{ContainerStatus: in.Observed.Containers[i]}
 		c.Recorded.TerminationGracePeriodSeconds = v.Pod.Spec.TerminationGracePeriodSeconds
-		if spec := findContainer(v.Pod, c.Name); spec != nil {
+		if spec := podspec.Container(v.Pod, c.Name); spec != nil {
 			c.Recorded.PreStop, c.Recorded.Ports = preStopHook(spec), spec.Ports
 		}
 		for _, script := range v.Runtime.Containers {
-			if script.ID == c.ID && findContainer(v.Pod, c.Name) != nil {
+			if script.ID == c.ID && podspec.Container(v.Pod, c.Name) != nil {
 				c.stopSeconds, c.stopError, c.removeError = script.StopSeconds, script.StopError, script.RemoveError
 			}
 		}
@@ -149,10 +150,10 @@ func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 func (v *syncVector) backoff() map[string]*plan.Backoff {
 	entries := map[string]*plan.Backoff{}
 	for _, b := range v.Backoff {
-		if findContainer(v.Pod, b.Container) == nil {
+		if podspec.Container(v.Pod, b.Container) == nil {
 			continue // no container asks for it
 		}
-		entries[plan.BackoffKey(v.Pod, findContainer(v.Pod, b.Container))] = &plan.Backoff{
+		entries[plan.BackoffKey(v.Pod, podspec.Container(v.Pod, b.Container))] = &plan.Backoff{
 			Current: time.Duration(b.BackoffSeconds * float64(time.Second)), LastUpdate: b.LastUpdate,
 		}
 	}
@@ -221,7 +222,7 @@ func (f *fakeRuntime) interruptedByDeletion(v *syncVector) bool {
 // name.
 func (v *syncVector) killsGhost(f *fakeRuntime, actions plan.Actions) bool {
 	return actions.KillPod && slices.ContainsFunc(f.ops("StopContainer"), func(e entry) bool {
-		return findContainer(v.Pod, e.str("container")) == nil
+		return podspec.Container(v.Pod, e.str("container")) == nil
 	})
 }
 

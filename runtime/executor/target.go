@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // target is the container that is killed, with the spec that applies to it.
@@ -36,9 +38,9 @@ type target struct {
 func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions) (target, error) {
 	t := target{pod: pod, spec: pod, id: id}
 	if !opts.FromRecord {
-		if t.container = findContainer(pod, name); t.container == nil {
+		if t.container = podspec.Container(pod, name); t.container == nil {
 			return t, fmt.Errorf("failed to get containerSpec %q (id=%q) in pod %q when killing container for reason %q",
-				name, e.containerURI(id), formatPod(pod), opts.Message)
+				name, e.containerURI(id), podspec.Format(pod), opts.Message)
 		}
 	}
 	before, err := e.facts(ctx, id)
@@ -48,7 +50,7 @@ func (e *Executor) resolveTarget(ctx context.Context, pod *corev1.Pod, id, name 
 	case opts.FromRecord:
 		return t, err // it is the runtime's, and says which container
 	default:
-		t.missing = isNotFound(err)
+		t.missing = runtimeerror.IsNotFound(err)
 	}
 	if opts.FromRecord {
 		t.spec, t.container = restoreSpec(pod, before.Name, before.Recorded)
@@ -82,7 +84,7 @@ func restoreSpec(pod *corev1.Pod, name string, rec plan.Recorded) (*corev1.Pod, 
 	if rec.PreStop != nil {
 		c.Lifecycle = &corev1.Lifecycle{PreStop: rec.PreStop}
 	}
-	if now := findContainer(pod, name); now != nil {
+	if now := podspec.Container(pod, name); now != nil {
 		// A probe that asks for the kill is the present one, and so is its grace period.
 		c.LivenessProbe, c.StartupProbe = now.LivenessProbe, now.StartupProbe
 	}
@@ -94,48 +96,6 @@ func (e *Executor) containerURI(id string) string {
 	return e.runtimeName + "://" + id
 }
 
-// findContainer returns the container of that name in a pod's spec, nil if it
-// has none. (kubelet container/helpers.go:GetContainerSpec)
-func findContainer(pod *corev1.Pod, name string) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return &pod.Spec.InitContainers[i]
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		}
-	}
-	return nil
-}
-
-// fieldPath says where in the pod's spec a container stands, for events.
-// (kubelet container/ref.go:GenerateContainerRef)
-func fieldPath(pod *corev1.Pod, name string) string {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return "spec.containers{" + name + "}"
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return "spec.initContainers{" + name + "}"
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return "spec.ephemeralContainers{" + name + "}"
-		}
-	}
-	return "implicitly required container " + name
-}
-
 // containerEvent writes an event about a container. Its ID never stands in an
 // event, or no two would be alike. (kubelet
 // kuberuntime_container.go:recordContainerEvent)
@@ -143,5 +103,5 @@ func (e *Executor) containerEvent(pod *corev1.Pod, name, id, eventtype, reason, 
 	if id != "" {
 		message = strings.ReplaceAll(message, id, name)
 	}
-	e.events.Event(pod, fieldPath(pod, name), eventtype, reason, message)
+	e.events.Event(pod, podspec.FieldPath(pod, name), eventtype, reason, message)
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // The kubelet's back-off of restarts. (kubelet kubelet.go:newCrashLoopBackOff)
@@ -126,7 +127,7 @@ func (p BackoffPolicy) Expired(entry *Backoff, at time.Time) bool {
 }
 
 func newWait(pod *corev1.Pod, c *corev1.Container, current time.Duration, finishedAt time.Time) *Wait {
-	podDesc := fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+	podDesc := podspec.Format(pod)
 	return &Wait{
 		Until:        finishedAt.Add(current),
 		Current:      current,

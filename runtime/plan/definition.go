@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Definitions are what a pod's sandbox and containers should have been made
@@ -32,7 +33,7 @@ type Definitions struct {
 func Define(pod *corev1.Pod) *Definitions {
 	n := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
 	containers, earlier, resources := make(map[string]string, n), make(map[string]string, n), make(map[string]Resources, n)
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		containers[c.Name] = HashContainer(c)
 		earlier[c.Name] = hashContainerV1(c)
 		resources[c.Name] = ResourcesOf(&c.Resources)

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // The versions are before every hash. One changes with the set of fields below
@@ -109,7 +111,7 @@ func HashPod(pod *corev1.Pod) string {
 			ResourceClaims:        s.ResourceClaims,
 		},
 		HostPorts:  hostPorts(pod),
-		Privileged: hasPrivileged(pod),
+		Privileged: podspec.HasPrivileged(pod),
 	})
 }
 
@@ -120,7 +122,7 @@ func hostPorts(pod *corev1.Pod) []hostPort {
 		return nil
 	}
 	var ports []hostPort
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		for _, p := range c.Ports {
 			if p.HostPort > 0 {
 				ports = append(ports, hostPort{p.HostIP, p.HostPort, p.ContainerPort, p.Protocol})
@@ -128,15 +130,6 @@ func hostPorts(pod *corev1.Pod) []hostPort {
 		}
 	}
 	return ports
-}
-
-func hasPrivileged(pod *corev1.Pod) bool {
-	for c := range initAndMain(pod) {
-		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
-			return true
-		}
-	}
-	return false
 }
 
 // hash of the JSON of a value: canonical, because maps are sorted and

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // initScan is the state of one scan of the init containers.
@@ -59,18 +61,18 @@ func (p *planner) initContainer(i int, scan *initScan) {
 	c := &p.Pod.Spec.InitContainers[i]
 	s := p.Observed.Current(c.Name)
 	switch {
-	case s == nil && scan.passed && IsSidecar(c):
+	case s == nil && scan.passed && podspec.IsSidecar(c):
 		// It ran once and its remains are gone.
 		p.startInit(i)
 		return
 	case s == nil:
 		return
-	case scan.passed && !IsSidecar(c):
+	case scan.passed && !podspec.IsSidecar(c):
 		return
 	case s.State == ContainerCreated:
 		// A start that failed; without another one it would stay that way.
 		p.startInit(i)
-	case IsSidecar(c):
+	case podspec.IsSidecar(c):
 		p.sidecar(i, s, scan)
 	default:
 		p.plainInitContainer(i, s, scan)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // TerminationOrder returns for each running sidecar the running containers
@@ -25,7 +27,7 @@ func TerminationOrder(pod *corev1.Pod, running []string) map[string][]string {
 	next := ""
 	for i := range slices.Backward(pod.Spec.InitContainers) {
 		c := &pod.Spec.InitContainers[i]
-		if !IsSidecar(c) {
+		if !podspec.IsSidecar(c) {
 			continue
 		}
 		if slices.Contains(running, c.Name) {

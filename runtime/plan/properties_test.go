@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // manySyncs is more than any pod of the generator needs to come to rest.
@@ -187,7 +188,7 @@ func initializing(in plan.Input) bool {
 	for _, c := range in.Pod.Spec.InitContainers {
 		status := in.Observed.Current(c.Name)
 		if status != nil && status.State == plan.ContainerRunning &&
-			(!plan.IsSidecar(&c) || in.Probes[status.ID].Startup != plan.ProbeSuccess) {
+			(!podspec.IsSidecar(&c) || in.Probes[status.ID].Startup != plan.ProbeSuccess) {
 			return true
 		}
 	}

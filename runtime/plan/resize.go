@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Resources are what a running container can be given without a restart: CPU in
@@ -92,7 +94,7 @@ func ResizeInProgress(in Input) bool {
 		return false
 	}
 	p := planner{Input: in}
-	for c := range initAndMain(in.Pod) {
+	for c := range podspec.InitAndMain(in.Pod) {
 		s := in.Observed.Current(c.Name)
 		if s != nil && s.State == ContainerRunning && p.facts(c, s).resized() {
 			return true

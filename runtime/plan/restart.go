@@ -9,12 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// IsSidecar is whether an init container keeps running beside the main
-// containers. (kubelet api/v1/pod:IsRestartableInitContainer)
-func IsSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
 // MatchingRestartRule returns the first of a container's restartPolicyRules
 // that an exit code matches. Rules match by exitCodes only.
 // (kubelet api/v1/pod:FindMatchingContainerRestartRule)

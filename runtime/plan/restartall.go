@@ -4,10 +4,11 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // ShouldAllContainersRestart is whether the pod starts over: the condition
@@ -18,7 +19,7 @@ func ShouldAllContainersRestart(pod *corev1.Pod, observed *PodStatus, api *corev
 	if allContainersRestarting(api) {
 		return true
 	}
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		var codes []int32
 		if observed != nil {
 			status := observed.Current(c.Name)
@@ -44,7 +45,7 @@ func ShouldAllContainersRestart(pod *corev1.Pod, observed *PodStatus, api *corev
 // containers any more, so that it can start over.
 // (kubelet container/helpers.go:AllContainersRestartCleanedUp)
 func AllContainersRestartCleanedUp(pod *corev1.Pod, observed *PodStatus) bool {
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		if observed.Current(c.Name) != nil {
 			return false
 		}
@@ -55,7 +56,7 @@ func AllContainersRestartCleanedUp(pod *corev1.Pod, observed *PodStatus) bool {
 // AllContainersCouldRestart is whether any rule of the pod has the action
 // RestartAllContainers. (kubelet api/v1/pod:AllContainersCouldRestart)
 func AllContainersCouldRestart(pod *corev1.Pod) bool {
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		for _, rule := range c.RestartPolicyRules {
 			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
 				return true
@@ -97,17 +98,4 @@ func terminatedState(api *corev1.PodStatus, name string) *corev1.ContainerStateT
 		}
 	}
 	return nil
-}
-
-// initAndMain yields the init containers, then the main containers.
-func initAndMain(pod *corev1.Pod) iter.Seq[*corev1.Container] {
-	return func(yield func(*corev1.Container) bool) {
-		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			for i := range list {
-				if !yield(&list[i]) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // simulation is a runtime that does what a plan says, at once and without
@@ -131,7 +132,7 @@ func (s *simulation) start(t *rapid.T, name string) {
 func (s *simulation) goOn() {
 	for _, c := range s.in.Pod.Spec.InitContainers {
 		status := s.in.Observed.Current(c.Name)
-		if status != nil && status.State == plan.ContainerRunning && !plan.IsSidecar(&c) {
+		if status != nil && status.State == plan.ContainerRunning && !podspec.IsSidecar(&c) {
 			s.exit(status.ID, 0)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // killStrays kills what runs beside the plan. The kubelet has no such kills.
@@ -76,7 +77,7 @@ func (p *planner) position(name string) int { return position(p.Pod, name) }
 // containers, then ephemeral ones; -1 if it does not.
 func position(pod *corev1.Pod, name string) int {
 	at := 0
-	for c := range initAndMain(pod) {
+	for c := range podspec.InitAndMain(pod) {
 		if c.Name == name {
 			return at
 		}

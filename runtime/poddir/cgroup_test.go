@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 func TestCgroupParent(t *testing.T) {
@@ -95,7 +97,7 @@ func TestPodLimits(t *testing.T) {
 			if diff := cmp.Diff(tt.want, podLimits(tt.pod), cmp.AllowUnexported(cgroupLimits{})); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
-			if got := qosClass(tt.pod); got != tt.wantQoS {
+			if got := podspec.QOSClass(tt.pod); got != tt.wantQoS {
 				t.Errorf("class %s, want %s", got, tt.wantQoS)
 			}
 		})

@@ -6,6 +6,8 @@ package poddir
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 const (
@@ -41,7 +43,7 @@ func podLimits(pod *corev1.Pod) cgroupLimits {
 		memoryLimited = memoryLimited || !r.Limits.Memory().IsZero()
 	}
 	out := cgroupLimits{shares: minShares, quota: withoutLimit, memory: withoutLimit}
-	if qosClass(pod) == corev1.PodQOSBestEffort {
+	if podspec.QOSClass(pod) == corev1.PodQOSBestEffort {
 		return out
 	}
 	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // resourceValue resolves a resourceFieldRef. A limit that is not set is the pod's,
@@ -20,7 +22,7 @@ import (
 // ExtractContainerResourceValue, kubelet_resources.go:defaultPodLimitsForDownwardAPI)
 func (m *Manager) resourceValue(pod *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	if ref.ContainerName != "" && ref.ContainerName != c.Name {
-		if c = findContainer(pod, ref.ContainerName); c == nil {
+		if c = podspec.Container(pod, ref.ContainerName); c == nil {
 			return "", fmt.Errorf("container %s not found", ref.ContainerName)
 		}
 	}
@@ -43,17 +45,6 @@ func (m *Manager) resourceValue(pod *corev1.Pod, c *corev1.Container, ref *corev
 	default:
 		return "", fmt.Errorf("unsupported container resource : %v", ref.Resource)
 	}
-}
-
-func findContainer(pod *corev1.Pod, name string) *corev1.Container {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
 }
 
 func (m *Manager) limit(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName) resource.Quantity {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // killedReason is the reason of the event that tells how a kill ended.
@@ -137,7 +138,7 @@ func (w *worker) announce(pod *corev1.Pod, kills []v1alpha1.KillRecord, ended []
 			eventtype = corev1.EventTypeWarning
 		}
 		if pod != nil {
-			w.cfg.Events.Event(pod, fieldPath(pod, k.Container), eventtype, killedReason, k.Summary)
+			w.cfg.Events.Event(pod, podspec.FieldPath(pod, k.Container), eventtype, killedReason, k.Summary)
 		}
 	}
 }
@@ -147,14 +148,4 @@ func (w *worker) warn(d desired, reason, message string) {
 	if pod := d.reported(); pod != nil {
 		w.cfg.Events.Event(pod, "", corev1.EventTypeWarning, reason, message)
 	}
-}
-
-// fieldPath says where in the spec a container is.
-func fieldPath(pod *corev1.Pod, name string) string {
-	for _, c := range pod.Spec.InitContainers {
-		if c.Name == name {
-			return "spec.initContainers{" + name + "}"
-		}
-	}
-	return "spec.containers{" + name + "}"
 }

@@ -5,15 +5,12 @@ package podworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -357,10 +354,4 @@ func (w *worker) awaitPredecessor(d desired, uid types.UID) (time.Duration, erro
 // ended says that the workload came to its end by itself.
 func ended(st *corev1.PodStatus) bool {
 	return st.Phase == corev1.PodSucceeded || st.Phase == corev1.PodFailed
-}
-
-// isNotFound says that the runtime has nothing of that kind.
-func isNotFound(err error) bool {
-	var s interface{ GRPCStatus() *grpcstatus.Status }
-	return errors.As(err, &s) && s.GRPCStatus().Code() == codes.NotFound
 }

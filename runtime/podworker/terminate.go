@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
@@ -236,17 +237,17 @@ func (w *worker) removalFailed(err error) (time.Duration, error) {
 // removeContainers removes containers and sandboxes that do not run.
 func (w *worker) removeContainers(ctx context.Context, observed *plan.PodStatus) error {
 	for _, c := range observed.Containers {
-		if err := w.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil && !isNotFound(err) {
+		if err := w.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil && !runtimeerror.IsNotFound(err) {
 			return fmt.Errorf("remove container %q: %w", c.Name, err)
 		}
 	}
 	for _, s := range observed.Sandboxes {
 		if s.State == plan.SandboxReady {
-			if err := w.cfg.Runtime.StopSandbox(ctx, s.ID); err != nil && !isNotFound(err) {
+			if err := w.cfg.Runtime.StopSandbox(ctx, s.ID); err != nil && !runtimeerror.IsNotFound(err) {
 				return fmt.Errorf("stop sandbox %q: %w", s.ID, err)
 			}
 		}
-		if err := w.cfg.Runtime.RemoveSandbox(ctx, s.ID); err != nil && !isNotFound(err) {
+		if err := w.cfg.Runtime.RemoveSandbox(ctx, s.ID); err != nil && !runtimeerror.IsNotFound(err) {
 			return fmt.Errorf("remove sandbox %q: %w", s.ID, err)
 		}
 	}

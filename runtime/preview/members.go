@@ -6,7 +6,7 @@ package preview
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // member is a container with its kind.
@@ -21,7 +21,7 @@ func containersOf(pod *corev1.Pod) []member {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		kind := KindInit
-		if plan.IsSidecar(c) {
+		if podspec.IsSidecar(c) {
 			kind = KindSidecar
 		}
 		all = append(all, member{c, kind})

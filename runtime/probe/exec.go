@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/managedworkload/managedworkload/runtime/expansion"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // probeExec runs a command in the container. A command that cannot be started is
@@ -21,7 +19,7 @@ func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
 	command := expansion.Static(t.spec.Exec.Command, t.container.Env)
 	stdout, stderr, code, err := exec.ExecSync(ctx, t.id, command, t.timeout())
 	switch {
-	case status.Code(err) == codes.DeadlineExceeded:
+	case runtimeerror.IsTimeout(err):
 		return outcome{state: failed, output: timedOut(command, t.timeout()), brief: "timeout"}, nil
 	case err != nil:
 		return outcome{state: unknown}, err

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // podState is what the manager knows about one pod. All of it is guarded by the
@@ -107,7 +108,7 @@ func (s *podState) worker(key workerKey, c *corev1.Container) *worker {
 
 // mayProbe: the end of a pod stops what could kill a main container.
 func (s *podState) mayProbe(c *corev1.Container, k kind) bool {
-	return !s.terminating || k == readiness || plan.IsSidecar(c)
+	return !s.terminating || k == readiness || podspec.IsSidecar(c)
 }
 
 func (s *podState) terminate() {
@@ -188,7 +189,7 @@ func probed(pod *corev1.Pod) []*corev1.Container {
 		out = append(out, &pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		if plan.IsSidecar(&pod.Spec.InitContainers[i]) {
+		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
 			out = append(out, &pod.Spec.InitContainers[i])
 		}
 	}

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 const (
@@ -90,7 +91,7 @@ func (m *Manager) report(t target, out outcome, err error) {
 	var reason, message string
 	switch {
 	case err != nil:
-		reason, message = "Unhealthy", fmt.Sprintf("%s probe errored and resulted in %s state: %s", t.kind, out.state, runtimeWords(err))
+		reason, message = "Unhealthy", fmt.Sprintf("%s probe errored and resulted in %s state: %s", t.kind, out.state, runtimeerror.Text(err))
 	case out.state == warned:
 		reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", t.kind, out.output)
 	case out.state == failed:
@@ -98,29 +99,7 @@ func (m *Manager) report(t target, out outcome, err error) {
 	default:
 		return
 	}
-	m.events.Event(t.pod, fieldPath(t.pod, t.container.Name), corev1.EventTypeWarning, reason, message)
-}
-
-// runtimeWords is an error as the runtime gave it, without what was wrapped
-// around it on the way.
-func runtimeWords(err error) string {
-	if cause, ok := errors.AsType[interface {
-		error
-		GRPCStatus() *status.Status
-	}](err); ok {
-		return cause.Error()
-	}
-	return err.Error()
-}
-
-// fieldPath names a container in an event. (container/ref.go:fieldPath)
-func fieldPath(pod *corev1.Pod, name string) string {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return "spec.initContainers{" + name + "}"
-		}
-	}
-	return "spec.containers{" + name + "}"
+	m.events.Event(t.pod, podspec.FieldPath(t.pod, t.container.Name), corev1.EventTypeWarning, reason, message)
 }
 
 // nodeProber runs probes from the node.
@@ -144,8 +123,7 @@ func (p *nodeProber) probe(ctx context.Context, t target) (outcome, error) {
 	case handler.GRPC != nil:
 		return probeGRPC(ctx, t), nil
 	default:
-		return outcome{state: unknown}, fmt.Errorf("missing probe handler for %s_%s(%s):%s",
-			t.pod.Name, t.pod.Namespace, t.pod.UID, t.container.Name)
+		return outcome{state: unknown}, fmt.Errorf("missing probe handler for %s:%s", podspec.Format(t.pod), t.container.Name)
 	}
 }
 

@@ -352,13 +352,3 @@ func TestBriefHasABound(t *testing.T) {
 		t.Errorf("brief = %q", got)
 	}
 }
-
-func TestFieldPath(t *testing.T) {
-	pod := sidecarPod(corev1.Container{})
-	if got := fieldPath(pod, "c"); got != "spec.initContainers{c}" {
-		t.Errorf("fieldPath of a sidecar = %q", got)
-	}
-	if got := fieldPath(pod, "main"); got != "spec.containers{main}" {
-		t.Errorf("fieldPath of a main container = %q", got)
-	}
-}

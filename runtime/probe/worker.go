@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 const (
@@ -131,7 +132,7 @@ func (w *worker) newInstance(c container, late bool) (changed bool) {
 	}
 	survived := c.running && !c.startedAt.IsZero() && c.startedAt.Before(s.manager.started.Add(-restartGrace))
 	switch {
-	case k == startup && c.wasStarted && (isNew && late || survived && plan.IsSidecar(w.container)):
+	case k == startup && c.wasStarted && (isNew && late || survived && podspec.IsSidecar(w.container)):
 		return s.set(c.id, k, plan.ProbeSuccess)
 	case !survived:
 		s.set(c.id, k, k.initial())

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Reason is why a container waits: the outcome of the last attempt to start it.
@@ -80,7 +81,7 @@ func Compute(in Input) corev1.PodStatus {
 	// Only after the phase: it depends on what had started before.
 	c.applyProbes(&st, old)
 	st.Conditions = c.conditions(&st, old)
-	st.QOSClass = QOSClass(in.Pod)
+	st.QOSClass = podspec.QOSClass(in.Pod)
 	st.ObservedGeneration = in.Pod.Generation
 	c.applyAddresses(&st, old)
 	applyTimes(&st, old, in.Now)

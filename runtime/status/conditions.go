@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Reasons of a pod's conditions. (kubelet status/generate.go)
@@ -129,7 +130,7 @@ func containersReadyCondition(spec *corev1.PodSpec, statuses []corev1.ContainerS
 func readyNames(spec *corev1.PodSpec) []string {
 	var names []string
 	for i := range spec.InitContainers {
-		if plan.IsSidecar(&spec.InitContainers[i]) {
+		if podspec.IsSidecar(&spec.InitContainers[i]) {
 			names = append(names, spec.InitContainers[i].Name)
 		}
 	}
@@ -195,7 +196,7 @@ func initializedCondition(spec *corev1.PodSpec, statuses []corev1.ContainerStatu
 }
 
 func isInitialized(container *corev1.Container, status *corev1.ContainerStatus) bool {
-	if plan.IsSidecar(container) {
+	if podspec.IsSidecar(container) {
 		return status.Started != nil && *status.Started
 	}
 	return status.Ready

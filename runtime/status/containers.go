@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Waiting and terminated reasons that a status gives by itself; others come from
@@ -127,7 +128,7 @@ func (c *conversion) applyWaiting(status *corev1.ContainerStatus, container *cor
 		if current != nil && current.State == plan.ContainerExited && current.ExitCode == 0 {
 			return
 		}
-		if current == nil && !plan.IsSidecar(container) && status.State.Waiting != nil &&
+		if current == nil && !podspec.IsSidecar(container) && status.State.Waiting != nil &&
 			anyMainContainerCreated(&c.in.Pod.Spec, c.observed) {
 			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				Reason: reasonCompleted, Message: messageInitLost,

@@ -162,34 +162,3 @@ func TestComputeUserAndStopSignal(t *testing.T) {
 		t.Errorf("stopSignal = %v, want SIGUSR1", got.StopSignal)
 	}
 }
-
-func TestQOSClass(t *testing.T) {
-	container := func(requests, limits corev1.ResourceList) corev1.Container {
-		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
-	}
-	full := amounts("1", "1Gi")
-	tests := map[string]struct {
-		containers, init []corev1.Container
-		pod              *corev1.ResourceRequirements
-		want             corev1.PodQOSClass
-	}{
-		"nothing":                      {containers: []corev1.Container{container(nil, nil)}, want: corev1.PodQOSBestEffort},
-		"zero is nothing":              {containers: []corev1.Container{container(amounts("0", "0"), nil)}, want: corev1.PodQOSBestEffort},
-		"equal":                        {containers: []corev1.Container{container(full, full)}, want: corev1.PodQOSGuaranteed},
-		"equal in all, also init":      {containers: []corev1.Container{container(full, full)}, init: []corev1.Container{container(full, full)}, want: corev1.PodQOSGuaranteed},
-		"limits of cpu only":           {containers: []corev1.Container{container(amounts("1", ""), amounts("1", ""))}, want: corev1.PodQOSBurstable},
-		"an init container without":    {containers: []corev1.Container{container(full, full)}, init: []corev1.Container{container(nil, nil)}, want: corev1.PodQOSBurstable},
-		"requests below limits":        {containers: []corev1.Container{container(amounts("1", "1Mi"), full)}, want: corev1.PodQOSBurstable},
-		"the pod's own":                {containers: []corev1.Container{container(nil, nil)}, pod: &corev1.ResourceRequirements{Requests: full, Limits: full}, want: corev1.PodQOSGuaranteed},
-		"the pod's own without limits": {containers: []corev1.Container{container(full, full)}, pod: &corev1.ResourceRequirements{Requests: full}, want: corev1.PodQOSBurstable},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			p := withInit(pod(tc.containers...), tc.init...)
-			p.Spec.Resources = tc.pod
-			if got := QOSClass(p); got != tc.want {
-				t.Errorf("QOSClass = %s, want %s", got, tc.want)
-			}
-		})
-	}
-}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // configSourceAnnotation marks a pod that did not come from an API server; the
@@ -28,7 +29,7 @@ func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, terminal, initial
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
 		status := statusByName(statuses, container.Name)
-		if plan.IsSidecar(container) {
+		if podspec.IsSidecar(container) {
 			t.addSidecar(status)
 		} else {
 			t.addInit(pod, container, status)

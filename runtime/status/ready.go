@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // restartTolerance: a container that started this long before the shim was
@@ -27,7 +28,7 @@ func (c *conversion) applyProbes(st, old *corev1.PodStatus) {
 	for i := range st.InitContainerStatuses {
 		status := &st.InitContainerStatuses[i]
 		container := containerByName(spec.InitContainers, status.Name)
-		if plan.IsSidecar(container) {
+		if podspec.IsSidecar(container) {
 			c.applyProbesTo(status, container, old, old.InitContainerStatuses)
 			continue
 		}

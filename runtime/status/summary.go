@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // nodeLost is the reason of a pod whose node is unreachable.
@@ -69,7 +69,7 @@ type printer struct {
 func (p *printer) initializing() bool {
 	for i := range p.st.InitContainerStatuses {
 		container := &p.st.InitContainerStatuses[i]
-		sidecar := plan.IsSidecar(containerByName(p.pod.Spec.InitContainers, container.Name))
+		sidecar := podspec.IsSidecar(containerByName(p.pod.Spec.InitContainers, container.Name))
 		p.restarts += container.RestartCount
 		if sidecar {
 			p.sidecarRestarts += container.RestartCount

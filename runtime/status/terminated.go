@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Terminated returns the last status of a pod whose containers are all gone:
@@ -76,7 +76,7 @@ func hasInitialized(pod *corev1.Pod, st *corev1.PodStatus) bool {
 		return false
 	}
 	last := &st.InitContainerStatuses[len(st.InitContainerStatuses)-1]
-	if plan.IsSidecar(containerByName(pod.Spec.InitContainers, last.Name)) {
+	if podspec.IsSidecar(containerByName(pod.Spec.InitContainers, last.Name)) {
 		return last.State.Running != nil && last.Started != nil && *last.Started
 	}
 	return succeeded(last.State) || succeeded(last.LastTerminationState)

@@ -1,14 +1,14 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package status
+package podspec
 
 import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// QOSClass returns the quality of service class of a pod. It is computed and
-// never carried over: the template of a NodeWorkload may change.
+// QOSClass returns the quality of service class of a pod. It follows the spec: a
+// template that changes may change it, which a Pod in the API never does.
 // (kubernetes pkg/apis/core/v1/helper/qos/qos.go:ComputePodQOS)
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}

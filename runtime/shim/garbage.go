@@ -5,6 +5,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,10 +23,19 @@ import (
 // (kubelet kubelet.go:ContainerGCPeriod)
 const garbageInterval = time.Minute
 
+// leftoverTimeout bounds the removal of one pod's files.
+const leftoverTimeout = time.Minute
+
 // podObserver is what the collector reads from the runtime.
 type podObserver interface {
 	ListPods(ctx context.Context) ([]cri.Pod, error)
 	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)
+}
+
+// podFiles are the directories and logs of pods.
+type podFiles interface {
+	Pods() ([]poddir.Identity, error)
+	Remove(ctx context.Context, pod poddir.Identity) error
 }
 
 // collector removes dead containers and sandboxes that are too many, and what
@@ -33,14 +43,23 @@ type podObserver interface {
 type collector struct {
 	runtime  podObserver
 	executor *executor.Executor
-	dirs     *poddir.Manager
+	dirs     podFiles
 	pool     *podworker.Pool
 	orphans  *orphanKeeper
 }
 
-// run collects each minute until the context is done.
+// run collects containers and sandboxes each minute until the context is done.
 func (c *collector) run(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx)
+	return eachMinute(ctx, "garbage collector", c.collectContainers)
+}
+
+// runLeftovers removes files each minute until the context is done: beside the
+// other, which does not wait for a slow disk.
+func (c *collector) runLeftovers(ctx context.Context) error {
+	return eachMinute(ctx, "removal of leftovers", c.removeLeftovers)
+}
+
+func eachMinute(ctx context.Context, part string, collect func(context.Context) error) error {
 	ticker := time.NewTicker(garbageInterval)
 	defer ticker.Stop()
 	for {
@@ -49,36 +68,43 @@ func (c *collector) run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := c.collect(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Garbage not collected, trying again in a minute")
+		err := guard(ctx, part, func() error { return collect(ctx) })
+		if err != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to collect garbage; retrying", "in", garbageInterval.String())
 		}
 	}
 }
 
-func (c *collector) collect(ctx context.Context) error {
+// collectContainers removes dead containers and sandboxes that are too many. A pod
+// that cannot be read keeps its own.
+func (c *collector) collectContainers(ctx context.Context) error {
+	var unread []error
 	err := c.executor.CollectGarbage(ctx, executor.GarbageOptions{
-		List: c.list,
+		List: func(ctx context.Context) (garbage executor.Garbage, err error) {
+			garbage, unread, err = c.list(ctx)
+			return garbage, err
+		},
 		// The containers of workloads that are gone are their workers' business.
 		ContentRemoved: func(types.UID) bool { return false },
 		AllKnown:       c.orphans.synced(),
 		Policy:         executor.DefaultGarbagePolicy(),
 	})
 	if err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
+		err = fmt.Errorf("collect garbage: %w", err)
 	}
-	return c.removeLeftovers(ctx)
+	return errors.Join(err, summarize(unread))
 }
 
 // list lists what may be too many: the pods that have more than one dead
 // instance of a container, or more than one sandbox. To read all would be much to
 // ask of a node where nothing happens.
-func (c *collector) list(ctx context.Context) (executor.Garbage, error) {
+// A pod that cannot be read is left out of it.
+func (c *collector) list(ctx context.Context) (garbage executor.Garbage, unread []error, err error) {
 	pods, err := c.runtime.ListPods(ctx)
 	if err != nil {
-		return executor.Garbage{}, err
+		return executor.Garbage{}, nil, err
 	}
 	workers := indexKnown(c.pool.Known())
-	var garbage executor.Garbage
 	for _, p := range pods {
 		worker, known := workers[p.UID]
 		if !p.Ours || !known || worker.Deleting {
@@ -89,11 +115,12 @@ func (c *collector) list(ctx context.Context) (executor.Garbage, error) {
 		}
 		observed, err := c.runtime.PodStatus(ctx, p.UID)
 		if err != nil {
-			return executor.Garbage{}, fmt.Errorf("observe pod %s: %w", p.UID, err)
+			unread = append(unread, fmt.Errorf("observe pod %s: %w", p.UID, err))
+			continue
 		}
 		addGarbage(&garbage, p, observed)
 	}
-	return garbage, nil
+	return garbage, unread, nil
 }
 
 func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) {
@@ -115,8 +142,8 @@ func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) 
 	}
 }
 
-// removeLeftovers removes directories and logs of pods that nobody knows: no
-// worker, not the API server, not the runtime.
+// removeLeftovers removes directories and logs of pods that neither a worker nor
+// the API server nor the runtime has.
 func (c *collector) removeLeftovers(ctx context.Context) error {
 	if !c.orphans.synced() {
 		return nil
@@ -140,14 +167,23 @@ func (c *collector) removeLeftovers(ctx context.Context) error {
 	for _, k := range c.pool.Known() {
 		listed[k.UID] = true
 	}
+	var errs []error
 	for _, id := range onDisk {
 		if listed[id.UID] {
 			continue
 		}
-		logr.FromContextOrDiscard(ctx).Info("Removing what a pod that is gone left on the disk", "pod", id.Namespace+"/"+id.Name, "uid", id.UID)
-		if err := c.dirs.Remove(ctx, id); err != nil {
-			return fmt.Errorf("remove leftovers of %s: %w", id.UID, err)
+		logr.FromContextOrDiscard(ctx).Info("Removing files of a pod that no longer exists", "pod", id.Namespace+"/"+id.Name, "uid", id.UID)
+		if err := c.removeLeftover(ctx, id); err != nil {
+			errs = append(errs, fmt.Errorf("remove leftovers of %s: %w", id.UID, err))
 		}
 	}
-	return nil
+	return summarize(errs)
+}
+
+// removeLeftover removes the files of one pod, or gives up for this time: a tree
+// that takes longer is continued in a minute.
+func (c *collector) removeLeftover(ctx context.Context, id poddir.Identity) error {
+	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
+	defer cancel()
+	return c.dirs.Remove(ctx, id)
 }

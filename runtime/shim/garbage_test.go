@@ -5,10 +5,14 @@ package shim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,14 +32,19 @@ type garbageRuntime struct {
 	executor.Runtime
 	pods     []cri.Pod
 	statuses map[types.UID]*plan.PodStatus
-	asked    []types.UID
-	touched  []string
+	// unreadable are the pods whose status cannot be read.
+	unreadable map[types.UID]bool
+	asked      []types.UID
+	touched    []string
 }
 
 func (r *garbageRuntime) ListPods(context.Context) ([]cri.Pod, error) { return r.pods, nil }
 
 func (r *garbageRuntime) PodStatus(_ context.Context, uid types.UID) (*plan.PodStatus, error) {
 	r.asked = append(r.asked, uid)
+	if r.unreadable[uid] {
+		return nil, errors.New("the runtime does not answer")
+	}
 	return r.statuses[uid], nil
 }
 
@@ -131,13 +140,7 @@ func TestGarbageIsOurs(t *testing.T) {
 		runtime: runtime, pool: keeper.pool, orphans: keeper.orphanKeeper,
 		executor: executor.New(executor.Config{Runtime: runtime, Events: noEvents{}, Kills: noEvents{}}),
 	}
-	err := c.executor.CollectGarbage(t.Context(), executor.GarbageOptions{
-		List:           c.list,
-		ContentRemoved: func(types.UID) bool { return false },
-		AllKnown:       true,
-		Policy:         executor.DefaultGarbagePolicy(),
-	})
-	if err != nil {
+	if err := c.collectContainers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"remove ours-c3", "stop ours-c2", "remove ours-c2", "stop ours-s1", "remove ours-s1"}
@@ -165,12 +168,6 @@ func collectorOf(t *testing.T, runtime *garbageRuntime, uids ...types.UID) (*col
 		runtime: runtime, pool: keeper.pool, orphans: keeper.orphanKeeper,
 		executor: executor.New(executor.Config{Runtime: runtime, Events: noEvents{}, Kills: noEvents{}}),
 	}, keeper
-}
-
-func (c *collector) collectContainers(ctx context.Context) error {
-	return c.executor.CollectGarbage(ctx, executor.GarbageOptions{
-		List: c.list, ContentRemoved: func(types.UID) bool { return false }, AllKnown: true, Policy: executor.DefaultGarbagePolicy(),
-	})
 }
 
 // An older dead instance goes also where the template names as many containers as
@@ -217,6 +214,95 @@ func TestGarbageLeavesSandboxesOfOthers(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"stop s0", "remove s0"}, runtime.touched); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A pod that cannot be read keeps its own garbage, and nobody else's.
+func TestGarbageOfOthersIsCollectedBesideAnUnreadablePod(t *testing.T) {
+	runtime := &garbageRuntime{statuses: map[types.UID]*plan.PodStatus{}, unreadable: map[types.UID]bool{"bad": true}}
+	for _, uid := range []types.UID{"a", "bad", "z"} {
+		runtime.add(cri.Pod{UID: uid, Namespace: "ns", Name: string(uid), Ours: true})
+	}
+	c, _ := collectorOf(t, runtime, "a", "bad", "z")
+	if err := c.collectContainers(t.Context()); err == nil || !strings.Contains(err.Error(), "observe pod bad") {
+		t.Errorf("error %v, want it to name the pod that cannot be read", err)
+	}
+	for _, id := range []string{"a-c3", "a-s1", "z-c3", "z-s1"} {
+		if !slices.Contains(runtime.touched, "remove "+id) {
+			t.Errorf("%s was not removed: %q", id, runtime.touched)
+		}
+	}
+	if i := slices.IndexFunc(runtime.touched, func(s string) bool { return strings.Contains(s, "bad-") }); i >= 0 {
+		t.Errorf("%q of a pod that cannot be read", runtime.touched[i])
+	}
+}
+
+// stuckFiles has pods some of whose files cannot be removed.
+type stuckFiles struct {
+	pods    []types.UID
+	fails   func(ctx context.Context, uid types.UID) error
+	removed []types.UID
+}
+
+func (f *stuckFiles) Pods() (pods []poddir.Identity, err error) {
+	for _, uid := range f.pods {
+		pods = append(pods, poddir.Identity{UID: uid})
+	}
+	return pods, nil
+}
+
+func (f *stuckFiles) Remove(ctx context.Context, pod poddir.Identity) error {
+	if err := f.fails(ctx, pod.UID); err != nil {
+		return err
+	}
+	f.removed = append(f.removed, pod.UID)
+	return nil
+}
+
+// A leftover that cannot be removed, or not soon, keeps no later one; a log of very
+// many errors stays short.
+func TestLeftoversAreRemovedEachByItself(t *testing.T) {
+	tests := map[string]func(ctx context.Context) error{
+		"an error": func(context.Context) error { return errors.New("device or resource busy") },
+		"a removal that does not end": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	}
+	for name, fail := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files := &stuckFiles{fails: func(ctx context.Context, uid types.UID) error {
+					if uid == "last" {
+						return nil
+					}
+					return fail(ctx)
+				}}
+				for i := range 40 {
+					files.pods = append(files.pods, types.UID(fmt.Sprint("stuck-", i)))
+				}
+				files.pods = append(files.pods, "last")
+				c, _ := collectorOf(t, &garbageRuntime{})
+				c.dirs = files
+				err := c.removeLeftovers(t.Context())
+				if err == nil || !strings.Contains(err.Error(), "stuck-0") || !strings.Contains(err.Error(), "and 35 more") {
+					t.Errorf("error %v", err)
+				}
+				if !slices.Equal(files.removed, []types.UID{"last"}) {
+					t.Errorf("removed %q, want the one behind those that fail", files.removed)
+				}
+			})
+		})
+	}
+}
+
+// A panic in one part is an error of that part.
+func TestGuard(t *testing.T) {
+	if err := guard(t.Context(), "part", func() error { panic("boom") }); err == nil || err.Error() != "panic in part: boom" {
+		t.Errorf("error %v", err)
+	}
+	if err := guard(t.Context(), "part", func() error { return nil }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -269,7 +269,7 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
-		s.mgr.Start, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run,
+		s.mgr.Start, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		shimLease(s.api, s.options).keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {

@@ -92,7 +92,7 @@ type vectorResult struct {
 	BackoffUntil string `json:"backoffUntil,omitempty"`
 }
 
-func vectorResults(results []Result) []vectorResult {
+func vectorResults(results []plan.Result) []vectorResult {
 	out := []vectorResult{}
 	for _, r := range results {
 		v := vectorResult{Action: string(r.Action), Target: r.Target, Message: r.Message}
@@ -111,7 +111,7 @@ func vectorResults(results []Result) []vectorResult {
 // in the kubelet.
 func sortKills(results []vectorResult) []vectorResult {
 	results = slices.Clone(results)
-	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action != string(ActionKillContainer) })
+	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action != string(plan.ActionKillContainer) })
 	if n < 0 {
 		n = len(results)
 	}
@@ -256,7 +256,7 @@ func dropRemoved(pod *corev1.Pod, want, got []entry, excluded exclusions) ([]ent
 
 func dropRemovedResults(pod *corev1.Pod, results []vectorResult) []vectorResult {
 	return slices.DeleteFunc(slices.Clone(results), func(r vectorResult) bool {
-		return r.Action == string(ActionKillContainer) && podspec.Container(pod, r.Target) == nil
+		return r.Action == string(plan.ActionKillContainer) && podspec.Container(pod, r.Target) == nil
 	})
 }
 

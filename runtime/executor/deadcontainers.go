@@ -17,12 +17,11 @@ import (
 const keptDead = 1
 
 // RemoveDead removes, after the death of a container, the dead instances of its
-// name but the newest, and all dead containers of the pod when nothing of it is
-// to stay. What is gone already is no error.
+// name but the newest. What is gone already is no error.
 // (kubelet kubelet.go:cleanUpContainersInPod, pod_container_deletor.go)
-func (e *Executor) RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string, all bool) error {
+func (e *Executor) RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string) error {
 	var errs []error
-	for _, id := range tooManyDead(observed, exitedID, all) {
+	for _, id := range tooManyDead(observed, exitedID) {
 		if err := e.removeContainer(ctx, id, false); err != nil && !runtimeerror.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("remove dead container %q: %w", id, err))
 		}
@@ -32,22 +31,18 @@ func (e *Executor) RemoveDead(ctx context.Context, observed *plan.PodStatus, exi
 
 // tooManyDead returns the IDs of the dead containers to be removed, newest
 // first. An ID that is not known removes nothing.
-func tooManyDead(observed *plan.PodStatus, exitedID string, all bool) []string {
+func tooManyDead(observed *plan.PodStatus, exitedID string) []string {
 	var dead []plan.ContainerStatus
 	at := slices.IndexFunc(observed.Containers, func(c plan.ContainerStatus) bool { return c.ID == exitedID })
 	for i := range observed.Containers {
 		c := &observed.Containers[i]
-		if c.State == plan.ContainerExited && (all || (at >= 0 && c.Name == observed.Containers[at].Name)) {
+		if at >= 0 && c.State == plan.ContainerExited && c.Name == observed.Containers[at].Name {
 			dead = append(dead, *c)
 		}
 	}
 	slices.SortStableFunc(dead, func(a, b plan.ContainerStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	keep := keptDead
-	if all {
-		keep = 0
-	}
 	var ids []string
-	for i := keep; i < len(dead); i++ {
+	for i := keptDead; i < len(dead); i++ {
 		ids = append(ids, dead[i].ID)
 	}
 	return ids

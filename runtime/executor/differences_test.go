@@ -35,9 +35,9 @@ func (r *slowPulls) PullImage(context.Context, string, *corev1.Pod) (string, err
 func TestFourPullsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
-		e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime, Backoff: plan.DefaultBackoffPolicy()})
+		e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime})
 		const pods = 6
-		results := make(chan SyncResult, pods)
+		results := make(chan plan.SyncOutcome, pods)
 		for i := range pods {
 			pod := testPod(30, func(pod *corev1.Pod) { pod.UID = types.UID(rune('a' + i)) })
 			go func() { results <- e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) }()
@@ -48,7 +48,7 @@ func TestFourPullsAtOnce(t *testing.T) {
 		}
 		close(r.released)
 		for range pods {
-			if result := <-results; len(result.Started) != 1 {
+			if result := <-results; result.Tried["app"] != (plan.Reason{}) || len(result.Tried) != 1 {
 				t.Errorf("result %+v", result)
 			}
 		}
@@ -123,11 +123,11 @@ func TestDroppedStopSignalIsRefused(t *testing.T) {
 				if started := len(f.ops("StartContainer")) == 1; started != wantStarted || len(f.observed().Containers) == 1 != wantStarted {
 					t.Errorf("started %t, containers %v", started, f.observed().Containers)
 				}
-				want := Reason{}
+				want := plan.Reason{}
 				if !wantStarted {
-					want = Reason{"CreateContainerConfigError", "the container runtime does not support lifecycle.stopSignal, SIGUSR1 was dropped"}
+					want = plan.Reason{Reason: "CreateContainerConfigError", Message: "the container runtime does not support lifecycle.stopSignal, SIGUSR1 was dropped"}
 				}
-				if got := result.Waiting["app"]; got != want {
+				if got := result.Tried["app"]; got != want {
 					t.Errorf("waiting %+v, want %+v", got, want)
 				}
 			})

@@ -26,7 +26,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -66,7 +65,7 @@ type Events interface {
 // effect), at each change of its phase, and when it has ended. It must not
 // block for long.
 type KillSink interface {
-	Kill(podUID types.UID, rec v1alpha1.KillRecord)
+	Kill(podUID types.UID, kill plan.KillProgress)
 }
 
 // HTTPDoer sends the request of an httpGet hook.
@@ -79,8 +78,6 @@ type Config struct {
 	Runtime Runtime
 	Events  Events
 	Kills   KillSink
-	// Backoff is the policy of CrashLoopBackOff, unless a workload has its own.
-	Backoff plan.BackoffPolicy
 	// Prepare makes a pod's directories and volumes ready; nil means that there
 	// is nothing to prepare.
 	Prepare func(ctx context.Context, pod *corev1.Pod) error
@@ -104,7 +101,6 @@ type Executor struct {
 	runtime     Runtime
 	events      Events
 	kills       KillSink
-	backoff     plan.BackoffPolicy
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
 	cgroup      PodCgroup
 	logDir      func(pod *corev1.Pod) string
@@ -123,7 +119,6 @@ func New(cfg Config) *Executor {
 		runtime:     cfg.Runtime,
 		events:      cfg.Events,
 		kills:       cfg.Kills,
-		backoff:     cfg.Backoff,
 		prepare:     cfg.Prepare,
 		cgroup:      cfg.PodCgroup,
 		logDir:      cfg.LogDirectory,

@@ -304,10 +304,10 @@ func (f *fakeRuntime) Event(pod *corev1.Pod, fieldPath, eventtype, reason, messa
 }
 
 // Kill keeps the records of kills.
-func (f *fakeRuntime) Kill(_ types.UID, rec v1alpha1.KillRecord) {
+func (f *fakeRuntime) Kill(_ types.UID, kill plan.KillProgress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kills = append(f.kills, rec)
+	f.kills = append(f.kills, kill.Record)
 }
 
 // lastRecords are the records as they were told last, by ID.
@@ -349,10 +349,18 @@ func (h *recordingHooks) Run(ctx context.Context, id string, pod *corev1.Pod, c 
 	return message, err
 }
 
+// override is a grace period that replaces others, nil if there is none.
+func override(seconds *int64) *plan.Grace {
+	if seconds == nil {
+		return nil
+	}
+	return &plan.Grace{Seconds: *seconds, Source: v1alpha1.GraceSourceOverride}
+}
+
 // newFakeExecutor returns a real executor over the fake runtime.
 func newFakeExecutor(f *fakeRuntime) *Executor {
 	e := New(Config{
-		Runtime: f, Events: f, Kills: f, HTTP: f, RuntimeName: "fakeRuntime", Backoff: plan.DefaultBackoffPolicy(),
+		Runtime: f, Events: f, Kills: f, HTTP: f, RuntimeName: "fakeRuntime",
 	})
 	e.hooks = &recordingHooks{hookRunner: e.hooks, f: f}
 	return e

@@ -129,7 +129,7 @@ func TestShortenDuringEachPhase(t *testing.T) {
 				pod := testPod(60, edit)
 				done := make(chan error)
 				go func() {
-					_, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination})
+					_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
 					done <- err
 				}()
 				time.Sleep(tc.after)
@@ -192,9 +192,9 @@ func TestShortenReachesAKillOfASync(t *testing.T) {
 		pod := testPod(60, func(pod *corev1.Pod) {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "next", Image: "img:1"})
 		})
-		result := make(chan SyncResult)
+		result := make(chan plan.SyncOutcome)
 		go func() {
-			result <- e.SyncPod(ctx, SyncInput{Pod: pod, Observed: f.observed(), Actions: plan.Actions{
+			result <- e.SyncPod(ctx, plan.SyncRequest{Pod: pod, Observed: f.observed(), Actions: plan.Actions{
 				SandboxID:         "sb",
 				ContainersToKill:  []plan.Kill{{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}},
 				ContainersToStart: []int{1},
@@ -237,7 +237,7 @@ func TestInterruptLeavesKillsOpen(t *testing.T) {
 				e := newFakeExecutor(f)
 				done := make(chan error)
 				go func() {
-					_, err := e.KillPod(t.Context(), testPod(60, tc.edit), f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination})
+					_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(60, tc.edit), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
 					done <- err
 				}()
 				time.Sleep(time.Second)

@@ -162,7 +162,7 @@ func replayKillContainer(t *testing.T, v *killVector, excluded exclusions) {
 	}
 	pod, fromRecord := v.pod()
 	err := e.KillContainer(t.Context(), pod, v.ContainerID, v.ContainerName, KillOptions{
-		Trigger: trigger, Message: v.Message, Override: v.GracePeriodOverride, FromRecord: fromRecord,
+		Trigger: trigger, Message: v.Message, Override: override(v.GracePeriodOverride), FromRecord: fromRecord,
 	})
 	f.record("Return", entry{})
 	got := ""
@@ -178,14 +178,15 @@ func replayKillContainer(t *testing.T, v *killVector, excluded exclusions) {
 func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes bool) {
 	f := v.runtime(t)
 	e := newFakeExecutor(f)
-	observed := f.observed()
-	opts := KillPodOptions{Trigger: v1alpha1.TriggerTermination, Override: v.GracePeriodOverride}
-	var results []Result
+	request := plan.KillRequest{
+		Pod: v.Pod, Observed: f.observed(), Trigger: v1alpha1.TriggerTermination, Override: override(v.GracePeriodOverride),
+	}
+	var results []plan.Result
 	var err error
 	if sandboxes {
-		results, err = e.KillPod(t.Context(), v.Pod, observed, opts)
+		results, err = e.KillPod(t.Context(), request)
 	} else {
-		results, err = e.killRunning(t.Context(), v.Pod, observed, opts)
+		results, err = e.killRunning(t.Context(), request)
 	}
 	f.record("Return", entry{})
 	checkSteps(t, f.trace)

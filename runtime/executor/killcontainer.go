@@ -51,8 +51,8 @@ func (e *Executor) kill(ctx context.Context, pod *corev1.Pod, id, name string, o
 func newKill(e *Executor, t target, opts KillOptions, turns *turns) *kill {
 	k := &kill{e: e, target: t, opts: opts, turns: turns, shortened: make(chan struct{}, 1)}
 	if opts.Resume != nil {
-		k.resume(*opts.Resume)
-		if opts.Override != nil && k.setLimit(time.Now(), *opts.Override) {
+		k.resume(opts.Resume)
+		if opts.Override != nil && k.setLimit(time.Now(), opts.Override.Seconds) {
 			k.applyLimit()
 		}
 		return k

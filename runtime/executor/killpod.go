@@ -25,16 +25,16 @@ import (
 // When ctx ends or Interrupt cuts the kill, the sandboxes are left alone: to
 // stop one kills by force what still runs in it.
 // (kubelet kuberuntime_manager.go:killPodWithSyncResult)
-func (e *Executor) KillPod(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus, opts KillPodOptions) ([]Result, error) {
-	results, cut := e.killRunning(ctx, pod, observed, opts)
+func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error) {
+	results, cut := e.killRunning(ctx, r)
 	if cut != nil {
 		return results, cut
 	}
-	results = append(results, e.stopSandboxes(ctx, pod, observed))
+	results = append(results, e.stopSandboxes(ctx, r.Pod, r.Observed))
 	var errs []error
 	for _, result := range results {
 		if result.Err != nil {
-			errs = append(errs, result.error())
+			errs = append(errs, resultError(result))
 		}
 	}
 	return results, utilerrors.NewAggregate(errs) // in the kubelet's words
@@ -43,22 +43,22 @@ func (e *Executor) KillPod(ctx context.Context, pod *corev1.Pod, observed *plan.
 // killRunning kills the running containers and returns one result for each, in
 // the order they were observed. cut is set if a kill was cut off.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
-func (e *Executor) killRunning(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus, opts KillPodOptions) (results []Result, cut error) {
+func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, cut error) {
 	var running []*plan.ContainerStatus
 	var names []string
-	for i := range observed.Containers {
-		if c := &observed.Containers[i]; c.State == plan.ContainerRunning {
+	for i := range r.Observed.Containers {
+		if c := &r.Observed.Containers[i]; c.State == plan.ContainerRunning {
 			running, names = append(running, c), append(names, c.Name)
 		}
 	}
-	e.closeRecords(ctx, pod, running, opts)
-	turns := newTurns(pod, names)
-	results = make([]Result, len(running))
+	e.closeRecords(ctx, r, running)
+	turns := newTurns(r.Pod, names)
+	results = make([]plan.Result, len(running))
 	errs := make([]error, len(running))
 	var wg sync.WaitGroup
 	for i, c := range running {
 		wg.Go(func() {
-			errs[i] = e.kill(ctx, pod, c.ID, c.Name, opts.forContainer(pod, c), turns)
+			errs[i] = e.kill(ctx, r.Pod, c.ID, c.Name, forContainer(r, c), turns)
 			results[i] = killResult(c.Name, errs[i])
 		})
 	}
@@ -72,8 +72,8 @@ func (e *Executor) killRunning(ctx context.Context, pod *corev1.Pod, observed *p
 }
 
 // killResult is the result of a kill.
-func killResult(name string, err error) Result {
-	result := Result{Action: ActionKillContainer, Target: name}
+func killResult(name string, err error) plan.Result {
+	result := plan.Result{Action: plan.ActionKillContainer, Target: name}
 	if err != nil {
 		result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
 	}
@@ -81,15 +81,15 @@ func killResult(name string, err error) Result {
 }
 
 // forContainer are the options for one container of the pod.
-func (o KillPodOptions) forContainer(pod *corev1.Pod, c *plan.ContainerStatus) KillOptions {
+func forContainer(r plan.KillRequest, c *plan.ContainerStatus) KillOptions {
 	opts := KillOptions{
-		Trigger: o.Trigger, Story: o.Message, RequestedBy: o.RequestedBy,
-		Override: o.Override, Source: o.Source,
-		FromRecord: goesByRecord(pod, c, o.Trigger),
+		Trigger: r.Trigger, Story: r.Message, RequestedBy: r.RequestedBy,
+		Override:   r.Override,
+		FromRecord: goesByRecord(r.Pod, c, r.Trigger),
 	}
-	for i := range o.Resume {
-		if o.Resume[i].ContainerID == c.ID && o.Resume[i].Phase != v1alpha1.KillPhaseDone {
-			opts.Resume = &o.Resume[i]
+	for i := range r.Open {
+		if rec := &r.Open[i].Record; rec.ContainerID == c.ID && rec.Phase != v1alpha1.KillPhaseDone {
+			opts.Resume = &r.Open[i]
 		}
 	}
 	return opts
@@ -110,8 +110,8 @@ func goesByRecord(pod *corev1.Pod, c *plan.ContainerStatus, trigger v1alpha1.Kil
 }
 
 // stopSandboxes stops every sandbox of a pod.
-func (e *Executor) stopSandboxes(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) Result {
-	result := Result{Action: ActionKillPodSandbox, Target: string(pod.UID)}
+func (e *Executor) stopSandboxes(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) plan.Result {
+	result := plan.Result{Action: plan.ActionKillPodSandbox, Target: string(pod.UID)}
 	for i := range observed.Sandboxes {
 		id := observed.Sandboxes[i].ID
 		err := e.runtime.StopSandbox(context.WithoutCancel(ctx), id)

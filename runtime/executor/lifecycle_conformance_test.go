@@ -126,7 +126,7 @@ func (l *life) sync(t float64) lifeSync {
 		Pod: l.v.Pod, Observed: observed, Probes: l.probes(observed), RestartAllContainers: restartAll,
 	})
 	before := len(l.f.trace)
-	result := l.e.SyncPod(l.t.Context(), SyncInput{Pod: l.v.Pod, Observed: observed, Actions: actions, Backoff: l.backoff})
+	result := l.e.SyncPod(l.t.Context(), plan.SyncRequest{Pod: l.v.Pod, Observed: observed, Actions: actions, Backoff: l.backoff})
 	return lifeSync{
 		T: t, EndedAt: time.Since(l.start).Seconds(), RestartAllContainers: restartAll,
 		Ops: lifeOps(l.f.trace[before:]), Results: vectorResults(result.Results),

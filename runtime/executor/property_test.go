@@ -132,17 +132,17 @@ func (w *world) sync(rt *rapid.T) bool {
 	observed := w.f.observed()
 	actions := plan.Compute(plan.Input{Pod: w.pod, Observed: observed, Probes: w.probes(rt, observed)})
 	before := len(w.f.trace)
-	result := w.e.SyncPod(rt.Context(), SyncInput{Pod: w.pod, Observed: observed, Actions: actions, Backoff: w.backoff})
+	result := w.e.SyncPod(rt.Context(), plan.SyncRequest{Pod: w.pod, Observed: observed, Actions: actions, Backoff: w.backoff})
 	w.check(rt, before, &result)
 	time.Sleep(10 * time.Minute)
 	ended := actions.KillPod && !actions.CreateSandbox
 	return len(w.f.trace) > before && !ended
 }
 
-func (w *world) check(rt *rapid.T, before int, result *SyncResult) {
+func (w *world) check(rt *rapid.T, before int, result *plan.SyncOutcome) {
 	failed := false
 	for _, r := range result.Results {
-		failed = failed || (r.Err != nil && (r.Action == ActionKillContainer || r.Action == ActionKillPodSandbox))
+		failed = failed || (r.Err != nil && (r.Action == plan.ActionKillContainer || r.Action == plan.ActionKillPodSandbox))
 	}
 	for _, e := range w.f.trace[before:] {
 		op := e.str("op")
@@ -184,13 +184,13 @@ func (w *world) converge(rt *rapid.T) {
 func (w *world) terminate(rt *rapid.T) {
 	before, begun := len(w.f.trace), time.Now()
 	grace := rapid.Int64Range(1, 60).Draw(rt, "deletionGrace")
-	_, err := w.e.KillPod(rt.Context(), w.pod, w.f.observed(), KillPodOptions{
-		Trigger: v1alpha1.TriggerTermination, Override: &grace,
+	_, err := w.e.KillPod(rt.Context(), plan.KillRequest{
+		Pod: w.pod, Observed: w.f.observed(), Trigger: v1alpha1.TriggerTermination, Override: override(&grace),
 	})
 	if err != nil {
 		rt.Fatalf("terminate: %v", err)
 	}
-	w.check(rt, before, &SyncResult{})
+	w.check(rt, before, &plan.SyncOutcome{})
 	// Those that wait for their turn get two seconds each beyond it, and a whole
 	// second is never taken off for a part of it.
 	most := seconds(grace) + time.Duration(1+len(w.pod.Spec.InitContainers))*3*time.Second

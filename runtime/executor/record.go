@@ -74,11 +74,7 @@ func graceOf(t target, opts KillOptions) plan.Grace {
 	if opts.Override == nil {
 		return plan.ContainerGrace(t.spec, t.container, opts.Trigger)
 	}
-	source := opts.Source
-	if source == "" {
-		source = v1alpha1.GraceSourceOverride
-	}
-	return plan.Grace{Seconds: *opts.Override, Source: source}
+	return *opts.Override
 }
 
 // preStopHook returns a container's preStop hook, nil if it has none.
@@ -104,7 +100,7 @@ func (k *kill) publish() {
 	}
 	k.publishing.Lock()
 	defer k.publishing.Unlock()
-	k.e.kills.Kill(k.pod.UID, k.snapshot())
+	k.e.kills.Kill(k.pod.UID, plan.KillProgress{Record: k.snapshot()})
 }
 
 func (k *kill) snapshot() v1alpha1.KillRecord {

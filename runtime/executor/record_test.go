@@ -57,7 +57,7 @@ func TestPodKillGoesByTheRecordWhereTheTemplateChanged(t *testing.T) {
 				f := newFakeRuntime()
 				f.running(tc.name, tc.edit)
 				e := newFakeExecutor(f)
-				if _, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{Trigger: tc.trigger}); err != nil {
+				if _, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(), Trigger: tc.trigger}); err != nil {
 					t.Fatal(err)
 				}
 				if diff := gocmp.Diff([]stopCall{{tc.name, 0, tc.wantTimeout}}, f.stopCalls()); diff != "" {
@@ -113,13 +113,13 @@ func TestRemovedContainerIsRemoved(t *testing.T) {
 		f := newFakeRuntime()
 		f.running("gone", recorded)
 		e := newFakeExecutor(f)
-		result := e.SyncPod(t.Context(), SyncInput{Pod: testPod(30, nil), Observed: f.observed(), Actions: plan.Actions{
+		result := e.SyncPod(t.Context(), plan.SyncRequest{Pod: testPod(30, nil), Observed: f.observed(), Actions: plan.Actions{
 			SandboxID: "sb",
 			ContainersToKill: []plan.Kill{{ID: "gone-id", Name: "gone", Trigger: v1alpha1.TriggerContainerRemoved,
 				Removed: true, FromRecord: true}},
 		}})
-		if result.Error() != nil {
-			t.Fatal(result.Error())
+		if result.Err != nil {
+			t.Fatal(result.Err)
 		}
 		if len(f.stopCalls()) != 1 || len(f.ops("RemoveContainer")) != 1 {
 			t.Errorf("stops %v, removals %v", f.stopCalls(), f.ops("RemoveContainer"))
@@ -138,8 +138,8 @@ func TestFailedKillEndsTheSync(t *testing.T) {
 			{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerUnknownState},
 		}
 		result := e.SyncPod(t.Context(), in)
-		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 || result.Error() == nil {
-			t.Errorf("stops %v, creations %v, error %v", f.stopCalls(), f.ops("CreateContainer"), result.Error())
+		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 || result.Err == nil {
+			t.Errorf("stops %v, creations %v, error %v", f.stopCalls(), f.ops("CreateContainer"), result.Err)
 		}
 	})
 }
@@ -149,8 +149,8 @@ func TestOverrideSource(t *testing.T) {
 		f := newFakeRuntime()
 		f.running("app", nil)
 		e := newFakeExecutor(f)
-		_, err := e.KillPod(t.Context(), testPod(30, nil), f.observed(), KillPodOptions{
-			Trigger: v1alpha1.TriggerTermination, Override: new(int64(9)), Source: v1alpha1.GraceSourceDeletion,
+		_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(),
+			Trigger: v1alpha1.TriggerTermination, Override: &plan.Grace{Seconds: 9, Source: v1alpha1.GraceSourceDeletion},
 			Message: "deleted", RequestedBy: "somebody",
 		})
 		if err != nil {
@@ -177,16 +177,14 @@ func TestRemoveDead(t *testing.T) {
 	}}
 	for name, tc := range map[string]struct {
 		exited string
-		all    bool
 		want   []string
 	}{
 		"older ones of the name": {exited: "a3", want: []string{"a2", "a1"}},
 		"the only one stays":     {exited: "b1"},
 		"an unknown ID":          {exited: "zz"},
-		"everything":             {exited: "zz", all: true, want: []string{"a3", "b1", "a2", "a1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := gocmp.Diff(tc.want, tooManyDead(observed, tc.exited, tc.all)); diff != "" {
+			if diff := gocmp.Diff(tc.want, tooManyDead(observed, tc.exited)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -204,9 +202,10 @@ func TestLogsGoBeforeTheContainer(t *testing.T) {
 	f.running("app", func(c *fakeContainer) { c.State, c.LogPath = plan.ContainerExited, filepath.Join(dir, "0.log") })
 	f.running("old", func(c *fakeContainer) { c.State, c.LogPath = plan.ContainerExited, filepath.Join(dir, "1.log") })
 	e := newFakeExecutor(f)
-	observed := f.observed()
-	if err := e.RemoveDead(t.Context(), observed, "app-id", true); err != nil {
-		t.Fatal(err)
+	for _, id := range []string{"app-id", "old-id"} {
+		if err := e.removeContainer(t.Context(), id, false); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)

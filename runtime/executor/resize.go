@@ -41,7 +41,7 @@ func (s *syncRun) resize(ctx context.Context) {
 	if !a.Resizes() || a.KillPod || ctx.Err() != nil {
 		return
 	}
-	result := Result{Action: ActionResizePodInPlace, Target: podspec.Format(s.in.Pod)}
+	result := plan.Result{Action: plan.ActionResizePodInPlace, Target: podspec.Format(s.in.Pod)}
 	if err := s.resizeInPlace(ctx); err != nil && ctx.Err() == nil {
 		result.Err, result.Message = ErrResizePodInPlace, runtimeerror.Text(err)
 	}

@@ -50,7 +50,7 @@ func (r *resizable) LowerLimits(_ context.Context, _, _ *corev1.Pod, name corev1
 
 // resizeInput is a pod whose container app gets 200m and 32Mi instead of 100m and
 // 64Mi, and a second one that starts after that.
-func resizeInput(f *fakeRuntime) SyncInput {
+func resizeInput(f *fakeRuntime) plan.SyncRequest {
 	pod := testPod(30, func(pod *corev1.Pod) {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "next", Image: "img:1"})
 	})
@@ -59,7 +59,7 @@ func resizeInput(f *fakeRuntime) SyncInput {
 		ID: "id", Name: "app", State: plan.ContainerRunning, Recorded: plan.Recorded{Resources: &before},
 	}}}
 	u := plan.ResourceUpdate{ID: "id", Name: "app", Current: before, Desired: plan.Resources{CPULimit: 200, MemoryLimit: 32 * mega}}
-	return SyncInput{
+	return plan.SyncRequest{
 		Pod: pod, Observed: f.observed(), Backoff: map[string]*plan.Backoff{}, Actuated: map[string]plan.Resources{},
 		Actions: plan.Actions{
 			SandboxID: "sb", ContainersToStart: []int{1},
@@ -80,7 +80,7 @@ func TestResize(t *testing.T) {
 	tests := map[string]struct {
 		failOn      string
 		use         uint64
-		change      func(*SyncInput)
+		change      func(*plan.SyncRequest)
 		want        []string
 		wantGiven   plan.Resources
 		wantMessage string
@@ -94,12 +94,12 @@ func TestResize(t *testing.T) {
 			use:         32 * mega,
 			wantMessage: `cannot decrease memory limits: attempting to set container "app" memory limit (33554432) below current usage (33554432)`,
 		},
-		"a killed pod is not resized": {change: func(in *SyncInput) {
+		"a killed pod is not resized": {change: func(in *plan.SyncRequest) {
 			in.Actions = plan.Actions{KillPod: true, CPUToUpdate: in.Actions.CPUToUpdate}
 			in.Observed = &plan.PodStatus{}
 		}},
 		"the pod alone": {
-			change: func(in *SyncInput) {
+			change: func(in *plan.SyncRequest) {
 				in.Actions.MemoryToUpdate, in.Actions.CPUToUpdate, in.Actions.UpdatePodResources = nil, nil, true
 			},
 			want: []string{raiseMemory, "lower memory", raiseCPU, "lower cpu"},
@@ -132,7 +132,7 @@ func TestResize(t *testing.T) {
 			if message != tt.wantMessage {
 				t.Errorf("Message %q, want %q", message, tt.wantMessage)
 			}
-			if starts := len(result.Started); starts != len(in.Actions.ContainersToStart) {
+			if starts := len(f.ops("StartContainer")); starts != len(in.Actions.ContainersToStart) {
 				t.Errorf("%d containers started: a resize is to hold up nothing", starts)
 			}
 		})
@@ -144,7 +144,7 @@ func TestResizeWithoutAResizer(t *testing.T) {
 	t.Parallel()
 	f := newFakeRuntime()
 	result := newFakeExecutor(f).SyncPod(t.Context(), resizeInput(f))
-	if err := result.Error(); !errors.Is(err, ErrResizePodInPlace) {
+	if err := result.Err; !errors.Is(err, ErrResizePodInPlace) {
 		t.Errorf("Error = %v, want %v", err, ErrResizePodInPlace)
 	}
 }

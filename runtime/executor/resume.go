@@ -26,35 +26,36 @@ import (
 //
 // The kills of a pod kill are to be handed to KillPod instead, so that its
 // sandboxes are stopped too.
-func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, records []v1alpha1.KillRecord) error {
-	records = slices.DeleteFunc(slices.Clone(records), func(rec v1alpha1.KillRecord) bool {
-		return rec.Phase == v1alpha1.KillPhaseDone
+func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, kills []plan.KillProgress) error {
+	kills = slices.DeleteFunc(slices.Clone(kills), func(k plan.KillProgress) bool {
+		return k.Record.Phase == v1alpha1.KillPhaseDone
 	})
-	names := make([]string, len(records))
-	for i := range records {
-		names[i] = records[i].Container
+	names := make([]string, len(kills))
+	for i := range kills {
+		names[i] = kills[i].Record.Container
 	}
 	turns := newTurns(pod, names)
-	errs := make([]error, len(records))
+	errs := make([]error, len(kills))
 	var wg sync.WaitGroup
-	for i := range records {
-		wg.Go(func() { errs[i] = e.resumeOne(ctx, pod, &records[i], turns) })
+	for i := range kills {
+		wg.Go(func() { errs[i] = e.resumeOne(ctx, pod, &kills[i], turns) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) error {
+func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, turns *turns) error {
+	rec := &open.Record
 	now, err := e.facts(ctx, rec.ContainerID)
 	switch {
 	case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
-		e.closeRecord(ctx, pod, rec, turns)
+		e.closeRecord(ctx, pod, open, turns)
 		return nil
 	case err != nil:
 		return fmt.Errorf("resume the kill of container %q: %w", rec.Container, err)
 	}
 	opts := KillOptions{
-		Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy, Resume: rec,
+		Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy, Resume: open,
 		FromRecord: goesByRecord(pod, &now, rec.Trigger),
 	}
 	return e.kill(ctx, pod, rec.ContainerID, rec.Container, opts, turns)
@@ -62,27 +63,29 @@ func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, rec *v1alpha1
 
 // closeRecords completes the records of kills whose container does not run any
 // more.
-func (e *Executor) closeRecords(ctx context.Context, pod *corev1.Pod, running []*plan.ContainerStatus, opts KillPodOptions) {
-	for i := range opts.Resume {
-		rec := &opts.Resume[i]
+func (e *Executor) closeRecords(ctx context.Context, r plan.KillRequest, running []*plan.ContainerStatus) {
+	for i := range r.Open {
+		rec := &r.Open[i].Record
 		runs := slices.ContainsFunc(running, func(c *plan.ContainerStatus) bool { return c.ID == rec.ContainerID })
 		if !runs && rec.Phase != v1alpha1.KillPhaseDone {
-			e.closeRecord(ctx, pod, rec, nil)
+			e.closeRecord(ctx, r.Pod, &r.Open[i], nil)
 		}
 	}
 }
 
 // closeRecord completes the record of a kill whose container has left.
-func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, rec *v1alpha1.KillRecord, turns *turns) {
+func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, turns *turns) {
+	rec := &open.Record
 	t := target{pod: pod, spec: pod, id: rec.ContainerID, container: &corev1.Container{Name: rec.Container}}
-	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: rec}, nil)
+	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: open}, nil)
 	k.unwatched, k.until = true, endOf(rec)
 	_ = k.finish(ctx, nil) // nothing was stopped that could run on
 	turns.ended(rec.Container)
 }
 
 // resume sets a kill to where its record says it was.
-func (k *kill) resume(rec v1alpha1.KillRecord) {
+func (k *kill) resume(open *plan.KillProgress) {
+	rec := open.Record
 	k.rec = *rec.DeepCopy()
 	k.left = secondsUntil(endOf(&rec))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {

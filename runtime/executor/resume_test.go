@@ -139,10 +139,10 @@ func TestResume(t *testing.T) {
 func resumeBy(t *testing.T, e *Executor, f *fakeRuntime, pod *corev1.Pod, rec v1alpha1.KillRecord, whole bool) error {
 	t.Helper()
 	if !whole {
-		return e.Resume(t.Context(), pod, []v1alpha1.KillRecord{rec})
+		return e.Resume(t.Context(), pod, []plan.KillProgress{{Record: rec}})
 	}
-	_, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{
-		Trigger: v1alpha1.TriggerTermination, Override: new(int64(30)), Resume: []v1alpha1.KillRecord{rec},
+	_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(),
+		Trigger: v1alpha1.TriggerTermination, Override: override(new(int64(30))), Open: []plan.KillProgress{{Record: rec}},
 	})
 	return err
 }
@@ -238,8 +238,8 @@ func TestResumedKillOfAContainerThatJustLeft(t *testing.T) {
 		c.State, c.FinishedAt = plan.ContainerExited, time.Now()
 		e := newFakeExecutor(f)
 		e.runtime = &mute{f, 1, errorOf("Unavailable")}
-		_, err := e.KillPod(t.Context(), testPod(30, nil), observed, KillPodOptions{
-			Trigger: v1alpha1.TriggerTermination, Resume: []v1alpha1.KillRecord{rec},
+		_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: observed,
+			Trigger: v1alpha1.TriggerTermination, Open: []plan.KillProgress{{Record: rec}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestResumeTwice(t *testing.T) {
 			time.Sleep(8 * time.Second)
 			first := newFakeExecutor(f)
 			done := make(chan error)
-			go func() { done <- first.Resume(t.Context(), testPod(30, nil), []v1alpha1.KillRecord{rec}) }()
+			go func() { done <- first.Resume(t.Context(), testPod(30, nil), []plan.KillProgress{{Record: rec}}) }()
 			time.Sleep(time.Second)
 			first.Interrupt()
 			if err := <-done; !errors.Is(err, ErrInterrupted) {
@@ -269,7 +269,7 @@ func TestResumeTwice(t *testing.T) {
 			}
 			rec = f.lastRecords()[0]
 		}
-		if err := newFakeExecutor(f).Resume(t.Context(), testPod(30, nil), []v1alpha1.KillRecord{rec}); err != nil {
+		if err := newFakeExecutor(f).Resume(t.Context(), testPod(30, nil), []plan.KillProgress{{Record: rec}}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != 30*time.Second {
@@ -290,8 +290,8 @@ func TestResumeTakesAShorterOverride(t *testing.T) {
 		f.running("app", ignoresTerm)
 		rec := stopping(cutRecord(10*time.Second, v1alpha1.KillPhaseStopping, 60), 10*time.Second, 60)
 		e := newFakeExecutor(f)
-		_, err := e.KillPod(t.Context(), testPod(60, nil), f.observed(), KillPodOptions{
-			Trigger: v1alpha1.TriggerTermination, Override: new(int64(5)), Resume: []v1alpha1.KillRecord{rec},
+		_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(60, nil), Observed: f.observed(),
+			Trigger: v1alpha1.TriggerTermination, Override: override(new(int64(5))), Open: []plan.KillProgress{{Record: rec}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +309,7 @@ func TestResumeOfAKillThatHadNoHook(t *testing.T) {
 		e := newFakeExecutor(f)
 		rec := stopping(cutRecord(10*time.Second, v1alpha1.KillPhaseStopping, 60), 10*time.Second, 60)
 		// The template has got a hook since.
-		if err := e.Resume(t.Context(), testPod(60, withPreStopExec), []v1alpha1.KillRecord{rec}); err != nil {
+		if err := e.Resume(t.Context(), testPod(60, withPreStopExec), []plan.KillProgress{{Record: rec}}); err != nil {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff([]stopCall{{"app", 0, 50}}, f.stopCalls()); diff != "" || len(f.ops("ExecSync")) > 0 {

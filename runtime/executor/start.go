@@ -43,7 +43,7 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	result := Result{Action: ActionStartContainer, Target: c.Name}
+	result := plan.Result{Action: plan.ActionStartContainer, Target: c.Name}
 	if wait := s.checkBackoff(c); wait != nil {
 		s.e.containerEvent(s.in.Pod, c.Name, "", corev1.EventTypeWarning, "BackOff", wait.EventMessage)
 		result.Err, result.Message, result.BackoffUntil = ErrCrashLoopBackOff, wait.Message, wait.Until
@@ -67,11 +67,7 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 	key := plan.BackoffKey(s.in.Pod, c)
-	policy := s.e.backoff
-	if s.in.BackoffPolicy != nil {
-		policy = *s.in.BackoffPolicy
-	}
-	next, wait := policy.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
+	next, wait := s.in.BackoffPolicy.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
 	if wait == nil && next != nil {
 		s.in.Backoff[key] = next
 	}

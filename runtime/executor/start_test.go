@@ -23,8 +23,8 @@ import (
 )
 
 // startApp is a sync that starts the container app in a sandbox.
-func startApp(pod *corev1.Pod, f *fakeRuntime) SyncInput {
-	return SyncInput{
+func startApp(pod *corev1.Pod, f *fakeRuntime) plan.SyncRequest {
+	return plan.SyncRequest{
 		Pod: pod, Observed: f.observed(), Backoff: map[string]*plan.Backoff{},
 		Actions: plan.Actions{SandboxID: "sb", ContainersToStart: []int{0}},
 	}
@@ -51,13 +51,13 @@ func TestBackoffPolicyOfAWorkload(t *testing.T) {
 		in := startApp(pod, f)
 		key := plan.BackoffKey(pod, &pod.Spec.Containers[0])
 		in.Backoff[key] = &plan.Backoff{Current: 40 * time.Second, LastUpdate: time.Now().Add(-time.Minute)}
-		in.BackoffPolicy = &plan.BackoffPolicy{Base: time.Second, Max: 4 * time.Second, Expire: 600 * time.Second}
+		in.BackoffPolicy = plan.BackoffPolicy{Base: time.Second, Max: 4 * time.Second, Expire: 600 * time.Second}
 		result := e.SyncPod(t.Context(), in)
-		if want := time.Now().Add(time.Second); !result.MinBackoffExpiration.Equal(want) {
-			t.Errorf("Back-off until %v, want %v", result.MinBackoffExpiration, want)
+		if want := time.Now().Add(time.Second); !result.BackoffUntil.Equal(want) {
+			t.Errorf("Back-off until %v, want %v", result.BackoffUntil, want)
 		}
 		time.Sleep(time.Second)
-		if result = e.SyncPod(t.Context(), in); !result.MinBackoffExpiration.IsZero() || !slices.Contains(f.reasons(), "Started") {
+		if result = e.SyncPod(t.Context(), in); !result.BackoffUntil.IsZero() || !slices.Contains(f.reasons(), "Started") {
 			t.Errorf("The container was not started after its wait: %+v", result)
 		}
 	})
@@ -81,13 +81,13 @@ func TestDeletionDuringPostStart(t *testing.T) {
 		if got := time.Since(f.start); got != 5*time.Second {
 			t.Errorf("the sync took %v: it did not end with the deletion", got)
 		}
-		if !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Waiting)+len(result.Results) > 0 {
+		if !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Tried)+len(result.Results) > 0 {
 			t.Errorf("result: %+v", result)
 		}
 		if len(f.stopCalls()) > 0 || slices.Contains(f.reasons(), "FailedPostStartHook") {
 			t.Error("the container was killed for its hook; its deletion kills it")
 		}
-		if _, err := e.KillPod(t.Context(), pod, f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination}); err != nil {
+		if _, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(), Trigger: v1alpha1.TriggerTermination}); err != nil {
 			t.Fatal(err)
 		}
 		if len(f.stopCalls()) != 1 {
@@ -133,7 +133,7 @@ func TestDeletionDuringAStart(t *testing.T) {
 					t.Errorf("the sync took %v, want %v", got, tc.wantTook)
 				}
 				cutOff := tc.seconds > 1000 && call == "RunPodSandbox" // which has a result of its own
-				if !cutOff && !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Waiting) > 0 || len(result.Started) > 0 {
+				if !cutOff && !errors.Is(result.Err, context.DeadlineExceeded) || len(result.Tried) > 0 {
 					t.Errorf("result: %+v", result)
 				}
 				if hooks := len(f.ops("ExecSync")); hooks > 0 && tc.seconds > 0 {
@@ -151,7 +151,7 @@ func TestDeletionDuringAStart(t *testing.T) {
 				if tc.wantState != "" && observed.Containers[0].State != tc.wantState {
 					t.Errorf("container %+v, want it %s", observed.Containers[0], tc.wantState)
 				}
-				if _, err := e.KillPod(t.Context(), pod, observed, KillPodOptions{Trigger: v1alpha1.TriggerTermination}); err != nil {
+				if _, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: observed, Trigger: v1alpha1.TriggerTermination}); err != nil {
 					t.Fatal(err)
 				}
 				if len(f.stopCalls()) != tc.wantStops || len(f.ops("StopPodSandbox")) != tc.wantSandboxes {
@@ -204,7 +204,7 @@ func TestFailedPostStartKills(t *testing.T) {
 		if rec.Trigger != v1alpha1.TriggerPostStartHookFailed || rec.Grace.Seconds != 30 || *rec.StopTimeoutSeconds != 30 {
 			t.Errorf("record: %+v", rec)
 		}
-		if got := result.Waiting["app"].Reason; got != "PostStartHookError" {
+		if got := result.Tried["app"].Reason; got != "PostStartHookError" {
 			t.Errorf("waiting reason %q", got)
 		}
 		want := []string{"Pulling", "Pulled", "Created", "Started", "FailedPostStartHook", "Killing"}
@@ -222,7 +222,7 @@ func TestImagePullBackoff(t *testing.T) {
 		var pulls []float64
 		for range 50 {
 			result := e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
-			reason := result.Waiting["app"]
+			reason := result.Tried["app"]
 			switch reason.Reason {
 			case "ErrImagePull":
 				pulls = append(pulls, time.Since(f.start).Seconds())
@@ -235,7 +235,7 @@ func TestImagePullBackoff(t *testing.T) {
 					t.Fatalf("message %q", reason.Message)
 				}
 			default:
-				t.Fatalf("waiting: %+v", result.Waiting)
+				t.Fatalf("waiting: %+v", result.Tried)
 			}
 			time.Sleep(10 * time.Second)
 		}
@@ -262,7 +262,7 @@ func TestImageNames(t *testing.T) {
 				e := newFakeExecutor(f)
 				pod := testPod(30, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = image })
 				result := e.SyncPod(t.Context(), startApp(pod, f))
-				if got := result.Waiting["app"].Reason; got != want.reason {
+				if got := result.Tried["app"].Reason; got != want.reason {
 					t.Errorf("reason %q, want %q", got, want.reason)
 				}
 				if pulls := f.ops("PullImage"); want.pulled != "" && (len(pulls) != 1 || pulls[0].str("image") != want.pulled) {
@@ -355,12 +355,12 @@ func (r refusingRuntime) CreateContainer(context.Context, *corev1.Pod, *corev1.C
 func TestCreateErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
-		want Reason
+		want plan.Reason
 	}{
 		"the template's": {fmt.Errorf("x: %w", badConfig{errors.New("no such user")}),
-			Reason{"CreateContainerConfigError", "x: no such user"}},
+			plan.Reason{Reason: "CreateContainerConfigError", Message: "x: no such user"}},
 		"the runtime's": {fmt.Errorf("create container: %w", errorOf("Unknown")),
-			Reason{"CreateContainerError", "runtime exploded"}},
+			plan.Reason{Reason: "CreateContainerError", Message: "runtime exploded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -368,10 +368,10 @@ func TestCreateErrors(t *testing.T) {
 				e := newFakeExecutor(f)
 				e.runtime = refusingRuntime{f, tc.err}
 				result := e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
-				if diff := gocmp.Diff(tc.want, result.Waiting["app"]); diff != "" {
+				if diff := gocmp.Diff(tc.want, result.Tried["app"]); diff != "" {
 					t.Error(diff)
 				}
-				if result.OnlyBackoff() || result.Error() == nil {
+				if result.Err == nil {
 					t.Errorf("result: %+v", result)
 				}
 			})
@@ -381,23 +381,20 @@ func TestCreateErrors(t *testing.T) {
 
 func TestOnlyBackoff(t *testing.T) {
 	until := time.Now()
-	wait := Result{Action: ActionStartContainer, Target: "a", Err: ErrCrashLoopBackOff, BackoffUntil: until.Add(time.Minute)}
-	sooner := Result{Action: ActionStartContainer, Target: "b", Err: ErrCrashLoopBackOff, BackoffUntil: until}
-	var r SyncResult
-	if r.OnlyBackoff() {
-		t.Error("nothing is wrong, so it is no back-off")
-	}
+	wait := plan.Result{Action: plan.ActionStartContainer, Target: "a", Err: ErrCrashLoopBackOff, BackoffUntil: until.Add(time.Minute)}
+	sooner := plan.Result{Action: plan.ActionStartContainer, Target: "b", Err: ErrCrashLoopBackOff, BackoffUntil: until}
+	var r syncResult
 	r.add(wait)
 	r.add(sooner)
-	r.add(Result{Action: ActionStartContainer, Target: "c"})
-	if !r.OnlyBackoff() || !r.MinBackoffExpiration.Equal(until) {
-		t.Errorf("OnlyBackoff %v, until %v", r.OnlyBackoff(), r.MinBackoffExpiration)
+	r.add(plan.Result{Action: plan.ActionStartContainer, Target: "c"})
+	if out := r.outcome(); out.Err != nil || !out.BackoffUntil.Equal(until) {
+		t.Errorf("error %v, until %v", out.Err, out.BackoffUntil)
 	}
-	if diff := gocmp.Diff([]string{"c"}, r.Started); diff != "" {
-		t.Error(diff)
+	if reason, tried := r.Tried["c"]; !tried || reason != (plan.Reason{}) {
+		t.Errorf("c was started, but: %v", r.Tried)
 	}
-	r.add(Result{Action: ActionKillPodSandbox, Err: ErrKillPodSandbox})
-	if r.OnlyBackoff() {
+	r.add(plan.Result{Action: plan.ActionKillPodSandbox, Err: ErrKillPodSandbox})
+	if r.outcome().Err == nil {
 		t.Error("a failed kill is more than a back-off")
 	}
 }

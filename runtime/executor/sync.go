@@ -20,11 +20,11 @@ import (
 // syncRun is one sync under way.
 type syncRun struct {
 	e  *Executor
-	in SyncInput
+	in plan.SyncRequest
 	// sandboxID is the sandbox containers are created in, and ips its addresses.
 	sandboxID string
 	ips       []string
-	result    SyncResult
+	result    syncResult
 }
 
 // errEnd ends a sync whose result already says why.
@@ -38,7 +38,7 @@ var errEnd = errors.New("the sync has ended")
 // end and may be shortened; a call that makes a sandbox or makes or starts a
 // container goes on too, so that the kill that follows finds what came of it.
 // (kubelet kuberuntime_manager.go:SyncPod, from step 2)
-func (e *Executor) SyncPod(ctx context.Context, in SyncInput) SyncResult {
+func (e *Executor) SyncPod(ctx context.Context, in plan.SyncRequest) plan.SyncOutcome {
 	s := &syncRun{e: e, in: in, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
 	steps := []func(context.Context) error{
 		s.kill, s.reset, s.pruneInitContainers, s.prepare, s.createSandbox, s.startContainers,
@@ -49,13 +49,13 @@ func (e *Executor) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 			err = step(ctx)
 		}
 		if err != nil && !errors.Is(err, errEnd) {
-			s.result.Err = err
+			s.result.SyncError = err
 		}
 		if err != nil {
 			break
 		}
 	}
-	return s.result
+	return s.result.outcome()
 }
 
 // kill kills the pod, or the containers that are not to be kept, one after
@@ -81,7 +81,8 @@ func (s *syncRun) kill(ctx context.Context) error {
 }
 
 func (s *syncRun) killPod(ctx context.Context) error {
-	results, err := s.e.KillPod(context.WithoutCancel(ctx), s.in.Pod, s.in.Observed, KillPodOptions{
+	results, err := s.e.KillPod(context.WithoutCancel(ctx), plan.KillRequest{
+		Pod: s.in.Pod, Observed: s.in.Observed,
 		Trigger: s.in.Actions.Trigger, Message: s.in.Actions.Message, RequestedBy: s.in.RequestedBy,
 	})
 	for _, result := range results {
@@ -130,7 +131,7 @@ func (s *syncRun) reset(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		result := Result{Action: ActionRemoveContainer, Target: reset.Name}
+		result := plan.Result{Action: plan.ActionRemoveContainer, Target: reset.Name}
 		err := s.resetOne(ctx, reset, &result)
 		if errors.Is(err, ErrInterrupted) {
 			return err
@@ -143,12 +144,12 @@ func (s *syncRun) reset(ctx context.Context) error {
 	return nil
 }
 
-func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *Result) error {
+func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *plan.Result) error {
 	ctx = context.WithoutCancel(ctx)
 	if reset.Kill {
 		err := s.e.KillContainer(ctx, s.in.Pod, reset.ID, reset.Name, KillOptions{
 			Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing",
-			RequestedBy: s.in.RequestedBy, Override: new(int64(0)),
+			RequestedBy: s.in.RequestedBy, Override: &plan.Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride},
 		})
 		if err != nil {
 			result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
@@ -192,7 +193,7 @@ func (s *syncRun) createSandbox(ctx context.Context) error {
 		return nil
 	}
 	pod := s.in.Pod
-	result := Result{Action: ActionCreatePodSandbox, Target: podspec.Format(pod)}
+	result := plan.Result{Action: plan.ActionCreatePodSandbox, Target: podspec.Format(pod)}
 	var id string
 	err := seeThrough(ctx, func(ctx context.Context) (err error) {
 		id, err = s.e.runtime.RunSandbox(ctx, pod, a.Attempt)

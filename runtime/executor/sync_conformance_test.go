@@ -89,7 +89,7 @@ func replaySync(t *testing.T, v *syncVector, excluded exclusions) {
 		f.onRunSandbox = cancel
 	}
 	backoff := v.backoff()
-	result := e.SyncPod(ctx, SyncInput{Pod: v.Pod, Observed: in.Observed, Actions: actions, Backoff: backoff})
+	result := e.SyncPod(ctx, plan.SyncRequest{Pod: v.Pod, Observed: in.Observed, Actions: actions, Backoff: backoff})
 	checkRecords(t, f)
 	v.compare(t, f, actions, runningCount(in.Observed), &result, backoff, excluded)
 }
@@ -184,7 +184,7 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded ex
 }
 
 // compare compares everything a sync did.
-func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *SyncResult,
+func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *plan.SyncOutcome,
 	backoff map[string]*plan.Backoff, excluded exclusions) {
 	t.Helper()
 	wantTrace, gotTrace := canonicalTraces(v.Pod, v.Output.Trace, f.trace, actions, running, f.cutHooks(), excluded)
@@ -201,14 +201,14 @@ func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions,
 		return
 	}
 	got := ""
-	if result.Err != nil && !f.interruptedByDeletion(v) {
-		got = result.Err.Error()
+	if result.SyncError != nil && !f.interruptedByDeletion(v) {
+		got = result.SyncError.Error()
 	}
 	diffLines(t, "syncError", v.Output.SyncError, got)
 	diffLines(t, "backOffAfter", v.Output.BackoffAfter, v.backoffSeconds(backoff))
 	var expiration *string
-	if !result.MinBackoffExpiration.IsZero() {
-		expiration = new(result.MinBackoffExpiration.UTC().Format("2006-01-02T15:04:05.999999999Z"))
+	if !result.BackoffUntil.IsZero() {
+		expiration = new(result.BackoffUntil.UTC().Format("2006-01-02T15:04:05.999999999Z"))
 	}
 	diffLines(t, "minBackoffExpiration", v.Output.MinBackoffExpiration, expiration)
 }
@@ -236,7 +236,7 @@ func upToSandboxStop(trace []entry) []entry {
 }
 
 func upToKillSandbox(results []vectorResult) []vectorResult {
-	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action == string(ActionKillPodSandbox) })
+	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action == string(plan.ActionKillPodSandbox) })
 	return results[:n+1]
 }
 

@@ -36,14 +36,14 @@ func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 		e, pod := newFakeExecutor(f), testPod(30, nil)
 		backoff := map[string]*plan.Backoff{}
-		sync := func() SyncResult {
+		sync := func() plan.SyncOutcome {
 			observed := f.observed()
 			actions := plan.Compute(plan.Input{Pod: pod, Observed: observed})
-			return e.SyncPod(t.Context(), SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: backoff})
+			return e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions, Backoff: backoff})
 		}
 		for n := 1; n <= 3; n++ {
 			result := sync()
-			if err := result.Error(); err == nil || !strings.Contains(err.Error(), "KillContainerError") {
+			if err := result.Err; err == nil || !strings.Contains(err.Error(), "KillContainerError") {
 				t.Errorf("sync %d: error %v", n, err)
 			}
 			if len(f.stopCalls()) != n || len(f.ops("CreateContainer")) != 0 {
@@ -57,8 +57,8 @@ func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 			}
 		}
 		f.containers[0].stopError, f.containers[0].runsOn = "", false
-		if result := sync(); result.Error() != nil || len(f.ops("StartContainer")) != 1 {
-			t.Errorf("error %v, starts %v", result.Error(), f.ops("StartContainer"))
+		if result := sync(); result.Err != nil || len(f.ops("StartContainer")) != 1 {
+			t.Errorf("error %v, starts %v", result.Err, f.ops("StartContainer"))
 		}
 	})
 }
@@ -80,14 +80,14 @@ func TestStoppedAndRunsOn(t *testing.T) {
 				edit(f)
 				e, pod := newFakeExecutor(f), testPod(30, nil)
 				probes := map[string]plan.ProbeResults{"app-id": {Liveness: plan.ProbeFailure}}
-				sync := func() SyncResult {
+				sync := func() plan.SyncOutcome {
 					observed := f.observed()
 					actions := plan.Compute(plan.Input{Pod: pod, Observed: observed, Probes: probes})
-					return e.SyncPod(t.Context(), SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: map[string]*plan.Backoff{}})
+					return e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions, Backoff: map[string]*plan.Backoff{}})
 				}
 				for range 2 {
 					result := sync()
-					if err := result.Error(); err == nil || !strings.Contains(err.Error(), "runs although") {
+					if err := result.Err; err == nil || !strings.Contains(err.Error(), "runs although") {
 						t.Errorf("error %v", err)
 					}
 					if started := append(f.ops("CreateContainer"), f.ops("RunPodSandbox")...); len(started) != 0 {
@@ -95,8 +95,8 @@ func TestStoppedAndRunsOn(t *testing.T) {
 					}
 				}
 				f.containers[0].runsOn = false
-				if result := sync(); result.Error() != nil || len(f.ops("StartContainer")) != 1 {
-					t.Errorf("error %v, starts %v", result.Error(), f.ops("StartContainer"))
+				if result := sync(); result.Err != nil || len(f.ops("StartContainer")) != 1 {
+					t.Errorf("error %v, starts %v", result.Err, f.ops("StartContainer"))
 				}
 			})
 		})

@@ -89,7 +89,7 @@ func TestWordsOfAFailedKill(t *testing.T) {
 		f := newFakeRuntime()
 		f.running("app", func(c *fakeContainer) { c.stopError = "Unknown" })
 		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb"}, stopError: sandboxError}}
-		_, err := newFakeExecutor(f).KillPod(t.Context(), testPod(30, nil), f.observed(), KillPodOptions{Trigger: v1alpha1.TriggerTermination})
+		_, err := newFakeExecutor(f).KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

@@ -23,7 +23,7 @@ const (
 	DefaultBackoffExpire = 600 * time.Second
 )
 
-// BackoffPolicy is how long restarts are put off.
+// BackoffPolicy is how long restarts are put off; the zero value is the kubelet's.
 type BackoffPolicy struct {
 	// Base is the first wait, doubled with every restart up to Max.
 	Base, Max time.Duration
@@ -34,6 +34,14 @@ type BackoffPolicy struct {
 // DefaultBackoffPolicy returns the kubelet's policy.
 func DefaultBackoffPolicy() BackoffPolicy {
 	return BackoffPolicy{Base: DefaultBackoffBase, Max: DefaultBackoffMax, Expire: DefaultBackoffExpire}
+}
+
+// orDefault returns the kubelet's policy for the zero value.
+func (p BackoffPolicy) orDefault() BackoffPolicy {
+	if p == (BackoffPolicy{}) {
+		return DefaultBackoffPolicy()
+	}
+	return p
 }
 
 // NewBackoffPolicy returns the policy of a workload; nil is the kubelet's. A first
@@ -86,6 +94,7 @@ type Wait struct {
 // (kubelet kuberuntime_manager.go:doBackOff, client-go flowcontrol.Backoff)
 func (p BackoffPolicy) Check(pod *corev1.Pod, c *corev1.Container, entry *Backoff, observed *PodStatus,
 	now time.Time) (next *Backoff, wait *Wait) {
+	p = p.orDefault()
 	exited := newestExited(observed, c.Name)
 	if exited == nil {
 		return entry, nil

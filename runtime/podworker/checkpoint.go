@@ -51,6 +51,8 @@ type Checkpoint struct {
 	// Details are what the probes said that asked for kills under way, by the
 	// kill's ID.
 	Details map[string]string `json:"details,omitempty"`
+	// KillNotes belong to the kills under way, by the kill's ID.
+	KillNotes map[string]plan.KillNote `json:"killNotes,omitempty"`
 	// Unannounced are the IDs of kills that ended and were not published yet.
 	Unannounced []string `json:"unannounced,omitempty"`
 	// Backoff by plan.BackoffKey.

@@ -147,9 +147,9 @@ func TestRestoreFinishesKills(t *testing.T) {
 					if len(n.killed) != 1 {
 						t.Fatalf("%d pod kills", len(n.killed))
 					}
-					open = n.killed[0].Resume
+					open = n.killed[0].Open
 				}
-				if len(open) != 1 || open[0].ID != "1" || open[0].Phase != tt.wantPhase {
+				if len(open) != 1 || open[0].Record.ID != "1" || open[0].Record.Phase != tt.wantPhase {
 					t.Errorf("resumed %+v, want the open one in phase %s", open, tt.wantPhase)
 				}
 				for _, c := range n.log() {

@@ -32,7 +32,7 @@ func TestActiveDeadline(t *testing.T) {
 			t.Fatalf("phase %s, %d kills before the deadline", st.Phase, len(n.killed))
 		}
 		n.settle(3 * time.Second)
-		if len(n.killed) != 1 || n.killed[0].Grace != 7 || n.killed[0].Source != v1alpha1.GraceSourcePod ||
+		if len(n.killed) != 1 || n.killed[0].Override.Seconds != 7 || n.killed[0].Override.Source != v1alpha1.GraceSourcePod ||
 			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != deadlineRequester {
 			t.Fatalf("kills %+v", n.killed)
 		}

@@ -22,15 +22,15 @@ import (
 func TestStartThatOutlivesTheKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.syncing = func(ctx context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			n.run(r)
 			n.pods["a"].containers[0].State = plan.ContainerCreated
 			n.mu.Unlock()
 			<-ctx.Done()
-			return SyncOutcome{Err: ctx.Err()}
+			return plan.SyncOutcome{Err: ctx.Err()}
 		}
-		n.killing = func(_ context.Context, r KillRequest) error {
+		n.killing = func(_ context.Context, r plan.KillRequest) error {
 			if len(running(r.Observed)) > 0 {
 				n.kill(r)
 			}
@@ -52,7 +52,7 @@ func TestStartThatOutlivesTheKill(t *testing.T) {
 			t.Errorf("not released: %q", n.log())
 		}
 		last := n.killed[len(n.killed)-1]
-		if len(running(last.Observed)) != 1 || last.Grace != 30 {
+		if len(running(last.Observed)) != 1 || last.Override.Seconds != 30 {
 			t.Errorf("last kill %+v, want one of the container that runs, with its grace period", last)
 		}
 	})
@@ -65,18 +65,18 @@ func TestDeletionWhileResuming(t *testing.T) {
 		n := newFakeNode(t)
 		n.start(t).Update(workload("a"))
 		n.settle(time.Second)
-		n.pool.Kill("a", v1alpha1.KillRecord{
+		n.pool.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
 			ID: "1", Container: "c", Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhaseStopping, StartTime: metav1.NowMicro(),
-		})
+		}})
 		n.settle(time.Second)
 
 		m := restarted(t, n)
 		m.apiDown = false
 		resumed := make(chan struct{})
 		m.resuming = func(context.Context) { <-resumed }
-		m.syncing = func(ctx context.Context, _ SyncRequest) SyncOutcome {
+		m.syncing = func(ctx context.Context, _ plan.SyncRequest) plan.SyncOutcome {
 			<-ctx.Done()
-			return SyncOutcome{Err: ctx.Err()}
+			return plan.SyncOutcome{Err: ctx.Err()}
 		}
 		p := m.start(t)
 		m.settle(time.Second)

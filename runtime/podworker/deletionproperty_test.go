@@ -46,8 +46,8 @@ func TestPropertyDeletionMeetsRestart(t *testing.T) {
 		m := drawMoments(rt)
 		synctest.Test(t, func(t *testing.T) {
 			n := newFakeNode(t)
-			n.syncing = func(ctx context.Context, r SyncRequest) SyncOutcome { return n.restart(ctx, r, m) }
-			n.killing = func(_ context.Context, r KillRequest) error {
+			n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome { return n.restart(ctx, r, m) }
+			n.killing = func(_ context.Context, r plan.KillRequest) error {
 				if len(running(r.Observed)) > 0 {
 					time.Sleep(20 * time.Millisecond)
 					n.kill(r)
@@ -99,7 +99,7 @@ func (n *fakeNode) setAPI(down bool) {
 
 // restart creates and starts a container as a runtime does, which goes on with a
 // start when its caller has given up.
-func (n *fakeNode) restart(ctx context.Context, r SyncRequest, m moments) SyncOutcome {
+func (n *fakeNode) restart(ctx context.Context, r plan.SyncRequest, m moments) plan.SyncOutcome {
 	wait := func(d time.Duration) bool {
 		select {
 		case <-ctx.Done():
@@ -109,7 +109,7 @@ func (n *fakeNode) restart(ctx context.Context, r SyncRequest, m moments) SyncOu
 		}
 	}
 	if !wait(m.restartAfter) {
-		return SyncOutcome{Err: ctx.Err()}
+		return plan.SyncOutcome{Err: ctx.Err()}
 	}
 	n.mu.Lock()
 	n.run(r)
@@ -120,7 +120,7 @@ func (n *fakeNode) restart(ctx context.Context, r SyncRequest, m moments) SyncOu
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		created.containers[0].State = plan.ContainerExited
-		return SyncOutcome{Err: ctx.Err()}
+		return plan.SyncOutcome{Err: ctx.Err()}
 	}
 	started := make(chan struct{})
 	go func() {
@@ -135,17 +135,17 @@ func (n *fakeNode) restart(ctx context.Context, r SyncRequest, m moments) SyncOu
 	if m.cutOff {
 		select {
 		case <-ctx.Done():
-			return SyncOutcome{Err: ctx.Err()}
+			return plan.SyncOutcome{Err: ctx.Err()}
 		case <-started:
 		}
 	}
 	<-started
 	// It fails its probe at once.
 	if !wait(5 * time.Millisecond) {
-		return SyncOutcome{}
+		return plan.SyncOutcome{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stop("a", 1)
-	return SyncOutcome{}
+	return plan.SyncOutcome{}
 }

@@ -4,7 +4,6 @@
 package podworker
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +83,7 @@ func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
 	}
 	w.rec.TemplateHash = nw.Status.TemplateHash
 	w.rec.ClusterID = w.cfg.ClusterID()
-	w.resume = underWay(w.rec.Status.Kills)
+	w.resume = underWay(&w.rec)
 }
 
 // restore takes over what an earlier process knew.
@@ -107,20 +106,24 @@ func (w *worker) restore(cp *Checkpoint) {
 	}
 	w.unpublished = true
 	w.rec.BootID = w.cfg.BootID
-	w.resume = underWay(w.rec.Status.Kills)
+	w.resume = underWay(&w.rec)
 	if cp.BootID != w.cfg.BootID {
 		// Nothing of then can still run: the hooks and the waits are over too.
 		for i := range w.resume {
-			w.resume[i].Phase = v1alpha1.KillPhaseStopping
+			w.resume[i].Record.Phase = v1alpha1.KillPhaseStopping
 		}
 	}
 }
 
 // underWay returns the kills that have not ended.
-func underWay(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
-	return slices.DeleteFunc(slices.Clone(kills), func(r v1alpha1.KillRecord) bool {
-		return r.Phase == v1alpha1.KillPhaseDone
-	})
+func underWay(rec *Checkpoint) []plan.KillProgress {
+	var open []plan.KillProgress
+	for _, k := range rec.Status.Kills {
+		if k.Phase != v1alpha1.KillPhaseDone {
+			open = append(open, plan.KillProgress{Record: k, Note: rec.KillNotes[k.ID]})
+		}
+	}
+	return open
 }
 
 // update takes the latest version of the object. A template that is refused

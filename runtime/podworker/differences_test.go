@@ -16,7 +16,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // A wait is told when it begins, not by the sync that ends it.
@@ -28,10 +27,10 @@ func TestCrashLoopBackOffIsToldAtOnce(t *testing.T) {
 		n.settle(time.Second)
 		n.exit("a", 1)
 		n.mu.Lock()
-		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
-			return SyncOutcome{
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+			return plan.SyncOutcome{
 				BackoffUntil: time.Now().Add(time.Hour),
-				Tried:        map[string]status.Reason{"c": {Reason: "CrashLoopBackOff", Message: "back-off 1h"}},
+				Tried:        map[string]plan.Reason{"c": {Reason: "CrashLoopBackOff", Message: "back-off 1h"}},
 			}
 		}
 		n.mu.Unlock()
@@ -79,7 +78,7 @@ func TestLastStateOfALostSidecar(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		// runs puts the instance of both containers on the node, and no other.
-		runs := func(r SyncRequest, id string) {
+		runs := func(r plan.SyncRequest, id string) {
 			n.pods["a"] = &fakePod{sandbox: "sandbox-" + id}
 			for _, c := range append(r.Pod.Spec.Containers, r.Pod.Spec.InitContainers...) {
 				n.pods["a"].containers = append(n.pods["a"].containers, plan.ContainerStatus{
@@ -89,12 +88,12 @@ func TestLastStateOfALostSidecar(t *testing.T) {
 			}
 		}
 		lost := false
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if !lost {
 				runs(r, "1")
-				return SyncOutcome{}
+				return plan.SyncOutcome{}
 			}
 			n.stop("a", 7)
 			n.mu.Unlock()
@@ -103,7 +102,7 @@ func TestLastStateOfALostSidecar(t *testing.T) {
 			time.Sleep(busyRefresh)
 			n.mu.Lock()
 			runs(r, "2")
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		p.Update(workload("a", sidecar))
 		n.settle(time.Second)
@@ -126,9 +125,9 @@ func TestDeletionShortensAKillOfASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		killed := make(chan struct{})
-		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
 			<-killed // a kill goes on, whatever becomes of the sync
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
@@ -149,9 +148,9 @@ func TestKillIsKeptBeforeItGoesOn(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a"))
 		n.settle(time.Second)
-		p.Kill("a", v1alpha1.KillRecord{
+		p.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
 			ID: "1", Container: "c", Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop, StartTime: metav1.NowMicro(),
-		})
+		}})
 		left, err := n.store.Load()
 		if err != nil || len(left) != 1 || len(left[0].Status.Kills) != 1 || left[0].Status.Kills[0].ID != "1" {
 			t.Errorf("checkpoints %+v, error %v", left, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // A workload that ends before it is seen to run has run its template: without the
@@ -26,12 +25,12 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
 			n.stop(r.Pod.UID, 0)
-			return SyncOutcome{Tried: map[string]status.Reason{"c": {}}}
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {}}}
 		}
 		p := n.start(t)
 		p.Update(workload("a", never))
@@ -73,7 +72,7 @@ func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
 				n := newFakeNode(t)
 				if tt.started != nil {
 					pod := template.Pod(tt.started)
-					n.run(SyncRequest{Pod: pod, Actions: plan.Actions{ContainersToStart: []int{0}}})
+					n.run(plan.SyncRequest{Pod: pod, Actions: plan.Actions{ContainersToStart: []int{0}}})
 					n.stop("a", 0)
 				}
 				n.calls = nil
@@ -98,13 +97,13 @@ func TestTemplateHashOfWhatEndsByItsHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
 			n.stop(r.Pod.UID, 137)
 			failed := errors.New("postStart hook failed")
-			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "PostStartHookError"}}, Err: failed}
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {Reason: "PostStartHookError"}}, Err: failed}
 		}
 		p := n.start(t)
 		p.Update(workload("a", never))
@@ -143,8 +142,8 @@ func TestObservedGenerationAfterTheEnd(t *testing.T) {
 func TestStatusOfWhatNeverStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.syncing = func(context.Context, SyncRequest) SyncOutcome {
-			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "ErrImagePull"}}, Err: errors.New("no image")}
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {Reason: "ErrImagePull"}}, Err: errors.New("no image")}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
@@ -167,7 +166,7 @@ func TestNoEndInTheMiddleOfASync(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a", never))
 		n.settle(time.Second)
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			n.stop(r.Pod.UID, 0)
 			n.mu.Unlock()
@@ -178,7 +177,7 @@ func TestNoEndInTheMiddleOfASync(t *testing.T) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
-			return SyncOutcome{Tried: map[string]status.Reason{"c": {}}}
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {}}}
 		}
 		p.Update(workload("a", never, image("image:2"), generation(2)))
 		n.settle(time.Minute)
@@ -196,7 +195,7 @@ func TestSyncAfterADeathInTheMiddle(t *testing.T) {
 		n := newFakeNode(t)
 		var at []time.Duration
 		begin := time.Now()
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			at = append(at, time.Since(begin))
@@ -204,7 +203,7 @@ func TestSyncAfterADeathInTheMiddle(t *testing.T) {
 				n.run(r)
 				n.stop(r.Pod.UID, 137)
 			}
-			return SyncOutcome{Tried: map[string]status.Reason{"c": {Reason: "PostStartHookError"}}, Err: errors.New("postStart hook failed")}
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {Reason: "PostStartHookError"}}, Err: errors.New("postStart hook failed")}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))

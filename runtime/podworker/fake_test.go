@@ -33,8 +33,8 @@ type fakeNode struct {
 	calls    []string
 	pods     map[types.UID]*fakePod
 	// syncing and killing replace what the executor does, if set.
-	syncing func(ctx context.Context, r SyncRequest) SyncOutcome
-	killing func(ctx context.Context, r KillRequest) error
+	syncing func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome
+	killing func(ctx context.Context, r plan.KillRequest) error
 	// removing answers a removal before anything is removed, if set.
 	removing func(id string) error
 	// resuming is what finishing an earlier process's kills waits for, if set.
@@ -45,9 +45,9 @@ type fakeNode struct {
 	apiDown   bool
 	store     Store
 	shortened []int64
-	killed    []KillRequest
-	resumed   []v1alpha1.KillRecord
-	synced    []SyncRequest
+	killed    []plan.KillRequest
+	resumed   []plan.KillProgress
+	synced    []plan.SyncRequest
 	// deaths are the containers after whose exit older dead ones were removed.
 	deaths     []string
 	recordable *corev1.Pod
@@ -202,8 +202,8 @@ func (n *fakeNode) RemoveSandbox(_ context.Context, id string) error {
 	return nil
 }
 
-// Sync starts what the plan says.
-func (n *fakeNode) Sync(ctx context.Context, r SyncRequest) SyncOutcome {
+// SyncPod starts what the plan says.
+func (n *fakeNode) SyncPod(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
 	n.mu.Lock()
 	n.synced = append(n.synced, r)
 	syncing := n.syncing
@@ -214,10 +214,10 @@ func (n *fakeNode) Sync(ctx context.Context, r SyncRequest) SyncOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.run(r)
-	return SyncOutcome{}
+	return plan.SyncOutcome{}
 }
 
-func (n *fakeNode) run(r SyncRequest) {
+func (n *fakeNode) run(r plan.SyncRequest) {
 	p := n.pods[r.Pod.UID]
 	if p == nil {
 		p = &fakePod{sandbox: "sandbox-" + string(r.Pod.UID)}
@@ -253,21 +253,21 @@ func (n *fakeNode) stop(uid types.UID, code int32) {
 	}
 }
 
-// Kill ends all containers, with a record for each.
-func (n *fakeNode) Kill(ctx context.Context, r KillRequest) error {
+// KillPod ends all containers, with a record for each.
+func (n *fakeNode) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error) {
 	n.mu.Lock()
 	n.killed = append(n.killed, r)
 	n.note("kill pod")
 	killing := n.killing
 	n.mu.Unlock()
 	if killing != nil {
-		return killing(ctx, r)
+		return nil, killing(ctx, r)
 	}
 	n.kill(r)
-	return nil
+	return nil, nil
 }
 
-func (n *fakeNode) kill(r KillRequest) {
+func (n *fakeNode) kill(r plan.KillRequest) {
 	for _, c := range r.Observed.Containers {
 		if c.State == plan.ContainerRunning {
 			n.pool.Kill(r.Pod.UID, killRecord(r, c, v1alpha1.KillPhaseStopping))
@@ -279,15 +279,15 @@ func (n *fakeNode) kill(r KillRequest) {
 	n.stop(r.Pod.UID, 0)
 }
 
-func killRecord(r KillRequest, c plan.ContainerStatus, phase v1alpha1.KillPhase) v1alpha1.KillRecord {
+func killRecord(r plan.KillRequest, c plan.ContainerStatus, phase v1alpha1.KillPhase) plan.KillProgress {
 	rec := v1alpha1.KillRecord{
 		ID: "kill-" + c.ID, Container: c.Name, ContainerID: c.ID, Trigger: r.Trigger, RequestedBy: r.RequestedBy,
-		Phase: phase, Grace: v1alpha1.KillGrace{Seconds: r.Grace, Source: r.Source}, StartTime: metav1.NowMicro(),
+		Phase: phase, Grace: v1alpha1.KillGrace{Seconds: r.Override.Seconds, Source: r.Override.Source}, StartTime: metav1.NowMicro(),
 	}
 	if phase == v1alpha1.KillPhaseDone {
 		rec.Outcome = v1alpha1.KillOutcomeGraceful
 	}
-	return rec
+	return plan.KillProgress{Record: rec}
 }
 
 func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
@@ -303,7 +303,7 @@ func (n *fakeNode) RemoveDead(_ context.Context, _ *plan.PodStatus, exitedID str
 	return nil
 }
 
-func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error {
+func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []plan.KillProgress) error {
 	n.mu.Lock()
 	n.resumed = append(n.resumed, kills...)
 	n.note("resume")
@@ -313,7 +313,7 @@ func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1
 		resuming(ctx)
 	}
 	for _, k := range kills {
-		k.Phase, k.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful
+		k.Record.Phase, k.Record.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful
 		n.pool.Kill(pod.UID, k)
 	}
 	return nil

@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // recordKill takes a step of a kill: it is on the disk before the kill goes on,
 // and soon in the API.
-func (w *worker) recordKill(rec v1alpha1.KillRecord) {
+func (w *worker) recordKill(kill plan.KillProgress) {
+	rec := kill.Record
 	if w.pool.stopping() {
 		// What fails now fails because this process ends; the next one resumes.
 		return
@@ -23,6 +25,7 @@ func (w *worker) recordKill(rec v1alpha1.KillRecord) {
 		w.rec.Status.KillCount++
 	}
 	w.addKill(rec)
+	w.keepNote(kill)
 	ended := rec.Phase == v1alpha1.KillPhaseDone && !slices.Contains(w.rec.Unannounced, rec.ID)
 	if ended {
 		w.rec.Unannounced = append(w.rec.Unannounced, rec.ID)
@@ -73,17 +76,27 @@ func (w *worker) addKill(rec v1alpha1.KillRecord) {
 
 // stillUnderWay returns the latest records of the given kills that have not
 // ended.
-func (w *worker) stillUnderWay(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
+func (w *worker) stillUnderWay(kills []plan.KillProgress) []plan.KillProgress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var open []v1alpha1.KillRecord
-	for _, k := range kills {
-		i := slices.IndexFunc(w.rec.Status.Kills, sameID(k.ID))
-		if i >= 0 && w.rec.Status.Kills[i].Phase != v1alpha1.KillPhaseDone {
-			open = append(open, w.rec.Status.Kills[i])
+	return slices.DeleteFunc(underWay(&w.rec), func(k plan.KillProgress) bool {
+		return !slices.ContainsFunc(kills, func(given plan.KillProgress) bool { return given.Record.ID == k.Record.ID })
+	})
+}
+
+// keepNote keeps what is needed to continue a kill, as long as it is under way.
+// w.mu is held.
+func (w *worker) keepNote(kill plan.KillProgress) {
+	notes := maps.Clone(w.rec.KillNotes)
+	if kill.Record.Phase == v1alpha1.KillPhaseDone {
+		delete(notes, kill.Record.ID)
+	} else {
+		if notes == nil {
+			notes = map[string]plan.KillNote{}
 		}
+		notes[kill.Record.ID] = kill.Note
 	}
-	return open
+	w.rec.KillNotes = notes
 }
 
 func sameID(id string) func(v1alpha1.KillRecord) bool {

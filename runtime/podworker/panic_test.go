@@ -8,13 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Events do not shorten the back-off after a panic.
 func TestPanicBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.syncing = func(context.Context, SyncRequest) SyncOutcome { panic("a bug") }
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome { panic("a bug") }
 		p := n.start(t)
 		p.Update(workload("a"))
 		for range 60 {

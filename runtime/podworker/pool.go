@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Config is what all workers share.
@@ -220,15 +221,16 @@ func (p *Pool) WakeAll() {
 }
 
 // Kill records a step of a kill (executor.KillSink).
-func (p *Pool) Kill(uid types.UID, rec v1alpha1.KillRecord) {
+func (p *Pool) Kill(uid types.UID, kill plan.KillProgress) {
 	p.mu.Lock()
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w == nil {
+		rec := &kill.Record
 		p.cfg.Log.Info("Kill of a pod without a worker", "uid", uid, "container", rec.Container, "trigger", rec.Trigger, "phase", rec.Phase)
 		return
 	}
-	w.recordKill(rec)
+	w.recordKill(kill)
 }
 
 // SetUsable tells the workers whether they may use the runtime. Until the first

@@ -6,14 +6,12 @@ package podworker
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // ErrGone says that the API has no object with the workload's UID any more.
@@ -50,65 +48,20 @@ type Runtime interface {
 	RemoveSandbox(ctx context.Context, id string) error
 }
 
-// SyncRequest is a plan to carry out.
-type SyncRequest struct {
-	Pod      *corev1.Pod
-	Observed *plan.PodStatus
-	Actions  plan.Actions
-	// Backoff is updated in place, by plan.BackoffKey.
-	Backoff map[string]*plan.Backoff
-	// BackoffPolicy is the workload's.
-	BackoffPolicy plan.BackoffPolicy
-	// Actuated is updated in place: what containers were given since their
-	// creation, by ID.
-	Actuated map[string]plan.Resources
-	// RequestedBy is told in the records of kills.
-	RequestedBy string
-}
-
-// SyncOutcome is what became of a plan.
-type SyncOutcome struct {
-	// Err is the first error that matters; nil also when the only trouble is a
-	// back-off.
-	Err error
-	// BackoffUntil is when the first back-off is over; zero without one.
-	BackoffUntil time.Time
-	// Tried are the containers whose start was attempted, with the reason why
-	// they wait, or the zero Reason when they started.
-	Tried map[string]status.Reason
-	// ResizeError is why resources could not be changed in place.
-	ResizeError string
-	// KillError is why a container or a sandbox could not be killed.
-	KillError string
-}
-
-// KillRequest is the end of a whole pod.
-type KillRequest struct {
-	Pod      *corev1.Pod
-	Observed *plan.PodStatus
-	// Grace in seconds overrides every other grace period.
-	Grace       int64
-	Source      v1alpha1.GraceSource
-	Trigger     v1alpha1.KillTrigger
-	RequestedBy string
-	// Resume are kills that an earlier process began.
-	Resume []v1alpha1.KillRecord
-}
-
 // Executor carries plans and kills out.
 type Executor interface {
-	// Sync carries a plan out. A cancelled context aborts starts, pulls and
+	// SyncPod carries a plan out. A cancelled context aborts starts, pulls and
 	// postStart hooks, never a kill.
-	Sync(ctx context.Context, r SyncRequest) SyncOutcome
-	// Kill kills all running containers and stops the sandboxes.
-	Kill(ctx context.Context, r KillRequest) error
+	SyncPod(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome
+	// KillPod kills all running containers and stops the sandboxes.
+	KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error)
 	// Shorten gives every kill of the pod that is under way at most that many
 	// seconds from now.
 	Shorten(uid types.UID, graceSeconds int64)
 	// RemoveDead removes the older dead instances of a container that has exited.
 	RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string) error
 	// Resume finishes kills of single containers that an earlier process began.
-	Resume(ctx context.Context, pod *corev1.Pod, kills []v1alpha1.KillRecord) error
+	Resume(ctx context.Context, pod *corev1.Pod, kills []plan.KillProgress) error
 }
 
 // Prober runs the probes.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Once a workload is to end nothing of it is started, whatever happens: a new
@@ -28,7 +29,7 @@ func TestPropertyTerminatingStartsNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newFakeNode(t)
 			failures := script.killFailures
-			n.killing = func(_ context.Context, r KillRequest) error {
+			n.killing = func(_ context.Context, r plan.KillRequest) error {
 				time.Sleep(script.killTakes)
 				if failures--; failures >= 0 {
 					return errors.New("the runtime fails")
@@ -117,14 +118,14 @@ func TestKillFailingInASync(t *testing.T) {
 		n.settle(time.Second)
 		failing := true
 		n.mu.Lock()
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if failing {
-				return SyncOutcome{Err: errors.New("kill failed"), KillError: "c: the runtime does not know its state"}
+				return plan.SyncOutcome{Err: errors.New("kill failed"), KillError: "c: the runtime does not know its state"}
 			}
 			n.run(r)
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		n.mu.Unlock()
 		p.Update(workload("a", image("image:2"), generation(2)))

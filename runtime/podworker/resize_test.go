@@ -27,7 +27,7 @@ func cpu(limit string) func(*v1alpha1.NodeWorkload) {
 
 // resizing makes the node's executor resize, or fail to.
 func resizing(n *fakeNode, fail *string) {
-	n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+	n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.run(r)
@@ -38,13 +38,13 @@ func resizing(n *fakeNode, fail *string) {
 			}
 		}
 		if len(r.Actions.CPUToUpdate) > 0 && *fail != "" {
-			return SyncOutcome{Err: context.DeadlineExceeded, ResizeError: *fail}
+			return plan.SyncOutcome{Err: context.DeadlineExceeded, ResizeError: *fail}
 		}
 		for _, u := range r.Actions.CPUToUpdate {
 			n.note("resize %s to %d", u.Name, u.Desired.CPULimit)
 			r.Actuated[u.ID] = u.Desired
 		}
-		return SyncOutcome{}
+		return plan.SyncOutcome{}
 	}
 }
 

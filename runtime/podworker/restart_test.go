@@ -49,13 +49,13 @@ func TestRestartKeepsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entry := plan.Backoff{Current: 4 * time.Second, LastUpdate: time.Now()}
 		n := newFakeNode(t)
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
 			kept := entry
 			r.Backoff[plan.BackoffKey(r.Pod, &r.Pod.Spec.Containers[0])] = &kept
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
 			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To[int32](2), MaxSeconds: ptr.To[int32](8)}
@@ -117,8 +117,8 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 		if c.Lifecycle == nil || cmp.Diff(hook, c.Lifecycle.PreStop) != "" || c.LivenessProbe == nil || c.LivenessProbe.PeriodSeconds != 3 {
 			t.Errorf("Container is killed as %+v", c)
 		}
-		if m.killed[0].Grace != 77 || pod.Labels["new"] != "label" || pod.Annotations["new"] != "annotation" {
-			t.Errorf("Pod is killed with %d s, labels %v, annotations %v", m.killed[0].Grace, pod.Labels, pod.Annotations)
+		if m.killed[0].Override.Seconds != 77 || pod.Labels["new"] != "label" || pod.Annotations["new"] != "annotation" {
+			t.Errorf("Pod is killed with %d s, labels %v, annotations %v", m.killed[0].Override.Seconds, pod.Labels, pod.Annotations)
 		}
 	})
 }
@@ -129,10 +129,10 @@ func TestRestartTellsNoKillTwice(t *testing.T) {
 		n := newFakeNode(t)
 		n.start(t).Update(workload("a"))
 		n.settle(time.Second)
-		n.pool.Kill("a", v1alpha1.KillRecord{
+		n.pool.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
 			ID: "1", Container: "c", Trigger: v1alpha1.TriggerLivenessProbe,
 			Phase: v1alpha1.KillPhaseDone, Outcome: v1alpha1.KillOutcomeGraceful, StartTime: metav1.NowMicro(),
-		})
+		}})
 		n.settle(time.Second)
 		m := restarted(t, n)
 		m.apiDown = false

@@ -147,7 +147,7 @@ func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 
 // afterSync is when to look again after a plan was carried out.
 // (kubelet pod_workers.go:completeWork)
-func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, error) {
+func afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Duration, error) {
 	if outcome.Err != nil {
 		delay := jitter(errorDelay)
 		if !outcome.BackoffUntil.IsZero() {
@@ -170,16 +170,16 @@ func afterSync(outcome SyncOutcome, actions, next plan.Actions) (time.Duration, 
 
 // execute carries a plan out and stays awake: a deletion that arrives meanwhile
 // cancels starts, and shortens kills.
-func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) SyncOutcome {
-	request := SyncRequest{
+func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) plan.SyncOutcome {
+	request := plan.SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
 		Backoff: w.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
 		Actuated: w.actuated(), RequestedBy: defaultRequester,
 	}
-	var outcome SyncOutcome
+	var outcome plan.SyncOutcome
 	begun := time.Now()
 	attend(ctx, w.wake,
-		func(ctx context.Context) { outcome = w.cfg.Executor.Sync(ctx, request) },
+		func(ctx context.Context) { outcome = w.cfg.Executor.SyncPod(ctx, request) },
 		func(cancel func()) {
 			if now := w.peek(); now.deleted {
 				cancel()
@@ -323,7 +323,7 @@ func diedMeanwhile(before, after *plan.PodStatus) bool {
 }
 
 // remember keeps why containers wait. (kubelet reason_cache.go:Update)
-func (w *worker) remember(outcome SyncOutcome) {
+func (w *worker) remember(outcome plan.SyncOutcome) {
 	for name, reason := range outcome.Tried {
 		if reason == (status.Reason{}) {
 			delete(w.waiting, name)

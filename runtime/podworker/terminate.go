@@ -96,14 +96,14 @@ func (w *worker) withRecordedPod(ctx context.Context, d desired) (desired, error
 // shortened meanwhile reaches the kills under way.
 func (w *worker) killAll(ctx context.Context, d desired, observed *plan.PodStatus) error {
 	grace, source := w.shrinkGrace(d)
-	request := KillRequest{
-		Pod: d.pod, Observed: observed, Grace: grace, Source: source,
-		Trigger: trigger(d), RequestedBy: w.requester(d), Resume: w.resume,
+	request := plan.KillRequest{
+		Pod: d.pod, Observed: observed, Override: &plan.Grace{Seconds: grace, Source: source},
+		Trigger: trigger(d), RequestedBy: w.requester(d), Open: w.resume,
 	}
 	var err error
 	begun := time.Now()
 	attend(ctx, w.wake,
-		func(ctx context.Context) { err = w.cfg.Executor.Kill(ctx, request) },
+		func(ctx context.Context) { _, err = w.cfg.Executor.KillPod(ctx, request) },
 		func(func()) {
 			// A grace period that did not shrink shortens nothing.
 			now := w.peek()

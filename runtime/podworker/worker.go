@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
@@ -54,7 +53,7 @@ type worker struct {
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
 	// resume are the kills that an earlier process left behind.
-	resume []v1alpha1.KillRecord
+	resume []plan.KillProgress
 	// current and definitions are the pod of the last plan.
 	current     *corev1.Pod
 	definitions *plan.Definitions

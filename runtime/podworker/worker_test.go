@@ -79,12 +79,12 @@ func TestLatestUpdateWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		hang := make(chan struct{})
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			<-hang
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
@@ -107,12 +107,12 @@ func TestLatestUpdateWins(t *testing.T) {
 func TestDeletionWhileSyncing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.syncing = func(ctx context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
 			n.run(r)
 			n.mu.Unlock()
 			<-ctx.Done()
-			return SyncOutcome{Err: ctx.Err()}
+			return plan.SyncOutcome{Err: ctx.Err()}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
@@ -124,7 +124,7 @@ func TestDeletionWhileSyncing(t *testing.T) {
 		if !slices.Contains(n.shortened, 7) {
 			t.Errorf("shortened to %v, want 7", n.shortened)
 		}
-		if len(n.killed) != 1 || n.killed[0].Grace != 7 || n.killed[0].Source != v1alpha1.GraceSourceDeletion ||
+		if len(n.killed) != 1 || n.killed[0].Override.Seconds != 7 || n.killed[0].Override.Source != v1alpha1.GraceSourceDeletion ||
 			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != "manager" {
 			t.Errorf("kills %+v", n.killed)
 		}
@@ -175,7 +175,7 @@ func TestFailedKillIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		tries := 0
-		n.killing = func(_ context.Context, r KillRequest) error {
+		n.killing = func(_ context.Context, r plan.KillRequest) error {
 			if tries++; tries > 1 {
 				n.kill(r)
 			}
@@ -206,7 +206,7 @@ func TestFailedKillIsRetried(t *testing.T) {
 func TestGraceShortenedWhileTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.killing = func(_ context.Context, r KillRequest) error {
+		n.killing = func(_ context.Context, r plan.KillRequest) error {
 			time.Sleep(20 * time.Second)
 			n.kill(r)
 			return nil
@@ -218,7 +218,7 @@ func TestGraceShortenedWhileTerminating(t *testing.T) {
 		n.settle(time.Second)
 		p.Update(workload("a", deleted(ptr.To[int64](3)), generation(3)))
 		n.settle(time.Second)
-		if n.killed[0].Grace != 30 || n.killed[0].Source != v1alpha1.GraceSourcePod {
+		if n.killed[0].Override.Seconds != 30 || n.killed[0].Override.Source != v1alpha1.GraceSourcePod {
 			t.Errorf("kill %+v, want the template's grace", n.killed[0])
 		}
 		if !slices.Contains(n.shortened, 3) {
@@ -238,7 +238,7 @@ func TestPanicIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		panicked := false
-		n.syncing = func(_ context.Context, r SyncRequest) SyncOutcome {
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			if r.Pod.UID == "a" && !panicked {
 				panicked = true
 				panic("a bug")
@@ -246,7 +246,7 @@ func TestPanicIsContained(t *testing.T) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.run(r)
-			return SyncOutcome{}
+			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
 		p.Update(workload("a"))
@@ -355,7 +355,7 @@ func TestEventAfterRecord(t *testing.T) {
 			ID: "1", Container: "c", ContainerID: "c-1", Trigger: v1alpha1.TriggerLivenessProbe,
 			Message: "Container c failed liveness probe", Phase: v1alpha1.KillPhaseStopping, StartTime: metav1.NowMicro(),
 		}
-		p.Kill("a", rec)
+		p.Kill("a", plan.KillProgress{Record: rec})
 		n.settle(time.Second)
 		if st := n.published("a"); len(st.Kills) != 1 || st.Kills[0].Outcome != "" || st.Kills[0].Message != rec.Message {
 			t.Errorf("kills %+v, want the one under way", st.Kills)
@@ -363,7 +363,7 @@ func TestEventAfterRecord(t *testing.T) {
 		n.failure = ""
 		n.apiDown = true
 		rec.Phase, rec.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced
-		p.Kill("a", rec)
+		p.Kill("a", plan.KillProgress{Record: rec})
 		n.settle(10 * time.Second)
 		told := func() bool {
 			return slices.ContainsFunc(n.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
@@ -400,14 +400,14 @@ func TestAbandoned(t *testing.T) {
 			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](5), Containers: []corev1.Container{{Name: "c"}}},
 		})
 		n.settle(2 * time.Second)
-		got := map[types.UID]KillRequest{}
+		got := map[types.UID]plan.KillRequest{}
 		for _, k := range n.killed {
 			got[k.Pod.UID] = k
 		}
-		if got["a"].Trigger != v1alpha1.TriggerTermination || got["a"].Grace != 30 {
+		if got["a"].Trigger != v1alpha1.TriggerTermination || got["a"].Override.Seconds != 30 {
 			t.Errorf("a: %+v", got["a"])
 		}
-		if got["b"].Trigger != v1alpha1.TriggerOrphan || got["b"].Grace != 5 {
+		if got["b"].Trigger != v1alpha1.TriggerOrphan || got["b"].Override.Seconds != 5 {
 			t.Errorf("b: %+v", got["b"])
 		}
 		if len(p.Known()) != 0 || len(n.pods) != 0 {

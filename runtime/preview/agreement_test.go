@@ -64,7 +64,8 @@ func (*obedient) ExecSync(context.Context, string, []string, time.Duration) ([]b
 }
 func (*obedient) Event(*corev1.Pod, string, string, string, string) {}
 
-func (o *obedient) Kill(_ types.UID, rec v1alpha1.KillRecord) {
+func (o *obedient) Kill(_ types.UID, kill plan.KillProgress) {
+	rec := kill.Record
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.kills[rec.Container] = rec
@@ -100,8 +101,8 @@ func carryOut(t *rapid.T, pod *corev1.Pod, observed *plan.PodStatus, actions pla
 	actions.CreateSandbox = false
 	actions.InitContainersToStart, actions.ContainersToStart = nil, nil
 	o := &obedient{observed: observed, kills: map[string]v1alpha1.KillRecord{}, stopped: map[string]bool{}}
-	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o, Backoff: plan.DefaultBackoffPolicy()})
-	if result := e.SyncPod(context.Background(), executor.SyncInput{Pod: pod, Observed: observed, Actions: actions}); result.Err != nil {
+	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o})
+	if result := e.SyncPod(context.Background(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions}); result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	var got []string

@@ -16,7 +16,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
 // stubborn is a runtime that stops nothing.
@@ -60,8 +59,8 @@ func TestKillErrorOfASync(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := executorAdapter{executor.New(executor.Config{Runtime: &stubborn{}, Events: noEvents{}, Kills: noEvents{}})}
-			outcome := a.Sync(t.Context(), podworker.SyncRequest{Pod: pod, Observed: observed, Actions: test.actions, Backoff: map[string]*plan.Backoff{}})
+			e := executor.New(executor.Config{Runtime: &stubborn{}, Events: noEvents{}, Kills: noEvents{}})
+			outcome := e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: test.actions, Backoff: map[string]*plan.Backoff{}})
 			if got := outcome.KillError; (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
 				t.Errorf("kill error %q, want %q...", got, test.want)
 			}

@@ -113,7 +113,7 @@ func (r *garbageRuntime) add(pod cri.Pod) {
 type noEvents struct{}
 
 func (noEvents) Event(*corev1.Pod, string, string, string, string) {}
-func (noEvents) Kill(types.UID, v1alpha1.KillRecord)               {}
+func (noEvents) Kill(types.UID, plan.KillProgress)                 {}
 
 // Garbage is collected of the pods that have a worker, and of no others: not of
 // another shim's, not of the kubelet's, not where the worker ends the pod itself.

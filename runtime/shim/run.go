@@ -24,7 +24,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
-	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
@@ -157,7 +156,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Backoff: plan.DefaultBackoffPolicy(), Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
+		Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
@@ -184,7 +183,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
-		Executor:     executorAdapter{s.executor},
+		Executor:     s.executor,
 		Prober:       probeAdapter{s.probes},
 		PodDir:       podDirAdapter{s.dirs, s.executor.Forget},
 		Publisher:    publisher,

@@ -14,12 +14,7 @@ import (
 )
 
 // Reason is why a container waits: the outcome of the last attempt to start it.
-type Reason struct {
-	// Reason is short and CamelCase, such as CrashLoopBackOff or ErrImagePull.
-	Reason string
-	// Message says more.
-	Message string
-}
+type Reason = plan.Reason
 
 // Input is what a pod's status is computed from.
 type Input struct {

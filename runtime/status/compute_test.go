@@ -262,7 +262,7 @@ func TestComputePhaseStays(t *testing.T) {
 		"exit 0 of a terminal pod is":       {pod: pod(c), observed: observed(exited("c", 0)), terminal: true, wantPhase: corev1.PodSucceeded},
 		"exit 1 of a terminal pod is not":   {pod: pod(c), observed: observed(exited("c", 1)), terminal: true, wantPhase: corev1.PodFailed},
 		"evicted": {
-			pod: pod(c), observed: observed(running("c")), evicted: &Reason{"DeadlineExceeded", "too long"},
+			pod: pod(c), observed: observed(running("c")), evicted: &Reason{Reason: "DeadlineExceeded", Message: "too long"},
 			wantPhase: corev1.PodFailed, wantReason: "DeadlineExceeded", wantDetail: "too long",
 		},
 	}

@@ -85,7 +85,7 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
 	a.executor = executor.New(executor.Config{
-		Runtime: rerecording{client, a}, Prepare: dirs.Prepare, Events: a, Kills: a, Backoff: plan.DefaultBackoffPolicy(), HTTP: a.runtime,
+		Runtime: rerecording{client, a}, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,
 		LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
 	})
 	a.dirs = dirs
@@ -98,10 +98,10 @@ func (a *Agent) Event(_ *corev1.Pod, fieldPath, eventtype, reason, message strin
 }
 
 // Kill implements executor.KillSink.
-func (a *Agent) Kill(_ types.UID, rec v1alpha1.KillRecord) {
+func (a *Agent) Kill(_ types.UID, kill plan.KillProgress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.kills[rec.ID] = rec
+	a.kills[kill.Record.ID] = kill.Record
 }
 
 // Records returns the records of all kills, as they were told last.
@@ -138,7 +138,7 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		RestartAllContainers: plan.ShouldAllContainersRestart(pod, observed, nil),
 	})
 	a.asTheKubelet(actions.ContainersToKill)
-	result := a.executor.SyncPod(ctx, executor.SyncInput{Pod: pod, Observed: observed, Actions: actions, Backoff: a.backoff, Actuated: a.actuated})
+	result := a.executor.SyncPod(ctx, plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions, Backoff: a.backoff, Actuated: a.actuated})
 	a.keepActuated(observed)
 	for _, r := range result.Results {
 		brief, message := "", ""
@@ -147,7 +147,7 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		}
 		a.runtime.Record("Result", r.Target, "%s %s %q until=%d", r.Action, brief, message, unix(r.BackoffUntil))
 	}
-	if result.Err != nil {
+	if result.SyncError != nil {
 		a.runtime.Record("Result", "", "sync failed")
 	}
 }
@@ -172,8 +172,9 @@ func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	a.recordStatus(observed)
-	_, err = a.executor.KillPod(ctx, pod, observed, executor.KillPodOptions{
-		Trigger: v1alpha1.TriggerTermination, Override: &a.grace,
+	_, err = a.executor.KillPod(ctx, plan.KillRequest{
+		Pod: pod, Observed: observed, Trigger: v1alpha1.TriggerTermination,
+		Override: &plan.Grace{Seconds: a.grace, Source: v1alpha1.GraceSourceDeletion},
 	})
 	a.runtime.Record("Result", "", "killed=%t %v", err == nil, err)
 }

@@ -37,6 +37,9 @@ const (
 	// ConditionKillFailing is True while the runtime does not carry a kill out; it
 	// is tried again.
 	ConditionKillFailing = "KillFailing"
+	// ConditionCheckpointFailing is True while the shim cannot write the workload's
+	// checkpoint; it is absent otherwise. Kills go on without it.
+	ConditionCheckpointFailing = "CheckpointFailing"
 	// ConditionForeignContainers is True while containers that the shim did not
 	// create run in the workload's sandbox; it is absent otherwise.
 	ConditionForeignContainers = "ForeignContainers"
@@ -76,6 +79,8 @@ const (
 	ReasonLeaseExpired = "LeaseExpired"
 	// ReasonLeaseRenewed: the node's shim renews its lease.
 	ReasonLeaseRenewed = "LeaseRenewed"
+	// ReasonCheckpointNotWritten: the disk has no room, fails or does not answer.
+	ReasonCheckpointNotWritten = "CheckpointNotWritten"
 	// ReasonForeignPods: the runtime holds pods that are not the shim's own.
 	ReasonForeignPods = "ForeignPods"
 	// ReasonForeignContainers: the workload's sandbox holds containers that are not

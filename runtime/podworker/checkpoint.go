@@ -53,8 +53,13 @@ type Checkpoint struct {
 	Details map[string]string `json:"details,omitempty"`
 	// KillNotes belong to the kills under way, by the kill's ID.
 	KillNotes map[string]plan.KillNote `json:"killNotes,omitempty"`
-	// Unannounced are the IDs of kills that ended and were not published yet.
+	// Unannounced are the IDs of kills that ended and were not announced yet; only
+	// earlier versions of the shim write them.
 	Unannounced []string `json:"unannounced,omitempty"`
+	// Outbox are the events that are due once the status is in the API.
+	Outbox outbox `json:"outbox,omitzero"`
+	// Order is that of the instances of one name: the older has the smaller one.
+	Order int64 `json:"order,omitempty"`
 	// Backoff by plan.BackoffKey.
 	Backoff map[string]*plan.Backoff `json:"backoff,omitempty"`
 	// Actuated is what running containers were given since their creation, by

@@ -14,7 +14,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // defaultRequester is who asked for a kill when nobody says so.
@@ -46,102 +45,30 @@ type desired struct {
 	version, taken int
 }
 
+// reported is the pod that a status is about.
+func (d desired) reported() *corev1.Pod {
+	if d.pod != nil {
+		return d.pod
+	}
+	return d.shown
+}
+
 // idle says that there is nothing to do yet.
 func (d desired) idle() bool { return d.shown == nil && !d.deleted }
 
-// take returns what is wanted and marks it as seen.
-func (w *worker) take() desired {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.want.taken = w.want.version
-	return w.want
-}
-
-// peek returns what is wanted.
-func (w *worker) peek() desired {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.want
-}
-
-// changed says that something new is wanted since the last step.
-func (w *worker) changed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.want.version != w.want.taken
-}
-
-// adopt takes the status of an object for which there is no checkpoint: what an
-// earlier process reported.
-func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	nw.Status.DeepCopyInto(&w.rec.Status)
-	if nw.Status.Phase != "" {
-		previous := status.PodStatus(&w.rec.Status)
-		w.rec.PodStatus = &previous
-	}
-	w.rec.TemplateHash = nw.Status.TemplateHash
-	w.rec.ClusterID = w.cfg.ClusterID()
-	w.resume = underWay(&w.rec)
-}
-
-// restore takes over what an earlier process knew.
-func (w *worker) restore(cp *Checkpoint) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rec = *cp
-	w.want = desired{
-		pod:         cp.Pod,
-		shown:       cp.Pod,
-		hash:        cp.PodHash,
-		generation:  cp.Generation,
-		gone:        cp.Gone,
-		orphan:      cp.Orphan,
-		deleted:     cp.Gone || cp.Orphan || (cp.Pod != nil && cp.Pod.DeletionTimestamp != nil),
-		requestedBy: cp.RequestedBy,
-		version:     1,
-
-		restartBackoff: cp.RestartBackoff,
-	}
-	w.unpublished = true
-	w.rec.BootID = w.cfg.BootID
-	w.resume = underWay(&w.rec)
-	if cp.BootID != w.cfg.BootID {
-		// Nothing of then can still run: the hooks and the waits are over too.
-		for i := range w.resume {
-			w.resume[i].Record.Phase = v1alpha1.KillPhaseStopping
-		}
-	}
-}
-
-// underWay returns the kills that have not ended.
-func underWay(rec *Checkpoint) []plan.KillProgress {
-	var open []plan.KillProgress
-	for _, k := range rec.Status.Kills {
-		if k.Phase != v1alpha1.KillPhaseDone {
-			open = append(open, plan.KillProgress{Record: k, Note: rec.KillNotes[k.ID]})
-		}
-	}
-	return open
-}
-
-// update takes the latest version of the object. A template that is refused
-// leaves what runs as it is.
-func (w *worker) update(nw *v1alpha1.NodeWorkload) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := &w.want
+// updated takes the latest version of the object. A template that is refused leaves
+// what runs as it is.
+func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
 	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
 	if d.gone || d.orphan || (d.deleted && nw.DeletionTimestamp == nil) {
 		// A deletion is never taken back: this is an old version of the object.
-		return
+		return d
 	}
 	// Who asks matters with the deletion, not before.
 	d.requestedBy = nw.Annotations[v1alpha1.AnnotationRequestedBy]
 	if known {
-		return
+		return d
 	}
 	d.generation = nw.Generation
 	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
@@ -158,17 +85,13 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 		d.pod = withDeletion(d.pod, latest.DeletionTimestamp, latest.DeletionGracePeriodSeconds)
 	}
 	d.version++
-	w.dirty = true
-	w.wakeUp()
+	return d
 }
 
-// abandon ends a workload that the API does not have.
-func (w *worker) abandon(recorded *corev1.Pod) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := &w.want
+// abandoned ends a workload that the API does not have.
+func (d desired) abandoned(recorded *corev1.Pod, now time.Time) desired {
 	if d.gone || d.orphan {
-		return
+		return d
 	}
 	if d.pod == nil {
 		d.pod = recorded
@@ -179,13 +102,12 @@ func (w *worker) abandon(recorded *corev1.Pod) {
 	d.orphan = !d.seen && !d.deleted
 	d.gone = !d.orphan
 	if !d.deleted {
-		now := metav1.NewTime(time.Now())
-		d.pod = withDeletion(d.pod, &now, nil)
+		at := metav1.NewTime(now)
+		d.pod = withDeletion(d.pod, &at, nil)
 	}
 	d.deleted = true
 	d.version++
-	w.dirty = true
-	w.wakeUp()
+	return d
 }
 
 // withDeletion returns a copy of the pod that is being deleted.
@@ -225,17 +147,4 @@ func (d desired) terminationGrace(current int64) (int64, v1alpha1.GraceSource) {
 		return grace, v1alpha1.GraceSourceDeletion
 	}
 	return grace, v1alpha1.GraceSourcePod
-}
-
-func (w *worker) known() Known {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return Known{
-		Identity:  w.id,
-		Seen:      w.want.seen,
-		Deleting:  w.want.deleted,
-		Gone:      w.want.gone || w.want.orphan,
-		ClusterID: w.rec.ClusterID,
-		Pod:       w.want.pod,
-	}
 }

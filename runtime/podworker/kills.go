@@ -7,61 +7,48 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
-// recordKill takes a step of a kill: it is on the disk before the kill goes on,
-// and soon in the API.
-func (w *worker) recordKill(kill plan.KillProgress) {
+// killedReason is the reason of the event about the end of a kill.
+const killedReason = "Killed"
+
+// recordKill takes a step of a kill, and says whether it is the end of it: the first
+// one, for a step may be reported more than once. detail is why the probe of a probe's
+// kill failed: the summary has it too, the message has the kubelet's words alone.
+func (m *memory) recordKill(kill plan.KillProgress, detail string) (ended bool) {
 	rec := kill.Record
-	if w.pool.stopping() {
-		// What fails now fails because this process ends; the next one resumes.
-		return
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.rec.Status.Kills, sameID(rec.ID))
+	if i < 0 {
+		m.rec.Status.KillCount++
 	}
-	w.mu.Lock()
-	if !slices.ContainsFunc(w.rec.Status.Kills, sameID(rec.ID)) {
-		w.rec.Status.KillCount++
+	ended = rec.Phase == v1alpha1.KillPhaseDone && (i < 0 || m.rec.Status.Kills[i].Phase != v1alpha1.KillPhaseDone)
+	m.addKill(rec, detail)
+	m.keepNote(kill)
+	m.published.pending = true
+	m.touch()
+	if i := slices.IndexFunc(m.rec.Status.Kills, sameID(rec.ID)); ended && i >= 0 {
+		m.enqueue([]notice{killedNotice(m.want.reported(), m.rec.Status.Kills[i])})
 	}
-	w.addKill(rec)
-	w.keepNote(kill)
-	ended := rec.Phase == v1alpha1.KillPhaseDone && !slices.Contains(w.rec.Unannounced, rec.ID)
-	if ended {
-		w.rec.Unannounced = append(w.rec.Unannounced, rec.ID)
-	}
-	w.unpublished = true
-	w.mu.Unlock()
-	w.log.V(1).Info("Kill", "container", rec.Container, "trigger", rec.Trigger, "phase", rec.Phase, "outcome", rec.Outcome)
-	w.save()
-	signal(w.publish)
-	// A deletion that came while the kill was being set up applies to it too.
-	w.wakeUp()
+	return ended
 }
 
-// detail is why the probe of a probe's kill failed; it is asked when the kill
-// begins, for a new container makes the probe forget it. w.mu is held.
-func (w *worker) detail(rec v1alpha1.KillRecord) string {
-	if rec.Trigger != v1alpha1.TriggerLivenessProbe && rec.Trigger != v1alpha1.TriggerStartupProbe {
-		return ""
-	}
-	known, ok := w.rec.Details[rec.ID]
-	if !ok {
-		known = w.cfg.Prober.LastFailure(w.id.UID, rec.ContainerID, rec.Trigger)
-	}
-	return known
-}
-
-// addKill adds a record; its summary tells the detail too, its message has the
-// kubelet's words alone. w.mu is held.
-func (w *worker) addKill(rec v1alpha1.KillRecord) {
-	details := maps.Clone(w.rec.Details)
+// addKill adds a record with a summary of its own; m.mu is held.
+func (m *memory) addKill(rec v1alpha1.KillRecord, detail string) {
+	details := maps.Clone(m.rec.Details)
 	// A record that was taken up again brings the summary of its time.
 	rec.Summary = ""
-	if detail := w.detail(rec); detail != "" {
-		told := rec
-		told.Message += ": " + detail
-		rec.Summary = status.KillSummary(told)
+	if detail != "" {
+		detailed := rec
+		detailed.Message += ": " + detail
+		rec.Summary = status.KillSummary(detailed)
 		if details == nil {
 			details = map[string]string{}
 		}
@@ -70,24 +57,14 @@ func (w *worker) addKill(rec v1alpha1.KillRecord) {
 	if rec.Phase == v1alpha1.KillPhaseDone {
 		delete(details, rec.ID)
 	}
-	w.rec.Details = details
-	w.rec.Status.Kills = status.AddKill(w.rec.Status.Kills, rec)
-}
-
-// stillUnderWay returns the latest records of the given kills that have not
-// ended.
-func (w *worker) stillUnderWay(kills []plan.KillProgress) []plan.KillProgress {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.DeleteFunc(underWay(&w.rec), func(k plan.KillProgress) bool {
-		return !slices.ContainsFunc(kills, func(given plan.KillProgress) bool { return given.Record.ID == k.Record.ID })
-	})
+	m.rec.Details = details
+	m.rec.Status.Kills = status.AddKill(m.rec.Status.Kills, rec)
 }
 
 // keepNote keeps what is needed to continue a kill, as long as it is under way.
-// w.mu is held.
-func (w *worker) keepNote(kill plan.KillProgress) {
-	notes := maps.Clone(w.rec.KillNotes)
+// m.mu is held.
+func (m *memory) keepNote(kill plan.KillProgress) {
+	notes := maps.Clone(m.rec.KillNotes)
 	if kill.Record.Phase == v1alpha1.KillPhaseDone {
 		delete(notes, kill.Record.ID)
 	} else {
@@ -96,7 +73,27 @@ func (w *worker) keepNote(kill plan.KillProgress) {
 		}
 		notes[kill.Record.ID] = kill.Note
 	}
-	w.rec.KillNotes = notes
+	m.rec.KillNotes = notes
+}
+
+// detail is what was noted when a kill began about the probe that asked for it.
+func (m *memory) detail(id string) (detail string, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	detail, known = m.rec.Details[id]
+	return detail, known
+}
+
+// killedNotice is the event about the end of a kill.
+func killedNotice(pod *corev1.Pod, k v1alpha1.KillRecord) notice {
+	n := notice{Type: corev1.EventTypeNormal, Reason: killedReason, Message: k.Summary}
+	if pod != nil {
+		n.FieldPath = podspec.FieldPath(pod, k.Container)
+	}
+	if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {
+		n.Type = corev1.EventTypeWarning
+	}
+	return n
 }
 
 func sameID(id string) func(v1alpha1.KillRecord) bool {

@@ -14,11 +14,13 @@ import (
 
 // Metrics are what the workers count.
 type Metrics struct {
-	kills     *prometheus.CounterVec
-	restarts  prometheus.Counter
-	panics    prometheus.Counter
-	syncs     *prometheus.HistogramVec
-	workloads prometheus.Gauge
+	kills    *prometheus.CounterVec
+	restarts prometheus.Counter
+	panics   prometheus.Counter
+	// saveFailures counts checkpoints that were not written, or not in time.
+	saveFailures prometheus.Counter
+	syncs        *prometheus.HistogramVec
+	workloads    prometheus.Gauge
 }
 
 // NewMetrics makes the metrics and registers them; a nil registerer leaves them
@@ -37,6 +39,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "managedworkload_shim_worker_panics_total",
 			Help: "Panics of workers that were recovered.",
 		}),
+		saveFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "managedworkload_shim_checkpoint_failures_total",
+			Help: "Writes of checkpoints that failed, or took longer than a kill waits for them.",
+		}),
 		syncs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "managedworkload_shim_sync_duration_seconds",
 			Help:    "Time a worker took for one step, by its state.",
@@ -48,7 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.kills, m.restarts, m.panics, m.syncs, m.workloads)
+		reg.MustRegister(m.kills, m.restarts, m.panics, m.saveFailures, m.syncs, m.workloads)
 	}
 	return m
 }

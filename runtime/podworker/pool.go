@@ -71,7 +71,7 @@ type Pool struct {
 	released map[types.UID]struct{}
 	// usable is nil until the runtime was seen for the first time.
 	usable *Usable
-	order  int
+	order  int64
 	// ended: Run waits for the workers, and none is started any more.
 	ended bool
 }
@@ -206,7 +206,7 @@ func (p *Pool) Wake(uid types.UID) bool {
 // nobody has asked for.
 func (p *Pool) Superseded(id Identity) bool {
 	for _, w := range p.all() {
-		if w.id.UID != id.UID && w.id.key() == id.key() && !w.peek().deleted {
+		if w.id.UID != id.UID && w.id.key() == id.key() && !w.mem.peek().deleted {
 			return true
 		}
 	}
@@ -292,7 +292,7 @@ type Known struct {
 func (p *Pool) Known() []Known {
 	var known []Known
 	for _, w := range p.all() {
-		known = append(known, w.known())
+		known = append(known, w.mem.known())
 	}
 	slices.SortFunc(known, func(a, b Known) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	return known
@@ -332,7 +332,7 @@ func (p *Pool) start(w *worker) {
 func (p *Pool) forget(w *worker) {
 	p.mu.Lock()
 	delete(p.workers, w.id.UID)
-	if d := w.peek(); !d.gone && !d.orphan {
+	if d := w.mem.peek(); !d.gone && !d.orphan {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}

@@ -80,7 +80,7 @@ func TestOldVersionAfterTheEnd(t *testing.T) {
 func TestReleasedIsBounded(t *testing.T) {
 	p := New(Config{})
 	for i := range maxReleased + 5 {
-		w := newWorker(p, Identity{UID: workload(string(rune('a' + i))).UID}, i)
+		w := newWorker(p, Identity{UID: workload(string(rune('a' + i))).UID}, int64(i))
 		p.forget(w)
 	}
 	if len(p.released) != 5 {

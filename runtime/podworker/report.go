@@ -6,8 +6,6 @@ package podworker
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,104 +17,99 @@ import (
 // maxConditionMessage is what the API takes as a condition's message, in bytes.
 const maxConditionMessage = 32768
 
-// computeStatus computes the status of the pod from what was observed. The
-// addresses it finds (the node's, on its network) are those that hooks and
-// environment get too, as in the kubelet.
-func (w *worker) computeStatus(d desired, observed *plan.PodStatus, terminal bool) corev1.PodStatus {
-	now := time.Now()
-	st := status.Compute(status.Input{
-		Pod:                     d.pod,
-		Previous:                w.previous(),
-		Observed:                observed,
-		Probes:                  w.cfg.Prober.Results(w.id.UID),
-		Actuated:                w.given(),
-		Waiting:                 w.waiting,
-		Terminal:                terminal,
-		Evicted:                 w.eviction(d, now),
-		Resizing:                w.resizing(d, observed),
-		StartupProbesEnded:      w.state() != Syncing,
-		AgentStartedAt:          w.cfg.StartedAt,
-		Now:                     now,
-		HostIPs:                 w.cfg.HostIPs,
-		RuntimeName:             w.cfg.RuntimeName,
-		RecursiveReadOnlyMounts: w.cfg.RecursiveReadOnly(),
-	})
+// view is what a report is computed from.
+type view struct {
+	status.Input
+	// syncing: the workload is kept as the template says.
+	syncing bool
+	// inProgress: resources are on their way to what the template says.
+	inProgress bool
+	// resize is what was reported last about that.
+	resize resize
+}
+
+// report is a computed status of the pod, with the events that are due once it is in
+// the API.
+type report struct {
+	pod    corev1.PodStatus
+	resize resize
+	due    []notice
+}
+
+// compute is a pure function: what it returns has happened only when it is kept.
+func (v view) compute() report {
+	r := report{}
+	r.resize, v.Resizing, r.due = v.nextResize()
+	v.Evicted = status.Eviction(v.Pod, v.Previous, v.Now)
+	if v.Evicted != nil && !ended(v.Previous) {
+		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Evicted.Reason, Message: v.Evicted.Message})
+	}
+	v.StartupProbesEnded = !v.syncing
+	r.pod = status.Compute(v.Input)
+	return r
+}
+
+// look computes a report of what was observed. The addresses it finds (the node's, on
+// its network) are those that hooks and environment get too, as in the kubelet.
+func (s *scope) look(d desired, observed *plan.PodStatus, terminal bool) report {
+	syncing := s.mem.state() == Syncing
+	r := view{
+		Input: status.Input{
+			Pod:                     d.pod,
+			Previous:                s.mem.podStatus(),
+			Observed:                observed,
+			Probes:                  s.cfg.Prober.Results(s.id.UID),
+			Actuated:                s.mem.actuated(),
+			Waiting:                 s.waiting,
+			Terminal:                terminal,
+			AgentStartedAt:          s.cfg.StartedAt,
+			Now:                     time.Now(),
+			HostIPs:                 s.cfg.HostIPs,
+			RuntimeName:             s.cfg.RuntimeName,
+			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
+		},
+		syncing:    syncing,
+		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed)),
+		resize:     s.resize,
+	}.compute()
 	observed.IPs = observed.IPs[:0:0]
-	for _, ip := range st.PodIPs {
+	for _, ip := range r.pod.PodIPs {
 		observed.IPs = append(observed.IPs, ip.IP)
 	}
-	return st
+	return r
 }
 
-// previous is the status computed last, nil if there is none.
-func (w *worker) previous() *corev1.PodStatus {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rec.PodStatus
-}
-
-// lastPodStatus is the status computed last, for a report when nothing could be
-// observed.
-func (w *worker) lastPodStatus() corev1.PodStatus {
-	if st := w.previous(); st != nil {
-		return *st.DeepCopy()
+// unseen is a report when nothing could be observed: the status computed last.
+func (s *scope) unseen() report {
+	if st := s.mem.podStatus(); st != nil {
+		return report{pod: *st.DeepCopy(), resize: s.resize}
 	}
-	return corev1.PodStatus{Phase: corev1.PodPending}
+	return report{pod: corev1.PodStatus{Phase: corev1.PodPending}, resize: s.resize}
 }
 
-// report keeps a status and has it published if it is news.
-func (w *worker) report(d desired, st corev1.PodStatus, usable Usable) {
-	w.mu.Lock()
-	before := w.rec.Status
-	changed := w.rec.PodStatus == nil || !equality.Semantic.DeepEqual(*w.rec.PodStatus, st)
-	w.rec.PodStatus = &st
-	w.rec.Status = status.NodeWorkload(status.NodeWorkloadInput{
-		Previous:         &before,
-		Generation:       d.generation,
-		TemplateHash:     w.rec.TemplateHash,
-		Pod:              d.reported(),
-		Status:           st,
-		Conditions:       w.conditions(d, usable),
-		Kills:            before.Kills,
-		KillCount:        before.KillCount,
-		ContainersMayRun: w.rec.State == Syncing || w.rec.State == Terminating,
-		Now:              time.Now(),
-	})
-	news := !equality.Semantic.DeepEqual(before, w.rec.Status)
-	w.unpublished = w.unpublished || news
-	w.dirty = w.dirty || news || changed
-	restarts := w.rec.Status.Restarts - before.Restarts
-	w.mu.Unlock()
-	if restarts > 0 && before.ObservedGeneration > 0 {
-		w.cfg.Metrics.restarts.Add(float64(restarts))
-	}
+// report keeps a report and has it published if it is news.
+func (s *scope) report(d desired, r report, usable Usable) {
+	s.resize = r.resize
+	news, restarts := s.mem.report(d, r, conditions(d, usable), time.Now())
+	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
-		signal(w.publish)
+		signal(s.news)
 	}
 }
 
-// reported is the pod that a status is about.
-func (d desired) reported() *corev1.Pod {
-	if d.pod != nil {
-		return d.pod
-	}
-	return d.shown
+// warn has a Warning event about the whole workload sent.
+func (s *scope) warn(reason, message string) {
+	s.mem.notify(notice{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
+	signal(s.news)
 }
 
-// conditions are the shim's own; w.mu is held.
-func (w *worker) conditions(d desired, usable Usable) []metav1.Condition {
+// conditions are those about what is wanted, and about the runtime.
+func conditions(d desired, usable Usable) []metav1.Condition {
 	accepted := condition(v1alpha1.ConditionTemplateAccepted, true, v1alpha1.ReasonAccepted, "")
 	if d.refused != "" {
 		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonRefusedFields, d.refused)
 	}
-	conditions := []metav1.Condition{
-		accepted,
-		condition(v1alpha1.ConditionRuntimeUsable, usable.OK, usable.Reason, usable.Message),
-	}
-	if w.killError != "" {
-		conditions = append(conditions, condition(v1alpha1.ConditionKillFailing, true, failedKillPodReason, w.killError))
-	}
-	return conditions
+	return []metav1.Condition{accepted, condition(v1alpha1.ConditionRuntimeUsable, usable.OK, usable.Reason, usable.Message)}
 }
 
 func condition(kind string, ok bool, reason, message string) metav1.Condition {

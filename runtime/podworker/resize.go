@@ -5,57 +5,11 @@ package podworker
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
-
-// given is what containers were given since their creation. It is not changed.
-func (w *worker) given() map[string]plan.Resources {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rec.Actuated
-}
-
-// actuated returns what is given, for a sync to work on.
-func (w *worker) actuated() map[string]plan.Resources {
-	given := maps.Clone(w.given())
-	if given == nil {
-		given = map[string]plan.Resources{}
-	}
-	return given
-}
-
-// keepActuated keeps what a sync has left, but for containers that do not run.
-func (w *worker) keepActuated(given map[string]plan.Resources, observed *plan.PodStatus) {
-	maps.DeleteFunc(given, func(id string, _ plan.Resources) bool {
-		return !slices.ContainsFunc(observed.Containers, func(c plan.ContainerStatus) bool {
-			return c.ID == id && c.State == plan.ContainerRunning
-		})
-	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dirty = w.dirty || !maps.Equal(given, w.rec.Actuated)
-	w.rec.Actuated = given
-}
-
-// input is what the plan decides on.
-func (w *worker) input(d desired, observed *plan.PodStatus) plan.Input {
-	if w.current != d.pod {
-		w.current, w.definitions = d.pod, plan.Define(d.pod)
-	}
-	return plan.Input{
-		Pod:         d.pod,
-		Observed:    observed,
-		Probes:      w.cfg.Prober.Results(w.id.UID),
-		Definitions: w.definitions,
-		Actuated:    w.given(),
-	}
-}
 
 // Words of the kubelet about resizes. (kubelet events/event.go, events/resize.go)
 const (
@@ -67,40 +21,45 @@ const (
 	resizeErrorMessage     = "Pod resize error"
 )
 
-// resizing tells why resources are on their way to what the template says, nil if
-// they are there, and writes the events about that. (kubelet kubelet.go:SyncPod)
-func (w *worker) resizing(d desired, observed *plan.PodStatus) *status.Reason {
-	if w.state() != Syncing || d.pod == nil {
-		w.resizeError, w.resizeGeneration = "", 0
-		return nil
+// resize is what was reported about a change of resources in place.
+type resize struct {
+	// generation asks for the change; 0 if none does.
+	generation int64
+	// failed is why the last try failed, and reported the one that an event said.
+	failed, reported string
+}
+
+// nextResize computes what is reported next about a resize, why resources are on their
+// way to what the template says (nil if they are there), and the events that are due.
+// (kubelet kubelet.go:SyncPod)
+func (v view) nextResize() (next resize, resizing *status.Reason, due []notice) {
+	before := v.resize
+	if !v.syncing || v.Pod == nil {
+		return resize{}, nil, nil
 	}
-	if !plan.ResizeInProgress(w.input(d, observed)) {
-		if w.resizeGeneration != 0 {
-			w.resizeEvent(d.pod, corev1.EventTypeNormal, resizeCompletedReason, resizeCompletedMessage)
+	if !v.inProgress {
+		if before.generation != 0 {
+			due = append(due, before.notice(v.Pod, corev1.EventTypeNormal, resizeCompletedReason, resizeCompletedMessage))
 		}
-		w.resizeError, w.resizeGeneration = "", 0
-		return nil
+		return resize{}, nil, due
 	}
-	if w.resizeGeneration != d.pod.Generation {
-		w.resizeError, w.resizeGeneration = "", d.pod.Generation
-		w.resizeEvent(d.pod, corev1.EventTypeNormal, resizeStartedReason, resizeStartedMessage)
+	next = before
+	if before.generation != v.Pod.Generation {
+		next = resize{generation: v.Pod.Generation}
+		due = append(due, next.notice(v.Pod, corev1.EventTypeNormal, resizeStartedReason, resizeStartedMessage))
 	}
-	if w.resizeError != "" {
-		return &status.Reason{Reason: corev1.PodReasonError, Message: w.resizeError}
+	if next.failed != "" && next.failed != next.reported {
+		due = append(due, next.notice(v.Pod, corev1.EventTypeWarning, resizeErrorReason, resizeErrorMessage))
 	}
-	return &status.Reason{}
+	next.reported = next.failed
+	resizing = &status.Reason{}
+	if next.failed != "" {
+		resizing = &status.Reason{Reason: corev1.PodReasonError, Message: next.failed}
+	}
+	return next, resizing, due
 }
 
-// resizeFailed keeps why resources could not be changed in place; "" if they were.
-func (w *worker) resizeFailed(pod *corev1.Pod, message string) {
-	news := message != "" && message != w.resizeError
-	w.resizeError = message
-	if news {
-		w.resizeEvent(pod, corev1.EventTypeWarning, resizeErrorReason, resizeErrorMessage)
-	}
-}
-
-// resizeSummary is what the kubelet tells about a resize.
+// resizeSummary is what the kubelet says about a resize.
 type resizeSummary struct {
 	InitContainers []containerResources `json:"initContainers,omitempty"`
 	Containers     []containerResources `json:"containers,omitempty"`
@@ -113,17 +72,17 @@ type containerResources struct {
 	Resources corev1.ResourceRequirements `json:"resources"`
 }
 
-func (w *worker) resizeEvent(pod *corev1.Pod, eventtype, reason, message string) {
+func (r resize) notice(pod *corev1.Pod, eventtype, reason, message string) notice {
 	summary := resizeSummary{
 		InitContainers: resourcesOf(pod.Spec.InitContainers),
 		Containers:     resourcesOf(pod.Spec.Containers),
-		Generation:     w.resizeGeneration,
-		Error:          w.resizeError,
+		Generation:     r.generation,
+		Error:          r.failed,
 	}
 	if data, err := json.Marshal(summary); err == nil {
 		message += ": " + string(data)
 	}
-	w.cfg.Events.Event(pod, "", eventtype, reason, message)
+	return notice{Type: eventtype, Reason: reason, Message: message}
 }
 
 func resourcesOf(containers []corev1.Container) []containerResources {

@@ -6,13 +6,12 @@ package podworker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -31,49 +30,57 @@ const (
 	reasonPreviousInstance = "PreviousInstanceTerminating"
 )
 
-// sync keeps the containers as the template says: observe, plan, carry out,
+// syncer is the state Syncing.
+type syncer struct {
+	*scope
+	saver *saver
+	// exited are the containers that were dead at the last look.
+	exited map[string]bool
+}
+
+// step keeps the containers as the template says: observe, plan, carry out,
 // observe again. (kubelet kubelet.go:SyncPod)
-func (w *worker) sync(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
+func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
 	if d.pod == nil || usable.Reason == v1alpha1.ReasonRuntimeNotReady {
 		// Nothing to do, or nobody to ask: the news will wake the worker.
-		w.report(d, w.lastPodStatus(), usable)
+		s.report(d, s.unseen(), usable)
 		return jitter(resyncInterval), nil
 	}
-	observed, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	observed, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
-		w.report(d, w.lastPodStatus(), usable)
+		s.report(d, s.unseen(), usable)
 		return jitter(errorDelay), fmt.Errorf("observe: %w", err)
 	}
-	if err := w.finishResumed(ctx, d, observed); err != nil {
+	if err := s.finishResumed(ctx, d, observed); err != nil {
 		return jitter(errorDelay), err
 	}
-	if w.changed() {
-		// The wake for it is used up: no operation may begin that waits for one.
+	if s.mem.changed() {
+		// finishResumed consumed the wake-up; handle the change first.
 		return 0, nil
 	}
-	w.removeDead(ctx, observed)
-	st := w.computeStatus(d, observed, false)
-	if ended(&st) {
-		w.noteEnded(d, observed)
+	s.removeDead(ctx, observed)
+	r := s.look(d, observed, false)
+	if ended(&r.pod) {
+		s.noteEnded(d, observed)
 	}
-	w.report(d, st, usable)
-	if ended(&st) {
-		w.advanceEnded()
+	s.report(d, r, usable)
+	if ended(&r.pod) {
+		s.advanceEnded()
 		return 0, nil
 	}
 	if !usable.OK {
 		return jitter(resyncInterval), nil
 	}
-	if err := w.networkError(d.pod); err != nil {
-		w.warn(d, networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
+	if err := s.networkError(d.pod); err != nil {
+		s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
-	return w.carryOut(ctx, d, observed, st, usable)
+	return s.carryOut(ctx, d, observed, r, usable)
 }
 
 // removeDead removes older dead instances of containers that have exited since
 // the last look. (kubelet kubelet.go:cleanUpContainersInPod)
-func (w *worker) removeDead(ctx context.Context, observed *plan.PodStatus) {
+func (s *syncer) removeDead(ctx context.Context, observed *plan.PodStatus) {
 	exited := map[string]bool{}
 	instances := map[string]int{}
 	for _, c := range slices.Backward(observed.Containers) {
@@ -82,64 +89,62 @@ func (w *worker) removeDead(ctx context.Context, observed *plan.PodStatus) {
 			continue
 		}
 		exited[c.ID] = true
-		if w.exited[c.ID] || instances[c.Name] < 2 {
+		if s.exited[c.ID] || instances[c.Name] < 2 {
 			continue
 		}
-		if err := w.cfg.Executor.RemoveDead(ctx, observed, c.ID); err != nil {
-			w.log.Info("Older dead containers not removed, garbage collection will", "container", c.Name, "reason", err.Error())
+		if err := s.cfg.Executor.RemoveDead(ctx, observed, c.ID); err != nil {
+			s.log.Info("Failed to remove dead containers; garbage collection will retry", "container", c.Name, "reason", err.Error())
 		}
 	}
-	w.exited = exited
+	s.exited = exited
 }
 
 // advanceEnded moves on: the workload ended by itself.
-func (w *worker) advanceEnded() {
-	w.advance(facts{ended: true})
-	w.wakeUp()
+func (s *syncer) advanceEnded() {
+	s.advance(facts{ended: true})
+	s.wakeUp()
 }
 
 // carryOut plans and has the plan carried out.
-func (w *worker) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, st corev1.PodStatus, usable Usable) (time.Duration, error) {
-	w.cfg.Prober.Update(d.pod, observed, &st)
-	actions := w.compute(d, observed, &st)
+func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
+	s.cfg.Prober.Update(d.pod, observed, &r.pod)
+	actions := s.compute(d, observed, &r.pod)
 	if !needed(actions) {
-		w.runs(d, st, usable)
+		s.runs(d, r, usable)
 		return jitter(resyncInterval), nil
 	}
 	// A kill saves before its first side effect; what starts carries all that a
 	// restart needs on itself, so that nothing waits for the disk here.
-	var saving sync.WaitGroup
-	saving.Go(w.saveIfDirty)
-	outcome := w.execute(ctx, d, observed, actions)
-	saving.Wait()
+	s.saver.save()
+	outcome := s.execute(ctx, d, observed, actions)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	if w.peek().deleted {
+	if s.mem.peek().deleted {
 		return 0, nil
 	}
-	w.remember(outcome)
-	after, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	s.remember(outcome)
+	after, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
 		return jitter(errorDelay), fmt.Errorf("observe after a sync: %w", err)
 	}
-	st = w.computeStatus(d, after, false)
-	w.cfg.Prober.Update(d.pod, after, &st)
-	next := w.compute(d, after, &st)
-	if ended(&st) && createdAny(observed, after) {
-		// It ended before it was seen to run: this template it was all the same.
-		w.noteTemplate(d, plan.Actions{})
+	r = s.look(d, after, false)
+	s.cfg.Prober.Update(d.pod, after, &r.pod)
+	next := s.compute(d, after, &r.pod)
+	if ended(&r.pod) && createdAny(observed, after) {
+		// It ended before it was seen to run: it was this template nevertheless.
+		s.noteTemplate(d, plan.Actions{})
 	} else {
-		w.noteTemplate(d, next)
+		s.noteTemplate(d, next)
 	}
-	w.report(d, st, usable)
-	if ended(&st) {
-		w.advanceEnded()
+	s.report(d, r, usable)
+	if ended(&r.pod) {
+		s.advanceEnded()
 		return 0, nil
 	}
 	delay, err := afterSync(outcome, actions, next)
 	if diedMeanwhile(observed, after) {
-		// Its event came while nobody listened for it.
+		// Its event came while an operation was under way.
 		delay = 0
 	}
 	return delay, err
@@ -170,71 +175,80 @@ func afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Durat
 
 // execute carries a plan out and stays awake: a deletion that arrives meanwhile
 // cancels starts, and shortens kills.
-func (w *worker) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) plan.SyncOutcome {
+func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) plan.SyncOutcome {
 	request := plan.SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
-		Backoff: w.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		Actuated: w.actuated(), RequestedBy: defaultRequester,
+		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: defaultRequester,
 	}
 	var outcome plan.SyncOutcome
 	begun := time.Now()
-	attend(ctx, w.wake,
-		func(ctx context.Context) { outcome = w.cfg.Executor.SyncPod(ctx, request) },
+	attend(ctx, s.wake,
+		func(ctx context.Context) { outcome = s.cfg.Executor.SyncPod(ctx, request) },
 		func(cancel func()) {
-			if now := w.peek(); now.deleted {
+			if now := s.mem.peek(); now.deleted {
 				cancel()
 				grace, _ := now.terminationGrace(0)
-				w.cfg.Executor.Shorten(w.id.UID, grace)
+				s.cfg.Executor.Shorten(s.id.UID, grace)
 			}
-			w.refresh(ctx, d, begun)
+			s.refresh(ctx, d, begun)
 		})
-	w.keepBackoff(request.Backoff)
-	w.keepActuated(request.Actuated, observed)
-	w.resizeFailed(d.pod, outcome.ResizeError)
-	w.setKillError(outcome.KillError)
+	s.keepBackoff(request.Backoff)
+	s.keepActuated(request.Actuated, observed)
+	s.resize.failed = outcome.ResizeError
+	s.mem.setKillError(outcome.KillError)
 	return outcome
 }
 
-// refresh reports what can be seen while an operation takes its time.
-func (w *worker) refresh(ctx context.Context, d desired, begun time.Time) {
-	if time.Since(begun) < busyRefresh {
-		return
+// copyActuated returns a copy for a sync to work on.
+func copyActuated(given map[string]plan.Resources) map[string]plan.Resources {
+	given = maps.Clone(given)
+	if given == nil {
+		given = map[string]plan.Resources{}
 	}
-	usable := w.pool.currentUsable()
-	observed, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
-	if err != nil || usable == nil {
-		return
-	}
-	st := w.computeStatus(d, observed, false)
-	if ended(&st) {
-		// A phase that is final is for the end of the operation to find: a
-		// container that exited may be about to be started again.
-		return
-	}
-	w.report(d, st, *usable)
+	return given
+}
+
+// keepActuated keeps what a sync has left, but for containers that do not run.
+func (s *syncer) keepActuated(given map[string]plan.Resources, observed *plan.PodStatus) {
+	maps.DeleteFunc(given, func(id string, _ plan.Resources) bool {
+		return !slices.ContainsFunc(observed.Containers, func(c plan.ContainerStatus) bool {
+			return c.ID == id && c.State == plan.ContainerRunning
+		})
+	})
+	s.mem.keepActuated(given)
+}
+
+// keepBackoff keeps the entries that a sync has left, but for those that are too old to
+// count. (kubelet kubelet.go: backOff.GC in HandlePodCleanups)
+func (s *syncer) keepBackoff(entries map[string]*plan.Backoff) {
+	policy := plan.DefaultBackoffPolicy()
+	now := time.Now()
+	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Expired(e, now) })
+	s.mem.keepBackoff(entries)
 }
 
 // finishResumed finishes the kills that an earlier process left behind.
-func (w *worker) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus) error {
-	if len(w.resume) == 0 {
+func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus) error {
+	if len(s.resume) == 0 {
 		return nil
 	}
-	kills := w.resume
+	kills := s.resume
 	var err error
-	attend(ctx, w.wake,
-		func(ctx context.Context) { err = w.cfg.Executor.Resume(ctx, d.pod, kills) },
+	attend(ctx, s.wake,
+		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
 		func(func()) {
-			if now := w.peek(); now.deleted && now.pod != nil {
+			if now := s.mem.peek(); now.deleted && now.pod != nil {
 				grace, _ := now.terminationGrace(0)
-				w.cfg.Executor.Shorten(w.id.UID, grace)
+				s.cfg.Executor.Shorten(s.id.UID, grace)
 			}
 		})
 	if err != nil {
-		w.resume = w.stillUnderWay(kills)
+		s.resume = s.stillUnderWay(kills)
 		return fmt.Errorf("finish kills that were under way: %w", err)
 	}
-	w.resume = nil
-	fresh, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
+	s.resume = nil
+	fresh, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
 		return fmt.Errorf("observe after finishing kills: %w", err)
 	}
@@ -243,8 +257,8 @@ func (w *worker) finishResumed(ctx context.Context, d desired, observed *plan.Po
 }
 
 // compute asks the plan.
-func (w *worker) compute(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Actions {
-	in := w.input(d, observed)
+func (s *syncer) compute(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Actions {
+	in := s.planInput(d, observed)
 	in.RestartAllContainers = restartingAll(st)
 	return plan.Compute(in)
 }
@@ -263,44 +277,31 @@ func needed(a plan.Actions) bool {
 }
 
 // runs notes that the template runs, for there was nothing left to do.
-func (w *worker) runs(d desired, st corev1.PodStatus, usable Usable) {
-	killed := w.setKillError("")
-	if w.noteTemplate(d, plan.Actions{}) || killed {
-		w.report(d, st, usable)
+func (s *syncer) runs(d desired, r report, usable Usable) {
+	killed := s.mem.setKillError("")
+	if s.noteTemplate(d, plan.Actions{}) || killed {
+		r.due = nil // reported already
+		s.report(d, r, usable)
 	}
 }
 
 // noteTemplate notes which template runs: once nothing of another is left to be
 // killed or resized. It says whether that is news.
-func (w *worker) noteTemplate(d desired, left plan.Actions) bool {
+func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
 	if left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
 		return false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.rec.TemplateHash == d.hash {
-		return false
-	}
-	w.rec.TemplateHash = d.hash
-	w.dirty = true
-	return true
+	return s.mem.noteTemplate(d.hash)
 }
 
-// noteEnded notes the template of a workload that had ended when it was looked at:
-// the process that started it may not have lived to note it, and the manager would
+// noteEnded notes the template of a workload that had ended when it was looked at: the
+// process that started it may have crashed before recording it, and the manager would
 // have it run again.
-func (w *worker) noteEnded(d desired, observed *plan.PodStatus) {
-	nothing := len(observed.Containers) == 0 && w.notedNone()
-	if nothing || plan.MadeFrom(w.input(d, observed).Definitions, observed) {
-		w.noteTemplate(d, plan.Actions{})
+func (s *syncer) noteEnded(d desired, observed *plan.PodStatus) {
+	nothing := len(observed.Containers) == 0 && s.mem.templateHash() == ""
+	if nothing || plan.MadeFrom(s.planInput(d, observed).Definitions, observed) {
+		s.noteTemplate(d, plan.Actions{})
 	}
-}
-
-// notedNone says that no template was ever noted.
-func (w *worker) notedNone() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rec.TemplateHash == ""
 }
 
 // createdAny tells whether a sync created a container, whatever became of it: one
@@ -323,32 +324,22 @@ func diedMeanwhile(before, after *plan.PodStatus) bool {
 }
 
 // remember keeps why containers wait. (kubelet reason_cache.go:Update)
-func (w *worker) remember(outcome plan.SyncOutcome) {
+func (s *syncer) remember(outcome plan.SyncOutcome) {
 	for name, reason := range outcome.Tried {
 		if reason == (status.Reason{}) {
-			delete(w.waiting, name)
+			delete(s.waiting, name)
 		} else {
-			w.waiting[name] = reason
+			s.waiting[name] = reason
 		}
 	}
 }
 
 // networkError tells why a pod that needs the pod network cannot be started.
-func (w *worker) networkError(pod *corev1.Pod) error {
+func (s *syncer) networkError(pod *corev1.Pod) error {
 	if pod.Spec.HostNetwork {
 		return nil
 	}
-	return w.cfg.NetworkReady()
-}
-
-// awaitPredecessor waits until the older instance of the same name is gone.
-func (w *worker) awaitPredecessor(d desired, uid types.UID) (time.Duration, error) {
-	w.report(d, corev1.PodStatus{
-		Phase:   corev1.PodPending,
-		Reason:  reasonPreviousInstance,
-		Message: fmt.Sprintf("the instance %s of the same name is still there", uid),
-	}, *w.pool.currentUsable())
-	return errorDelay, nil
+	return s.cfg.NetworkReady()
 }
 
 // ended says that the workload came to its end by itself.

@@ -10,86 +10,128 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
-// worker keeps one instance of a workload. Its run method is the only one that
-// acts; the others hand it news and wake it.
+// worker keeps one instance of a workload. Its run method is the only one that acts;
+// the others put news into the memory and wake it.
 type worker struct {
-	pool  *Pool
-	cfg   *Config
-	id    Identity
-	order int
-	log   logr.Logger
+	*scope
+	pool *Pool
+	// order is that of the instances of one name: the older has the smaller one.
+	order int64
 	// started is guarded by the pool.
-	started bool
-	// wake and publish hold at most one token each: news coalesce.
-	wake, publish chan struct{}
-
-	// saveMu orders the writes of the checkpoint.
-	saveMu sync.Mutex
-	// mu guards what follows.
-	mu   sync.Mutex
-	want desired
-	rec  Checkpoint
-	// unpublished says that rec.Status was not written to the API yet.
-	unpublished bool
-	// publishing says that it is being written right now.
-	publishing bool
-	// dirty says that the checkpoint is older than rec; final that there will be
-	// none any more.
-	dirty, final bool
-	// statusRefused says that the API does not take the status: the end of the
-	// workload does not wait for that.
-	statusRefused bool
-	killError     string
+	started   bool
+	saver     *saver
+	announcer *announcer
+	// steps are what each state asks for.
+	steps map[State]step
 
 	// What follows belongs to the goroutine of run.
-
-	// waiting is why containers wait, by name. (kubelet reason_cache.go)
-	waiting map[string]status.Reason
-	// resume are the kills that an earlier process left behind.
-	resume []plan.KillProgress
-	// current and definitions are the pod of the last plan.
-	current     *corev1.Pod
-	definitions *plan.Definitions
-	// stopped is what was observed when everything had just stopped.
-	stopped *plan.PodStatus
-	// resizeError is why resources could not be changed in place the last time, and
-	// resizeGeneration the generation that asks for a change; 0 if none does.
-	resizeError      string
-	resizeGeneration int64
-	// exited are the containers that were dead at the last look.
-	exited     map[string]bool
 	panics     int
 	quietUntil time.Time
 }
 
-func newWorker(p *Pool, id Identity, order int) *worker {
-	return &worker{
-		pool:    p,
-		cfg:     &p.cfg,
-		id:      id,
-		order:   order,
+// step does what a state asks for and returns when to look again.
+type step func(ctx context.Context, d desired, usable Usable) (time.Duration, error)
+
+func newWorker(p *Pool, id Identity, order int64) *worker {
+	mem := newMemory(id, p.cfg.BootID)
+	mem.rec.Order = order
+	s := &scope{
+		cfg: &p.cfg, id: id, mem: mem, usable: p.currentUsable,
 		log:     p.cfg.Log.WithValues("workload", id.key(), "uid", id.UID),
 		wake:    make(chan struct{}, 1),
-		publish: make(chan struct{}, 1),
-		rec:     Checkpoint{Identity: id, State: Syncing, BootID: p.cfg.BootID},
+		news:    make(chan struct{}, 1),
 		waiting: map[string]status.Reason{},
+	}
+	w := &worker{scope: s, pool: p, order: order, saver: newSaver(mem, &p.cfg, s.log, s.wakeUp)}
+	w.announcer = &announcer{
+		mem: mem, id: id, publisher: p.cfg.Publisher, events: p.cfg.Events, metrics: p.cfg.Metrics,
+		log: s.log, news: s.news, published: w.published,
+	}
+	w.steps = map[State]step{
+		Syncing:     (&syncer{scope: s, saver: w.saver}).step,
+		Terminating: (&terminator{scope: s}).step,
+		Terminated:  (&remover{scope: s, saver: w.saver}).step,
+	}
+	return w
+}
+
+// adopt takes over what an earlier process reported about an object.
+func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
+	w.mem.adopt(nw, w.cfg.ClusterID())
+	w.resume = w.mem.killsUnderWay()
+}
+
+// restore takes over the checkpoint of an earlier process.
+func (w *worker) restore(cp *Checkpoint) {
+	w.mem.restore(cp, w.cfg.BootID)
+	w.resume = w.mem.killsUnderWay()
+	if cp.BootID != w.cfg.BootID {
+		// Nothing of then can still run: the hooks and the waits are over too.
+		for i := range w.resume {
+			w.resume[i].Record.Phase = v1alpha1.KillPhaseStopping
+		}
 	}
 }
 
-// wakeUp makes the worker take a step soon.
-func (w *worker) wakeUp() { signal(w.wake) }
+// update hands the worker the latest version of the object.
+func (w *worker) update(nw *v1alpha1.NodeWorkload) {
+	if w.mem.demand(func(d desired) desired { return d.updated(nw) }) {
+		w.wakeUp()
+	}
+}
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// abandon ends a workload that the API does not have.
+func (w *worker) abandon(recorded *corev1.Pod) {
+	now := time.Now()
+	if w.mem.demand(func(d desired) desired { return d.abandoned(recorded, now) }) {
+		w.wakeUp()
+	}
+}
+
+// recordKill takes a step of a kill: it is on the disk before the kill goes on, if the
+// disk answers in time, and soon in the API.
+func (w *worker) recordKill(kill plan.KillProgress) {
+	rec := &kill.Record
+	if w.pool.stopping() {
+		// What fails now fails because this process ends; the next one resumes.
+		return
+	}
+	if w.mem.recordKill(kill, w.probeDetail(rec)) {
+		w.cfg.Metrics.killEnded(*rec)
+	}
+	w.log.V(1).Info("Kill", "container", rec.Container, "trigger", rec.Trigger, "phase", rec.Phase, "outcome", rec.Outcome)
+	w.saver.saveAndWait()
+	signal(w.news)
+	// A deletion that came while the kill was being set up applies to it too.
+	w.wakeUp()
+}
+
+// probeDetail is why the probe of a probe's kill failed; it is asked when the kill
+// begins, for a new container makes the probe forget it.
+func (w *worker) probeDetail(rec *v1alpha1.KillRecord) string {
+	if rec.Trigger != v1alpha1.TriggerLivenessProbe && rec.Trigger != v1alpha1.TriggerStartupProbe {
+		return ""
+	}
+	if detail, known := w.mem.detail(rec.ID); known {
+		return detail
+	}
+	return w.cfg.Prober.LastFailure(w.id.UID, rec.ContainerID, rec.Trigger)
+}
+
+// published has what was announced saved, for a process that comes after this one must
+// not announce it again, and lets go of what waits for it.
+func (w *worker) published() {
+	w.saver.save()
+	if w.mem.state() == Terminated {
+		w.wakeUp()
 	}
 }
 
@@ -97,11 +139,11 @@ func signal(c chan struct{}) {
 // done (false).
 func (w *worker) run(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
-	defer w.saveIfDirty()
-	var publisher sync.WaitGroup
-	defer publisher.Wait()
+	defer w.saver.start()()
+	var announcing sync.WaitGroup
+	defer announcing.Wait()
 	defer cancel()
-	publisher.Go(func() { w.publishLoop(ctx) })
+	announcing.Go(func() { w.announcer.run(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -114,17 +156,17 @@ func (w *worker) run(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if wait := time.Until(w.quietUntil); wait > 0 && !w.changed() {
+		if wait := time.Until(w.quietUntil); wait > 0 && !w.mem.changed() {
 			timer.Reset(wait)
 			continue
 		}
 		w.quietUntil = time.Time{}
 		delay, err := w.guardedStep(ctx)
-		if w.state() == Removed {
+		if w.mem.state() == Removed {
 			return true
 		}
 		if err != nil && ctx.Err() == nil {
-			w.log.Error(err, "Step failed, trying again", "state", w.state(), "in", delay.Round(time.Millisecond).String())
+			w.log.Error(err, "Step failed; retrying", "state", w.mem.state(), "in", delay.Round(time.Millisecond).String())
 			if calm := time.Now().Add(calmDown); w.quietUntil.Before(calm) {
 				w.quietUntil = calm
 			}
@@ -133,10 +175,10 @@ func (w *worker) run(ctx context.Context) bool {
 	}
 }
 
-// guardedStep is the boundary that a panic does not pass: the worker goes on
-// after a while, others do not notice.
+// guardedStep is the boundary that a panic does not pass: the worker continues after
+// a while, and the other workers are not affected.
 func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err error) {
-	start, state := time.Now(), w.state()
+	start, state := time.Now(), w.mem.state()
 	defer func() {
 		if r := recover(); r != nil {
 			w.cfg.Metrics.panics.Inc()
@@ -155,92 +197,44 @@ func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err erro
 
 // step does what the state asks for and returns when to look again.
 func (w *worker) step(ctx context.Context) (time.Duration, error) {
-	usable := w.pool.currentUsable()
+	usable := w.usable()
 	if usable == nil {
 		return jitter(resyncInterval), nil
 	}
-	d := w.take()
+	d := w.mem.take()
 	if d.idle() {
 		return jitter(resyncInterval), nil
 	}
-	if uid := w.pool.predecessor(w); uid != "" && !d.deleted && w.state() == Syncing {
+	if uid := w.pool.predecessor(w); uid != "" && !d.deleted && w.mem.state() == Syncing {
 		return w.awaitPredecessor(d, uid)
 	}
-	delay, err := w.stepIn(ctx, w.advance(facts{deleted: d.deleted}), d, *usable)
-	w.saveIfDirty()
+	delay, err := w.stepIn(ctx, d, *usable)
+	w.saver.save()
 	if left, ok := w.untilDeadline(d); ok {
 		delay = min(delay, left)
 	}
-	if w.changed() || *w.pool.currentUsable() != *usable {
+	if w.mem.changed() || *w.usable() != *usable {
 		// The wake for this may have come while an operation answered it.
 		delay = 0
 	}
 	return delay, err
 }
 
-func (w *worker) stepIn(ctx context.Context, s State, d desired, usable Usable) (time.Duration, error) {
-	switch s {
-	case Syncing:
-		return w.sync(ctx, d, usable)
-	case Terminating:
-		return w.terminate(ctx, d)
-	case Terminated:
-		return w.finish(ctx, d)
-	case Removed:
+func (w *worker) stepIn(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
+	do, found := w.steps[w.advance(facts{deleted: d.deleted})]
+	if !found {
+		return 0, nil
 	}
-	return 0, nil
+	return do(ctx, d, usable)
 }
 
-// advance applies the transition function and keeps the new state.
-func (w *worker) advance(f facts) State {
-	w.mu.Lock()
-	before := w.rec.State
-	w.rec.State = before.next(f)
-	after := w.rec.State
-	w.dirty = w.dirty || after != before
-	w.mu.Unlock()
-	if after != before {
-		w.log.Info("Worker changes its state", "from", before, "to", after)
-	}
-	return after
-}
-
-func (w *worker) state() State {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rec.State
-}
-
-// attend carries out an operation that may take long, and stays awake meanwhile:
-// onWake is called for each wake, with the way to cancel the operation's context.
-// A panic of the operation becomes one of the worker. The operation has ended when
-// attend has, also by a panic of onWake: no other may begin beside it.
-func attend(ctx context.Context, wake <-chan struct{}, op func(context.Context), onWake func(cancel func())) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan any, 1)
-	defer func() {
-		cancel()
-		for range done {
-		}
-	}()
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				done <- fmt.Sprintf("%v\n%s", r, debug.Stack())
-			}
-			close(done)
-		}()
-		op(ctx)
-	}()
-	for {
-		select {
-		case r := <-done:
-			if r != nil {
-				panic(r)
-			}
-			return
-		case <-wake:
-			onWake(cancel)
-		}
-	}
+// awaitPredecessor waits until the older instance of the same name is gone.
+func (w *worker) awaitPredecessor(d desired, uid types.UID) (time.Duration, error) {
+	r := report{pod: corev1.PodStatus{
+		Phase:   corev1.PodPending,
+		Reason:  reasonPreviousInstance,
+		Message: fmt.Sprintf("the instance %s of the same name is still there", uid),
+	}}
+	w.report(d, r, w.currentUsable())
+	return errorDelay, nil
 }

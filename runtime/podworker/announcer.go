@@ -1,0 +1,121 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// gatherDelay is how long news that are soon followed by others wait for them.
+const gatherDelay = 500 * time.Millisecond
+
+// The wait between two tries to publish.
+const (
+	publishRetryMin = time.Second
+	publishRetryMax = 30 * time.Second
+)
+
+// announcer writes the latest status of one workload to the API whenever there is news,
+// and sends the events that are due after it. The worker does not wait for the API
+// server.
+type announcer struct {
+	mem       *memory
+	id        Identity
+	publisher Publisher
+	events    Events
+	metrics   *Metrics
+	log       logr.Logger
+	// published is called when nothing is left to publish, or to wait for.
+	published func()
+	// news holds one token: news coalesce.
+	news chan struct{}
+}
+
+// run publishes until the context is done, and tries again when that fails.
+func (a *announcer) run(ctx context.Context) {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	delay := publishRetryMin
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.news:
+			a.gather(ctx)
+		case <-retry.C:
+		}
+		err := a.guardedDispatch(ctx)
+		switch {
+		case err == nil:
+			delay = publishRetryMin
+		case ctx.Err() != nil:
+			return
+		default:
+			a.log.Info("Failed to publish status; retrying", "reason", err.Error(), "in", delay.String())
+			retry.Reset(jitter(delay))
+			delay = min(2*delay, publishRetryMax)
+		}
+	}
+}
+
+// gather waits a moment while a workload is on its way to the state that people wait
+// for: to write each step would slow the way down.
+func (a *announcer) gather(ctx context.Context) {
+	timer := time.NewTimer(gatherDelay)
+	defer timer.Stop()
+	for a.mem.hurries() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-a.news:
+		}
+	}
+}
+
+// guardedDispatch is the boundary that a panic does not pass: it counts as a failure
+// to publish.
+func (a *announcer) guardedDispatch(ctx context.Context) (err error) {
+	d := a.mem.beginDispatch()
+	defer func() {
+		if r := recover(); r != nil {
+			a.metrics.panics.Inc()
+			a.log.Error(fmt.Errorf("panic: %v", r), "Publishing panicked", "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic while publishing: %v", r)
+			a.mem.endDispatch(d, err)
+		}
+	}()
+	return a.dispatch(ctx, d)
+}
+
+// dispatch writes what is not published yet, and sends the events about it.
+func (a *announcer) dispatch(ctx context.Context, d dispatch) error {
+	var err error
+	if d.status != nil {
+		err = a.publisher.Publish(ctx, a.id, d.status)
+	}
+	send, failed := a.mem.endDispatch(d, err)
+	if send {
+		a.send(d.outbox)
+		a.published()
+	}
+	return failed
+}
+
+// send sends events, the oldest first.
+func (a *announcer) send(o outbox) {
+	pod := a.mem.peek().reported()
+	if pod == nil {
+		return
+	}
+	for _, n := range o.texts() {
+		a.events.Event(pod, n.FieldPath, n.Type, n.Reason, n.Message)
+	}
+}

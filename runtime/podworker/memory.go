@@ -1,0 +1,214 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// memory is what is remembered of one workload: what is wanted of it, what is known
+// about it, and how much of that is on the disk and in the API. Its methods lock it,
+// change or copy values, and return; none of them calls anything else.
+type memory struct {
+	mu   sync.Mutex
+	want desired
+	// rec is what a checkpoint holds. Maps and slices in it are replaced, never
+	// changed, so that copies of it may be read without the lock.
+	rec Checkpoint
+	// killError is why a kill fails, "" if none does.
+	killError string
+	// refusedFor is why the API does not take the status: the end of the workload
+	// does not wait for that.
+	published publication
+	disk      disk
+}
+
+func newMemory(id Identity, bootID string) *memory {
+	return &memory{rec: Checkpoint{Identity: id, State: Syncing, BootID: bootID}}
+}
+
+// take returns what is wanted and marks it as seen.
+func (m *memory) take() desired {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.want.taken = m.want.version
+	return m.want
+}
+
+// peek returns what is wanted.
+func (m *memory) peek() desired {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want
+}
+
+// changed says that something new is wanted since the last take.
+func (m *memory) changed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want.version != m.want.taken
+}
+
+// demand replaces what is wanted by what next makes of it, and says whether that is
+// news.
+func (m *memory) demand(next func(desired) desired) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.want.version
+	m.want = next(m.want)
+	if m.want.version == before {
+		return false
+	}
+	m.touch()
+	return true
+}
+
+// usePod fills in the pod of a workload of which none was ever accepted.
+func (m *memory) usePod(pod *corev1.Pod) desired {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.want.pod = pod
+	if m.want.shown == nil {
+		m.want.shown = pod
+	}
+	m.touch()
+	return m.want
+}
+
+// state is how far the life of the workload has come.
+func (m *memory) state() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.State
+}
+
+// advance applies the transition function.
+func (m *memory) advance(f facts) (before, after State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.rec.State
+	m.rec.State = before.next(f)
+	if m.rec.State != before {
+		m.touch()
+	}
+	return before, m.rec.State
+}
+
+// podStatus is the status of the pod that was reported last, nil if there is none.
+// It is not changed.
+func (m *memory) podStatus() *corev1.PodStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.PodStatus
+}
+
+// actuated is what containers were given since their creation. It is not changed.
+func (m *memory) actuated() map[string]plan.Resources {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.Actuated
+}
+
+func (m *memory) keepActuated(given map[string]plan.Resources) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !maps.Equal(given, m.rec.Actuated) {
+		m.touch()
+	}
+	m.rec.Actuated = given
+}
+
+// backoff returns a copy of the back-off entries, by plan.BackoffKey.
+func (m *memory) backoff() map[string]*plan.Backoff {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entries := maps.Clone(m.rec.Backoff)
+	if entries == nil {
+		entries = map[string]*plan.Backoff{}
+	}
+	return entries
+}
+
+func (m *memory) keepBackoff(entries map[string]*plan.Backoff) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rec.Backoff = entries
+	m.touch()
+}
+
+// noteTemplate notes the hash of the template that runs and says whether that is
+// news.
+func (m *memory) noteTemplate(hash string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rec.TemplateHash == hash {
+		return false
+	}
+	m.rec.TemplateHash = hash
+	m.touch()
+	return true
+}
+
+// templateHash is that of the template that runs, "" if none was ever noted.
+func (m *memory) templateHash() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.TemplateHash
+}
+
+// shrinkGrace computes the grace period of the termination, which may only shrink.
+func (m *memory) shrinkGrace(d desired) (int64, v1alpha1.GraceSource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	grace, source := d.terminationGrace(m.rec.Grace)
+	if grace != m.rec.Grace {
+		m.touch()
+	}
+	m.rec.Grace = grace
+	m.rec.RequestedBy = d.requestedBy
+	return grace, source
+}
+
+// setKillError notes why a kill fails, "" if none does, and says whether that is
+// news.
+func (m *memory) setKillError(message string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := m.killError != message
+	m.killError = message
+	return changed
+}
+
+// killsUnderWay returns the kills that have not ended.
+func (m *memory) killsUnderWay() []plan.KillProgress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var open []plan.KillProgress
+	for _, k := range m.rec.Status.Kills {
+		if k.Phase != v1alpha1.KillPhaseDone {
+			open = append(open, plan.KillProgress{Record: k, Note: m.rec.KillNotes[k.ID]})
+		}
+	}
+	return open
+}
+
+// known is what the rest of the shim may know.
+func (m *memory) known() Known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Known{
+		Identity:  m.rec.Identity,
+		Seen:      m.want.seen,
+		Deleting:  m.want.deleted,
+		Gone:      m.want.gone || m.want.orphan,
+		ClusterID: m.rec.ClusterID,
+		Pod:       m.want.pod,
+	}
+}

@@ -1,0 +1,146 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// publication is how much of the status is in the API.
+type publication struct {
+	// pending says that the status was not written yet, and writing that it is
+	// being written right now.
+	pending, writing bool
+	// refused says that the API does not take the status: the end of the workload
+	// does not wait for that.
+	refused bool
+}
+
+// report keeps a status, with the events that are due once it is in the API. It says
+// whether there is anything to publish, and how many restarts it adds.
+func (m *memory) report(d desired, r report, conditions []metav1.Condition, now time.Time) (news bool, restarts int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.rec.Status
+	if m.rec.PodStatus == nil || !equality.Semantic.DeepEqual(*m.rec.PodStatus, r.pod) {
+		m.touch()
+	}
+	m.rec.PodStatus = &r.pod
+	m.rec.Status = status.NodeWorkload(status.NodeWorkloadInput{
+		Previous:         &before,
+		Generation:       d.generation,
+		TemplateHash:     m.rec.TemplateHash,
+		Pod:              d.reported(),
+		Status:           r.pod,
+		Conditions:       append(conditions, m.troubles()...),
+		Kills:            before.Kills,
+		KillCount:        before.KillCount,
+		ContainersMayRun: m.rec.State == Syncing || m.rec.State == Terminating,
+		Now:              now,
+	})
+	if !equality.Semantic.DeepEqual(before, m.rec.Status) {
+		m.published.pending = true
+		m.touch()
+		news = true
+	}
+	if before.ObservedGeneration > 0 {
+		restarts = m.rec.Status.Restarts - before.Restarts
+	}
+	return m.enqueue(r.due) || news, max(0, restarts)
+}
+
+// notify adds events that are due and belong to no status.
+func (m *memory) notify(due ...notice) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.enqueue(due)
+}
+
+// enqueue adds to the outbox and says whether there was anything to add.
+// m.mu is held.
+func (m *memory) enqueue(due []notice) bool {
+	if len(due) == 0 {
+		return false
+	}
+	m.rec.Outbox = m.rec.Outbox.add(due...)
+	m.touch()
+	return true
+}
+
+// troubles are conditions about what goes wrong on the node; m.mu is held.
+func (m *memory) troubles() []metav1.Condition {
+	var conditions []metav1.Condition
+	if m.killError != "" {
+		conditions = append(conditions, condition(v1alpha1.ConditionKillFailing, true, failedKillPodReason, m.killError))
+	}
+	if m.disk.trouble != "" {
+		conditions = append(conditions, condition(v1alpha1.ConditionCheckpointFailing, true, v1alpha1.ReasonCheckpointNotWritten,
+			"a restart of the shim would not know the latest state: "+m.disk.trouble))
+	}
+	return conditions
+}
+
+// dispatch is a status to write, and the events to send after it.
+type dispatch struct {
+	status *v1alpha1.NodeWorkloadStatus // nil if it is in the API already
+	outbox outbox
+}
+
+// beginDispatch returns what is not published yet.
+func (m *memory) beginDispatch() dispatch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := dispatch{outbox: m.rec.Outbox}
+	if m.published.pending {
+		d.status = m.rec.Status.DeepCopy()
+	}
+	m.published.pending, m.published.writing = false, true
+	return d
+}
+
+// endDispatch notes what became of writing the status. The events may be sent once the
+// API has the status, has no such object, or does not take it; failed is why the status
+// is to be written again.
+func (m *memory) endDispatch(d dispatch, err error) (send bool, failed error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.published.writing = false
+	m.published.refused = errors.Is(err, ErrRefused)
+	if err != nil && !errors.Is(err, ErrGone) {
+		m.published.pending = true
+		failed = err
+	}
+	if failed != nil && !m.published.refused {
+		return false, failed
+	}
+	if !d.outbox.empty() {
+		m.rec.Outbox = m.rec.Outbox.without(d.outbox)
+		m.touch()
+	}
+	return true, failed
+}
+
+// flushed says that everything is in the API, or that the API has no such object or
+// does not take it.
+func (m *memory) flushed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.published
+	return (!p.pending || p.refused) && !p.writing && m.rec.Outbox.empty()
+}
+
+// hurries says that the workload is on its way to its start or its end.
+func (m *memory) hurries() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.State == Terminating || (m.rec.State == Syncing && m.rec.Status.Phase == corev1.PodPending)
+}

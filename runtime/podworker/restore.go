@@ -1,0 +1,65 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"slices"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/status"
+)
+
+// adopt takes the status of an object for which there is no checkpoint: what an
+// earlier process reported.
+func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nw.Status.DeepCopyInto(&m.rec.Status)
+	if nw.Status.Phase != "" {
+		previous := status.PodStatus(&m.rec.Status)
+		m.rec.PodStatus = &previous
+	}
+	m.rec.TemplateHash = nw.Status.TemplateHash
+	m.rec.ClusterID = clusterID
+}
+
+// restore takes over what an earlier process knew.
+func (m *memory) restore(cp *Checkpoint, bootID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rec = *cp
+	m.want = desired{
+		pod:         cp.Pod,
+		shown:       cp.Pod,
+		hash:        cp.PodHash,
+		generation:  cp.Generation,
+		gone:        cp.Gone,
+		orphan:      cp.Orphan,
+		deleted:     cp.Gone || cp.Orphan || (cp.Pod != nil && cp.Pod.DeletionTimestamp != nil),
+		requestedBy: cp.RequestedBy,
+		version:     1,
+
+		restartBackoff: cp.RestartBackoff,
+	}
+	m.published.pending = true
+	if cp.BootID != bootID {
+		m.rec.BootID = bootID
+		m.touch()
+	}
+	m.announceLate()
+}
+
+// announceLate takes over the kills that an earlier version of the shim had not
+// announced. m.mu is held.
+func (m *memory) announceLate() {
+	if len(m.rec.Unannounced) == 0 {
+		return
+	}
+	for _, k := range slices.Backward(m.rec.Status.Kills) {
+		if slices.Contains(m.rec.Unannounced, k.ID) {
+			m.enqueue([]notice{killedNotice(m.want.reported(), k)})
+		}
+	}
+	m.rec.Unannounced = nil
+}

@@ -1,0 +1,207 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+const (
+	// diskPatience is how long a kill waits for the disk.
+	diskPatience = 2 * time.Second
+	// The wait between two tries to write a checkpoint.
+	saveRetryMin = time.Second
+	saveRetryMax = 30 * time.Second
+)
+
+// errDiskHangs says that a write has not ended yet.
+var errDiskHangs = errors.New("the disk does not answer")
+
+// saver writes the checkpoint of one workload, one write after another, in a goroutine
+// of its own: a disk that hangs must hold neither a kill nor the worker.
+type saver struct {
+	mem     *memory
+	store   Store
+	metrics *Metrics
+	log     logr.Logger
+	// wake makes the worker report a trouble, and its end.
+	wake func()
+	// request holds one token: requests coalesce. turn is held while the store is
+	// asked for anything.
+	request, turn chan struct{}
+
+	mu sync.Mutex
+	// attempted is the latest revision that a write has ended for, well or not, and
+	// ended is closed and replaced whenever one has.
+	attempted int64
+	ended     chan struct{}
+	// begun is when the write under way has begun; zero if there is none.
+	begun time.Time
+}
+
+func newSaver(mem *memory, cfg *Config, log logr.Logger, wake func()) *saver {
+	return &saver{
+		mem: mem, store: cfg.Store, metrics: cfg.Metrics, log: log, wake: wake,
+		request: make(chan struct{}, 1), turn: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+}
+
+// start runs the saver. stop has the latest written and ends it; a disk that hangs does
+// not hold the end of the process.
+func (s *saver) start() (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.run(end)
+	}()
+	return func() {
+		s.saveAndWait()
+		close(end)
+		timer := time.NewTimer(diskPatience)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+	}
+}
+
+// run writes when asked to, and again after a failure, until the end.
+func (s *saver) run(end <-chan struct{}) {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	delay := saveRetryMin
+	for {
+		select {
+		case <-end:
+			return
+		case <-s.request:
+		case <-retry.C:
+		}
+		if err := s.write(); err != nil {
+			s.log.Error(err, "Failed to write checkpoint; retrying", "in", delay.String())
+			retry.Reset(jitter(delay))
+			delay = min(2*delay, saveRetryMax)
+			continue
+		}
+		delay = saveRetryMin
+	}
+}
+
+// save asks for a write and does not wait for it.
+func (s *saver) save() { signal(s.request) }
+
+// saveAndWait asks for a write and waits until it has ended, well or not: as long as a
+// kill may wait. A write that hangs for that long already is not waited for again.
+func (s *saver) saveAndWait() {
+	revision, unsaved := s.mem.unsaved()
+	if !unsaved {
+		return
+	}
+	timer := time.NewTimer(s.patience())
+	defer timer.Stop()
+	s.save()
+	for {
+		s.mu.Lock()
+		over, ended := s.attempted >= revision, s.ended
+		s.mu.Unlock()
+		if over {
+			return
+		}
+		select {
+		case <-ended:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// patience is how long the disk may still take.
+func (s *saver) patience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.IsZero() {
+		return diskPatience
+	}
+	return max(0, diskPatience-time.Since(s.begun))
+}
+
+// write writes the checkpoint if it is out of date.
+func (s *saver) write() (err error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	cp, revision := s.mem.snapshot()
+	if cp == nil {
+		return nil
+	}
+	s.begin()
+	hangs := time.AfterFunc(diskPatience, s.hangs)
+	defer hangs.Stop()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+		s.end(revision, err)
+	}()
+	return s.store.Save(cp)
+}
+
+func (s *saver) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = time.Now()
+}
+
+// hangs notes that the write under way takes too long.
+func (s *saver) hangs() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun.IsZero() {
+		s.note(errDiskHangs)
+	}
+}
+
+// end tells those who wait that a write has ended.
+func (s *saver) end(revision int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.mem.saved(revision)
+	}
+	s.note(err)
+	s.attempted, s.begun = revision, time.Time{}
+	close(s.ended)
+	s.ended = make(chan struct{})
+}
+
+// note notes why the checkpoint is not written, nil if it is; s.mu is held.
+func (s *saver) note(err error) {
+	message := ""
+	if err != nil {
+		message = err.Error()
+		s.metrics.saveFailures.Inc()
+	}
+	if s.mem.setSaveError(message) {
+		s.wake()
+	}
+}
+
+// remove removes the checkpoint for good.
+func (s *saver) remove() error {
+	s.mem.finalize()
+	timer := time.NewTimer(diskPatience)
+	defer timer.Stop()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-timer.C:
+		return fmt.Errorf("remove the checkpoint: %w", errDiskHangs)
+	}
+	return s.store.Remove(s.mem.identity().UID)
+}

@@ -87,20 +87,6 @@ func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
-// IsContainerRestartable is whether any exit could start the container again.
-// (kubelet api/v1/pod:IsContainerRestartable)
-func IsContainerRestartable(pod *corev1.Pod, c *corev1.Container) bool {
-	if c.RestartPolicy == nil {
-		return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
-	}
-	for _, rule := range c.RestartPolicyRules {
-		if rule.Action == corev1.ContainerRestartRuleActionRestart {
-			return true
-		}
-	}
-	return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
-}
-
 // ShouldContainerBeRestarted is whether a container that does not run is to be
 // started. In a deleted pod none is.
 // (kubelet container/helpers.go:ShouldContainerBeRestarted)

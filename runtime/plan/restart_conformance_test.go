@@ -34,7 +34,6 @@ type restartOutput struct {
 
 type containerRestart struct {
 	ShouldContainerBeRestarted bool                   `json:"shouldContainerBeRestarted"`
-	IsContainerRestartable     bool                   `json:"isContainerRestartable"`
 	ByExitCode                 map[string]exitRestart `json:"byExitCode"`
 }
 
@@ -76,7 +75,6 @@ func restartOf(t *testing.T, pod *corev1.Pod, c *corev1.Container, observed *pla
 	t.Helper()
 	got := containerRestart{
 		ShouldContainerBeRestarted: plan.ShouldContainerBeRestarted(pod, c, observed),
-		IsContainerRestartable:     plan.IsContainerRestartable(pod, c),
 		ByExitCode:                 map[string]exitRestart{},
 	}
 	for code := range want.Containers[c.Name].ByExitCode {

@@ -264,35 +264,6 @@ func TestSubPathDoesNotLeaveTheVolume(t *testing.T) {
 	}
 }
 
-func TestTerminationMessage(t *testing.T) {
-	dir := t.TempDir()
-	long := strings.Repeat("a", 100) + strings.Repeat("b", MaxTerminationMessage)
-	for name, content := range map[string]string{"short": "bye", "long": long, "empty": ""} {
-		write(t, filepath.Join(dir, name), content)
-	}
-	if err := os.Symlink(filepath.Join(dir, "short"), filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct {
-		want      string
-		wantFound bool
-	}{
-		"short":   {"bye", true},
-		"long":    {long[100:], true},
-		"empty":   {"", false},
-		"missing": {"", false},
-		"link":    {"Error on reading termination log " + filepath.Join(dir, "link") + ": open " + filepath.Join(dir, "link") + ": too many levels of symbolic links", true},
-	}
-	m := newManager(t, nil)
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got, found := m.TerminationMessage(filepath.Join(dir, name)); got != tt.want || found != tt.wantFound {
-				t.Errorf("message %q, %v, want %q, %v", got, found, tt.want, tt.wantFound)
-			}
-		})
-	}
-}
-
 func TestTerminationLogsAreBounded(t *testing.T) {
 	m, pod := newManager(t, nil), testPod(nil)
 	prepare(t, m, pod)
@@ -314,34 +285,5 @@ func TestTerminationLogsAreBounded(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(last))
 	if err != nil || len(entries) != keptTerminationLogs {
 		t.Errorf("%d files, %v, want %d", len(entries), err, keptTerminationLogs)
-	}
-}
-
-func TestNextRestartCount(t *testing.T) {
-	tests := map[string]struct {
-		files []string
-		want  int
-	}{
-		"no logs": {nil, 0},
-		"highest": {[]string{"0.log", "9.log", "10.log"}, 11},
-		"rotated": {[]string{"3.log.20260101-000000", "3.log.20260101-000000.gz"}, 4},
-		"others":  {[]string{"x.log", "5.txt", "99999999999999999999.log", "1.log"}, 2},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			m, pod := newManager(t, nil), testPod(nil)
-			dir := filepath.Join(m.LogDirectory(pod), "c")
-			if len(tt.files) > 0 {
-				if err := os.MkdirAll(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, file := range tt.files {
-				write(t, filepath.Join(dir, file), "")
-			}
-			if got, err := m.NextRestartCount(pod, "c"); err != nil || got != tt.want {
-				t.Errorf("count %d, %v, want %d", got, err, tt.want)
-			}
-		})
 	}
 }

@@ -130,7 +130,6 @@ func decideRestart(_ *testing.T, c *cases.Restart) {
 		for i := range list {
 			containers[list[i].Name] = map[string]any{
 				"shouldContainerBeRestarted": kubecontainer.ShouldContainerBeRestarted(klog.Background(), &list[i], c.Pod, observed),
-				"isContainerRestartable":     podutil.IsContainerRestartable(c.Pod.Spec, list[i]),
 				"byExitCode":                 byExitCode(c.Pod, &list[i]),
 			}
 		}

@@ -1,9 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template says what a Pod template means in a ManagedWorkload: which
-// of its fields are honoured, which defaults it gets, what identifies it, and
-// the desired Pod that a NodeWorkload stands for. It is pure.
 package template
 
 import (

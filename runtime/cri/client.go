@@ -1,12 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is the only package that knows the container runtime interface
-// (CRI v1). It observes pods as facts for the plan, acts on sandboxes,
-// containers and images, and keeps what a kill needs in labels and annotations.
-//
-// Every error of the runtime is wrapped with what was asked of it and keeps its
-// gRPC status.
 package cri
 
 import (

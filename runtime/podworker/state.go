@@ -1,9 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podworker runs one worker for each workload of the node: it observes
-// the containers, asks the plan what to do, has it carried out, and publishes
-// the status. A worker whose end was asked for never starts anything again.
 package podworker
 
 //	             an accepted template

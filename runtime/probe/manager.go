@@ -1,8 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe runs the probes of containers: one worker for each container and
-// kind of probe, which sleeps while there is nothing to probe. (kubelet prober)
 package probe
 
 import (
@@ -16,10 +14,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
-
-// restartGrace: a container that started this long before the agent gets no
-// initial verdict, so that a restart of the agent changes nothing about it.
-const restartGrace = 10 * time.Second
 
 // Execer runs a command in a container. A command that is out of time is a gRPC
 // status DeadlineExceeded.

@@ -130,7 +130,7 @@ func (w *worker) newInstance(c container, late bool) (changed bool) {
 	if isNew && c.running && c.startedAt.Before(s.manager.started) {
 		w.spread()
 	}
-	survived := c.running && !c.startedAt.IsZero() && c.startedAt.Before(s.manager.started.Add(-restartGrace))
+	survived := c.running && plan.StartedByEarlierAgent(c.startedAt, s.manager.started)
 	switch {
 	case k == startup && c.wasStarted && (isNew && late || survived && podspec.IsSidecar(w.container)):
 		return s.set(c.id, k, plan.ProbeSuccess)

@@ -1,9 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shim is the API side of a node: it hands the node's NodeWorkloads to
-// their workers, publishes their status, tells that it is alive, and decides
-// about what is on the runtime and belongs to nobody.
 package shim
 
 import (

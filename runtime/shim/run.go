@@ -24,6 +24,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
@@ -33,10 +34,6 @@ const (
 	// defaultRuntimeName is the scheme of container IDs when the runtime does not
 	// answer at start.
 	defaultRuntimeName = "containerd"
-	// restartTolerance is how long before the agent's start a container must have
-	// started to count as one of an earlier agent's, for probes and status.
-	// (kubelet prober/prober_manager.go:kubeletRestartGracePeriod)
-	restartTolerance = 10 * time.Second
 	// gcPercent trades a little work, where there is hardly any, for memory.
 	gcPercent = 40
 	// askTimeout is how long the start waits for the runtime's name.
@@ -92,9 +89,8 @@ type shim struct {
 }
 
 // survivorsBefore is the start of the agent as probes and status take it, so that
-// every container of an earlier process counts as one: a container that was ready
-// stays ready, also if it was started right before the restart.
-func (s *shim) survivorsBefore() time.Time { return s.started.Add(restartTolerance) }
+// every container of an earlier process counts as one.
+func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRestartGracePeriod) }
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {

@@ -5,17 +5,12 @@ package status
 
 import (
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
-
-// restartTolerance: a container that started this long before the shim was
-// running under an earlier one. (kubelet prober/prober_manager.go:kubeletRestartGracePeriod)
-const restartTolerance = 10 * time.Second
 
 // applyProbes sets started and ready from the verdicts of the probes.
 // (kubelet prober/prober_manager.go:UpdatePodStatus)
@@ -72,15 +67,11 @@ func (c *conversion) isReady(status *corev1.ContainerStatus, container *corev1.C
 	switch {
 	case container.ReadinessProbe == nil, verdict == plan.ProbeSuccess:
 		return true
-	case verdict != "" || !c.ranBefore(status.State.Running.StartedAt.Time):
+	case verdict != "" || !plan.StartedByEarlierAgent(status.State.Running.StartedAt.Time, c.in.AgentStartedAt):
 		return false
 	}
 	return isTrue(old.Conditions, corev1.PodReady) ||
 		previous != nil && previous.Ready && previous.ContainerID == status.ContainerID
-}
-
-func (c *conversion) ranBefore(startedAt time.Time) bool {
-	return !startedAt.IsZero() && startedAt.Before(c.in.AgentStartedAt.Add(-restartTolerance))
 }
 
 // probes returns the verdicts about a container by its ID as the API writes it.

@@ -1,0 +1,9 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podworker runs one worker for each workload of the node: it observes
+// the containers, asks the plan what to do, has it carried out, and publishes
+// the status. A worker that was asked to end never starts anything again. It
+// touches the checkpoints below its directory, and everything else through the
+// interfaces in ports.go.
+package podworker

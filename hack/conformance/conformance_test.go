@@ -4,12 +4,14 @@
 package conformance
 
 import (
+	"embed"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -78,6 +80,11 @@ func readScenario(t *testing.T, path string) *scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return decodeScenario(t, data)
+}
+
+func decodeScenario(t *testing.T, data []byte) *scenario.Scenario {
+	t.Helper()
 	s := &scenario.Scenario{}
 	if err := json.Unmarshal(data, s); err != nil {
 		t.Fatal(err)
@@ -180,4 +187,26 @@ func newPair(t *testing.T) *pair {
 		t.Fatal(err)
 	}
 	return &pair{t: t, logs: logs}
+}
+
+//go:embed testdata/*.json
+var known embed.FS
+
+// TestKnownScenarios plays what made a difference once, several times each: the
+// kubelet takes the kills of a sync from a map.
+func TestKnownScenarios(t *testing.T) {
+	files, err := known.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPair(t)
+	for _, file := range slices.Repeat(files, 5) {
+		data, err := known.ReadFile("testdata/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := p.examine(decodeScenario(t, data)); v.difference != nil {
+			t.Errorf("%s: the shim and the kubelet differ, %s", file.Name(), v.difference)
+		}
+	}
 }

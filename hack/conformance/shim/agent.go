@@ -50,6 +50,8 @@ type Agent struct {
 	// pod is the one that is synced or terminated; nil while garbage is collected,
 	// which goes by records in the kubelet too.
 	pod *corev1.Pod
+	// exited are the containers that had exited when the step began.
+	exited map[string]bool
 	// killOrder are the containers that the kubelet killed in this step, in its
 	// order; reordered counts the plans that were put into that order.
 	killOrder []string
@@ -253,7 +255,8 @@ type rerecording struct {
 func (r rerecording) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
 	s, err := r.Client.ContainerStatus(ctx, id)
 	pod := r.agent.pod
-	if err != nil || pod == nil || s.State == plan.ContainerExited {
+	// What has exited since is killed too, as the step saw it.
+	if err != nil || pod == nil || r.agent.exited[id] {
 		return s, err
 	}
 	spec := containerOf(pod, s.Name)
@@ -297,6 +300,10 @@ func (a *Agent) recordStatus(s *plan.PodStatus) {
 		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d created=%d started=%d finished=%d image=%s %s %s message=%s",
 			c.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, unix(c.CreatedAt), unix(c.StartedAt), unix(c.FinishedAt),
 			c.Image, c.ImageID, c.ImageRef, fakecri.Digest(c.Message))
+	}
+	a.exited = map[string]bool{}
+	for _, c := range s.Containers {
+		a.exited[c.ID] = c.State == plan.ContainerExited
 	}
 	a.runtime.Record("Observed", "", "ips=%q", s.IPs)
 }

@@ -4,12 +4,7 @@
 package cri
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,48 +13,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // The kubelet's annotations of a container, as recorded from the kubelet.
 func TestConformanceContainerAnnotations(t *testing.T) {
-	file, err := os.Open(filepath.Join("testdata", "conformance", "hash.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() })
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(unzipped)
-	lines.Buffer(nil, 16<<20)
-	n := 0
-	for lines.Scan() {
-		var vector struct {
-			ID          string            `json:"id"`
-			Container   corev1.Container  `json:"container"`
-			Annotations map[string]string `json:"annotations"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &vector); err != nil {
-			t.Fatal(err)
-		}
-		n++
+	recordings.Each(t, "hash", func(t *testing.T, _ []byte, v *recordings.Hash) {
 		// The recorder started every container for the fourth time.
-		got, err := kubeletAnnotations(&corev1.Pod{}, &vector.Container, 4)
+		got, err := kubeletAnnotations(&corev1.Pod{}, &v.Container, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(vector.Annotations, got); diff != "" {
-			t.Errorf("%s: (-want +got)\n%s", vector.ID, diff)
+		if diff := cmp.Diff(v.Annotations, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if n == 0 {
-		t.Fatal("the file has no vectors")
-	}
+	})
 }
 
 func TestContainerAnnotations(t *testing.T) {

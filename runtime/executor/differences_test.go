@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -88,7 +89,7 @@ func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
 func TestSecondsOfAFailedHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
+		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
 		f.running("app", nil)
 		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, withPreStopExec), "app-id", "app",
 			KillOptions{Trigger: v1alpha1.TriggerTermination})

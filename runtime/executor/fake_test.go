@@ -21,16 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // entry is one line of a trace, in the words of the conformance vectors.
-type entry map[string]any
-
-func (e entry) str(key string) string {
-	s, _ := e[key].(string)
-	return s
-}
+type entry = recordings.Entry
 
 // fakeRuntime records every call that changes something, with the virtual time
 // at which it was made, and answers by script.
@@ -41,7 +37,7 @@ type fakeRuntime struct {
 
 	containers []*fakeContainer // newest first
 	sandboxes  []*fakeSandbox   // newest first
-	hooks      map[string]hookScript
+	hooks      map[string]recordings.Hook
 	images     map[string]bool
 	kills      []v1alpha1.KillRecord // in the order they were told
 	// failures by what they are about
@@ -75,12 +71,6 @@ type fakeContainer struct {
 type fakeSandbox struct {
 	plan.SandboxStatus
 	stopError string
-}
-
-type hookScript struct {
-	Seconds    float64 `json:"seconds"`
-	Error      string  `json:"error"`
-	HTTPStatus int     `json:"httpStatus"`
 }
 
 func newFakeRuntime() *fakeRuntime {
@@ -120,13 +110,7 @@ func (f *fakeRuntime) record(op string, e entry) {
 func (f *fakeRuntime) ops(op string) []entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []entry
-	for _, e := range f.trace {
-		if e["op"] == op {
-			found = append(found, e)
-		}
-	}
-	return found
+	return recordings.Only(f.trace, op)
 }
 
 func (f *fakeRuntime) find(id string) *fakeContainer {
@@ -375,8 +359,8 @@ func (f *fakeRuntime) cutHooks() map[string]float64 {
 			continue
 		}
 		for _, e := range f.ops("HookEnd") {
-			if e.str("id") == rec.ContainerID {
-				cut[rec.ContainerID] = timeOf(e)
+			if e.Text("id") == rec.ContainerID {
+				cut[rec.ContainerID] = e.Time()
 			}
 		}
 	}

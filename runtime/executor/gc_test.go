@@ -45,7 +45,7 @@ func TestGarbageCreatedInATimeToCome(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := f.gcOutput().RemovedContainers; !slices.Equal(got, test.wantRemoved) {
+				if got := f.collected().RemovedContainers; !slices.Equal(got, test.wantRemoved) {
 					t.Errorf("removed %q, want %q", got, test.wantRemoved)
 				}
 			})
@@ -80,7 +80,7 @@ func TestGarbageOfUnknownState(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := f.gcOutput().RemovedContainers; !slices.Equal(got, test.want) {
+				if got := f.collected().RemovedContainers; !slices.Equal(got, test.want) {
 					t.Errorf("removed %q, want %q", got, test.want)
 				}
 			})

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -71,7 +72,7 @@ type stopCall struct {
 func (f *fakeRuntime) stopCalls() []stopCall {
 	var calls []stopCall
 	for _, e := range f.ops("StopContainer") {
-		calls = append(calls, stopCall{e.str("container"), timeOf(e), e["timeout"].(float64)})
+		calls = append(calls, stopCall{e.Text("container"), e.Time(), e["timeout"].(float64)})
 	}
 	return calls
 }
@@ -79,7 +80,7 @@ func (f *fakeRuntime) stopCalls() []stopCall {
 func TestShortenDuringEachPhase(t *testing.T) {
 	tests := map[string]struct {
 		edit      func(pod *corev1.Pod)
-		hook      hookScript
+		hook      recordings.Hook
 		sidecar   bool
 		after     time.Duration
 		to        int64
@@ -89,11 +90,11 @@ func TestShortenDuringEachPhase(t *testing.T) {
 		wantGrace int64
 	}{
 		"the hook is cancelled at the new deadline": {
-			edit: withPreStopExec, hook: hookScript{Seconds: 100}, after: 10 * time.Second, to: 5,
+			edit: withPreStopExec, hook: recordings.Hook{Seconds: 100}, after: 10 * time.Second, to: 5,
 			wantStops: []stopCall{{"app", 15, 2}}, wantEnd: 17, wantHook: v1alpha1.PreStopTimedOut, wantGrace: 15,
 		},
 		"a hook that ends before the new deadline leaves the rest": {
-			edit: withPreStopExec, hook: hookScript{Seconds: 12}, after: 10 * time.Second, to: 5,
+			edit: withPreStopExec, hook: recordings.Hook{Seconds: 12}, after: 10 * time.Second, to: 5,
 			wantStops: []stopCall{{"app", 12, 3}}, wantEnd: 15, wantHook: v1alpha1.PreStopSucceeded, wantGrace: 15,
 		},
 		"a wait for its turn ends": {
@@ -118,7 +119,7 @@ func TestShortenDuringEachPhase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.hooks = map[string]hookScript{"prestop/app": tc.hook}
+				f.hooks = map[string]recordings.Hook{"prestop/app": tc.hook}
 				edit := tc.edit
 				if tc.sidecar {
 					edit = withSidecar
@@ -228,7 +229,7 @@ func TestInterruptLeavesKillsOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.hooks = map[string]hookScript{"prestop/app": {Seconds: 100}}
+				f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 100}}
 				f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 				f.running("app", ignoresTerm)
 				if tc.phase == v1alpha1.KillPhaseWaitingForTurn {
@@ -266,7 +267,7 @@ func TestInterruptLeavesKillsOpen(t *testing.T) {
 func TestHookLongerThanGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 3600}}
+		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
 		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), "app-id", "app",
@@ -279,7 +280,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 		}
 		events := f.ops("Event")
 		last := events[len(events)-1]
-		if len(events) != 2 || last.str("reason") != "FailedPreStopHook" || last.str("message") != preStopCancelledMessage {
+		if len(events) != 2 || last.Text("reason") != "FailedPreStopHook" || last.Text("message") != preStopCancelledMessage {
 			t.Errorf("events: %v", events)
 		}
 		rec := f.lastRecords()[0]
@@ -307,7 +308,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 func TestCancelledCallerLeavesTheKillOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 3600}}
+		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -14,46 +14,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // killVector is a line of kill-trace or order-trace.
 type killVector struct {
-	ID                  string                `json:"id"`
-	Mode                string                `json:"mode"`
-	Pod                 *corev1.Pod           `json:"pod"`
-	ContainerName       string                `json:"containerName"`
-	ContainerID         string                `json:"containerID"`
-	Message             string                `json:"message"`
-	Reason              string                `json:"reason"`
-	GracePeriodOverride *int64                `json:"gracePeriodOverride"`
-	Hooks               map[string]hookScript `json:"hooks"`
-	Runtime             killRuntime           `json:"runtime"`
-	Output              struct {
-		Error   string         `json:"error"`
-		Results []vectorResult `json:"results"`
-		Failed  bool           `json:"failed"`
-		Trace   []entry        `json:"trace"`
-		Stops   []entry        `json:"stops"`
-	} `json:"output"`
+	recordings.Kill[killAnswer]
 }
 
-type killRuntime struct {
-	Containers []struct {
-		ID          string            `json:"id"`
-		Name        string            `json:"name"`
-		StopSeconds float64           `json:"stopSeconds"`
-		StopError   string            `json:"stopError"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"containers"`
-	Sandboxes []struct {
-		ID        string            `json:"id"`
-		State     plan.SandboxState `json:"state"`
-		IP        string            `json:"ip"`
-		StopError string            `json:"stopError"`
-	} `json:"sandboxes"`
+type killAnswer struct {
+	Error   string              `json:"error"`
+	Results []recordings.Result `json:"results"`
+	Failed  bool                `json:"failed"`
+	Trace   []entry             `json:"trace"`
+	Stops   []entry             `json:"stops"`
 }
 
 // runtime builds the fake runtime of a vector.
@@ -72,7 +48,7 @@ func (v *killVector) runtime(t *testing.T) *fakeRuntime {
 	}
 	for _, s := range v.Runtime.Sandboxes {
 		f.sandboxes = append(f.sandboxes, &fakeSandbox{stopError: s.StopError, SandboxStatus: plan.SandboxStatus{
-			ID: s.ID, State: s.State, Network: &plan.SandboxNetwork{IP: s.IP},
+			ID: s.ID, State: plan.SandboxState(s.State), Network: &plan.SandboxNetwork{IP: s.IP},
 		}})
 	}
 	return f
@@ -133,7 +109,7 @@ var killReasons = map[string]v1alpha1.KillTrigger{
 }
 
 func TestConformanceKillTrace(t *testing.T) {
-	eachVector(t, "kill-trace.jsonl.gz", func(t *testing.T, v *killVector, excluded exclusions) {
+	eachVector(t, "kill-trace", func(t *testing.T, v *killVector, excluded exclusions) {
 		synctest.Test(t, func(t *testing.T) {
 			switch v.Mode {
 			case "killContainer":
@@ -148,7 +124,7 @@ func TestConformanceKillTrace(t *testing.T) {
 }
 
 func TestConformanceOrderTrace(t *testing.T) {
-	eachVector(t, "order-trace.jsonl.gz", func(t *testing.T, v *killVector, excluded exclusions) {
+	eachVector(t, "order-trace", func(t *testing.T, v *killVector, excluded exclusions) {
 		synctest.Test(t, func(t *testing.T) { replayKillPod(t, v, excluded, false) })
 	})
 }
@@ -192,8 +168,8 @@ func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes b
 	checkSteps(t, f.trace)
 	checkRecords(t, f)
 	want := dropRemovedResults(v.Pod, v.Output.Results)
-	diffLines(t, "results", sortKills(want), sortKills(dropRemovedResults(v.Pod, vectorResults(results))))
-	if wantFailed := slices.ContainsFunc(want, func(r vectorResult) bool { return r.Error != "" }); sandboxes && wantFailed != (err != nil) {
+	diffLines(t, "results", recordings.KillResults(want), recordings.KillResults(dropRemovedResults(v.Pod, vectorResults(results))))
+	if wantFailed := slices.ContainsFunc(want, func(r recordings.Result) bool { return r.Error != "" }); sandboxes && wantFailed != (err != nil) {
 		t.Errorf("failed: want %v, got %v", wantFailed, err)
 	}
 	if len(want) == len(v.Output.Results) && sandboxes && v.Output.Failed != (err != nil) {
@@ -211,10 +187,10 @@ func compareKillTraces(t *testing.T, want []entry, f *fakeRuntime, excluded excl
 	t.Helper()
 	want, got := dropHookEnds(want, f.trace, f.cutHooks(), excluded)
 	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
-	diffLines(t, "trace", rendered(canonical(want)), rendered(canonical(got)))
+	diffLines(t, "trace", rendered(recordings.SortKills(want)), rendered(recordings.SortKills(got)))
 	for i, e := range f.trace {
-		if e.str("op") == "StopContainer" || e.str("op") == "StopContainerEnd" {
-			if slices.ContainsFunc(f.trace[:i], func(e entry) bool { return e.str("op") == "StopPodSandbox" }) {
+		if e.Text("op") == "StopContainer" || e.Text("op") == "StopContainerEnd" {
+			if slices.ContainsFunc(f.trace[:i], func(e entry) bool { return e.Text("op") == "StopPodSandbox" }) {
 				t.Errorf("a sandbox was stopped before %v", e)
 			}
 		}
@@ -225,9 +201,9 @@ func compareStops(t *testing.T, v *killVector, f *fakeRuntime) {
 	t.Helper()
 	var stops []entry
 	for _, e := range f.trace {
-		if e.str("op") == "StopContainer" {
+		if e.Text("op") == "StopContainer" {
 			stops = append(stops, entry{"container": e["container"], "id": e["id"], "t": e["t"], "timeout": e["timeout"]})
 		}
 	}
-	diffLines(t, "stops", rendered(canonical(v.Output.Stops)), rendered(canonical(stops)))
+	diffLines(t, "stops", rendered(recordings.SortKills(v.Output.Stops)), rendered(recordings.SortKills(stops)))
 }

@@ -4,69 +4,29 @@
 package executor
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// lifeVector is a line of lifecycle-trace: a pod over a time, on a runtime whose
-// containers follow a script.
-type lifeVector struct {
-	ID             string                `json:"id"`
-	Pod            *corev1.Pod           `json:"pod"`
-	Start          time.Time             `json:"start"`
-	HorizonSeconds int                   `json:"horizonSeconds"`
-	Scripts        map[string]lifeScript `json:"scripts"`
-	SandboxDeathAt *float64              `json:"sandboxDeathAt"`
-	Hooks          map[string]hookScript `json:"hooks"`
-	ImagesPresent  []string              `json:"imagesPresent"`
-	Output         struct {
-		Syncs    []lifeSync           `json:"syncs"`
-		Terminal bool                 `json:"terminal"`
-		Final    map[string]lifeFinal `json:"final"`
-	} `json:"output"`
-}
+// lifeVector is a line of lifecycle-trace.
+type lifeVector = recordings.Life
 
-type lifeScript struct {
-	Runs []struct {
-		RunSeconds *float64 `json:"runSeconds"`
-		ExitCode   int32    `json:"exitCode"`
-	} `json:"runs"`
-	LivenessFailureAt   []float64 `json:"livenessFailureAt"`
-	StartupSuccessAfter *float64  `json:"startupSuccessAfterSeconds"`
-	StartupFailureAfter *float64  `json:"startupFailureAfterSeconds"`
-	StopSeconds         float64   `json:"stopSeconds"`
-	StopExitCode        int32     `json:"stopExitCode"`
-}
-
+// lifeSync is one sync here.
 type lifeSync struct {
-	T                    float64        `json:"t"`
-	EndedAt              float64        `json:"endedAt"`
-	RestartAllContainers bool           `json:"restartAllContainers"`
-	Ops                  []entry        `json:"ops"`
-	Results              []vectorResult `json:"results"`
-
+	recordings.LifeSync
 	actions plan.Actions
 	running int
 }
 
-type lifeFinal struct {
-	ID           string              `json:"id"`
-	State        plan.ContainerState `json:"state"`
-	ExitCode     int32               `json:"exitCode"`
-	RestartCount int                 `json:"restartCount"`
-}
-
 func TestConformanceLifecycleTrace(t *testing.T) {
-	eachVector(t, "lifecycle-trace.jsonl.gz", func(t *testing.T, v *lifeVector, excluded exclusions) {
+	eachVector(t, "lifecycle-trace", func(t *testing.T, v *lifeVector, excluded exclusions) {
 		synctest.Test(t, func(t *testing.T) { newLife(t, v).replay(excluded) })
 	})
 }
@@ -128,9 +88,10 @@ func (l *life) sync(t float64) lifeSync {
 	before := len(l.f.trace)
 	result := l.e.SyncPod(l.t.Context(), plan.SyncRequest{Pod: l.v.Pod, Observed: observed, Actions: actions, Backoff: l.backoff})
 	return lifeSync{
-		T: t, EndedAt: time.Since(l.start).Seconds(), RestartAllContainers: restartAll,
-		Ops: lifeOps(l.f.trace[before:]), Results: vectorResults(result.Results),
-		actions: actions, running: runningCount(observed),
+		recordings.LifeSync{
+			T: t, EndedAt: time.Since(l.start).Seconds(), RestartAllContainers: restartAll,
+			Ops: lifeOps(l.f.trace[before:]), Results: vectorResults(result.Results),
+		}, actions, runningCount(observed),
 	}
 }
 
@@ -138,7 +99,7 @@ func (l *life) sync(t float64) lifeSync {
 func lifeOps(trace []entry) []entry {
 	var ops []entry
 	for _, e := range trace {
-		if e.str("reason") == "BackOff" || e.str("reason") == "Pulled" {
+		if e.Text("reason") == "BackOff" || e.Text("reason") == "Pulled" {
 			continue
 		}
 		e = maps.Clone(e)
@@ -202,14 +163,14 @@ func (l *life) probes(observed *plan.PodStatus) map[string]plan.ProbeResults {
 			}
 		}
 		if spec := podspec.Container(l.v.Pod, c.Name); spec != nil && spec.StartupProbe != nil {
-			r.Startup = script.startup(c)
+			r.Startup = startupOf(script, c)
 		}
 		results[c.ID] = r
 	}
 	return results
 }
 
-func (s *lifeScript) startup(c *plan.ContainerStatus) plan.ProbeResult {
+func startupOf(s recordings.LifeScript, c *plan.ContainerStatus) plan.ProbeResult {
 	age := time.Since(c.StartedAt).Seconds()
 	switch {
 	case s.StartupFailureAfter != nil && c.RestartCount == 0:
@@ -223,10 +184,10 @@ func (s *lifeScript) startup(c *plan.ContainerStatus) plan.ProbeResult {
 }
 
 // final are the newest instances.
-func (l *life) final() map[string]lifeFinal {
-	out := map[string]lifeFinal{}
+func (l *life) final() map[string]recordings.LifeFinal {
+	out := map[string]recordings.LifeFinal{}
 	for _, c := range slices.Backward(l.f.containers) {
-		out[c.Name] = lifeFinal{ID: c.ID, State: c.State, ExitCode: c.ExitCode, RestartCount: c.RestartCount}
+		out[c.Name] = recordings.LifeFinal{ID: c.ID, State: string(c.State), ExitCode: c.ExitCode, RestartCount: c.RestartCount}
 	}
 	return out
 }
@@ -241,49 +202,32 @@ func (l *life) compare(got []lifeSync, excluded exclusions) {
 	}
 	for i := range max(len(want), len(got)) {
 		if i >= len(want) || i >= len(got) || want[i].T != got[i].T {
-			l.t.Fatalf("sync %d: want %v, got %v", i, times(want), times(got))
+			l.t.Fatalf("sync %d: want %v, got %v", i, want, got)
 		}
-		w, g := want[i], got[i]
-		wantOps, gotOps := canonicalTraces(l.v.Pod, w.Ops, g.Ops, g.actions, g.running, cut, exclusions{})
-		w.Ops, g.Ops, g.actions, g.running = nil, nil, w.actions, w.running
-		w.Results, g.Results = sortKills(w.Results), sortKills(g.Results)
+		w, g := want[i], got[i].LifeSync
+		wantOps, gotOps := canonicalTraces(l.v.Pod, w.Ops, g.Ops, got[i].actions, got[i].running, cut, exclusions{})
+		w.Ops, g.Ops = nil, nil
+		w.Results, g.Results = recordings.KillResults(w.Results), recordings.KillResults(g.Results)
 		diffLines(l.t, "ops", rendered(wantOps), rendered(gotOps))
-		wantSync, gotSync := jsonOf(l.t, w), jsonOf(l.t, g)
-		diffLines(l.t, "sync", wantSync, gotSync)
+		diffLines(l.t, "sync", w, g)
 	}
 	if len(cut) > 0 {
 		excluded[ruleHookCancelled]++
 	}
 }
 
-func jsonOf(t *testing.T, v any) string {
-	t.Helper()
-	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
 // withoutLateHookEnds drops the ends of hooks that were cancelled here: in the
 // kubelet they may come in a later sync, or make one.
-func withoutLateHookEnds(syncs []lifeSync, cut map[string]float64) []lifeSync {
-	var out []lifeSync
+func withoutLateHookEnds(syncs []recordings.LifeSync, cut map[string]float64) []recordings.LifeSync {
+	var out []recordings.LifeSync
 	for _, s := range syncs {
 		s.Ops = slices.DeleteFunc(slices.Clone(s.Ops), func(e entry) bool {
-			_, ok := cut[e.str("id")]
-			return ok && e.str("op") == "HookEnd"
+			_, ok := cut[e.Text("id")]
+			return ok && e.Text("op") == "HookEnd"
 		})
 		if len(s.Ops) > 0 {
 			out = append(out, s)
 		}
 	}
 	return out
-}
-
-func times(syncs []lifeSync) (t []float64) {
-	for _, s := range syncs {
-		t = append(t, s.T)
-	}
-	return t
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
@@ -49,7 +50,7 @@ func drawWorld(rt *rapid.T) *world {
 	}).Draw(rt, "policy")
 	w.pod.Spec.Containers = nil
 	w.f.sandboxKills = true
-	w.f.hooks, w.f.images = map[string]hookScript{}, map[string]bool{"img:1": true}
+	w.f.hooks, w.f.images = map[string]recordings.Hook{}, map[string]bool{"img:1": true}
 	always := corev1.ContainerRestartPolicyAlways
 	for i := range rapid.IntRange(0, 3).Draw(rt, "inits") {
 		c := corev1.Container{Name: fmt.Sprintf("init%d", i), Image: "img:1"}
@@ -72,7 +73,7 @@ func (w *world) drawHook(rt *rapid.T, c *corev1.Container) {
 		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
 			Exec: &corev1.ExecAction{Command: []string{"prestop", c.Name}},
 		}}
-		w.f.hooks["prestop/"+c.Name] = hookScript{Seconds: rapid.Float64Range(0, 60).Draw(rt, "hookSeconds")}
+		w.f.hooks["prestop/"+c.Name] = recordings.Hook{Seconds: rapid.Float64Range(0, 60).Draw(rt, "hookSeconds")}
 	}
 }
 
@@ -145,7 +146,7 @@ func (w *world) check(rt *rapid.T, before int, result *plan.SyncOutcome) {
 		failed = failed || (r.Err != nil && (r.Action == plan.ActionKillContainer || r.Action == plan.ActionKillPodSandbox))
 	}
 	for _, e := range w.f.trace[before:] {
-		op := e.str("op")
+		op := e.Text("op")
 		if failed && (op == "CreateContainer" || op == "StartContainer" || op == "RunPodSandbox") {
 			rt.Fatalf("%v in a sync that failed to kill", e)
 		}

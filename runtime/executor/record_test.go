@@ -102,7 +102,7 @@ func TestKillByRecordHasTheRecordedName(t *testing.T) {
 			t.Fatal(err)
 		}
 		killing := f.ops("Event")[0]
-		if killing.str("container") != "app" || killing.str("message") != "Stopping container app" {
+		if killing.Text("container") != "app" || killing.Text("message") != "Stopping container app" {
 			t.Errorf("event of the kill: %v", killing)
 		}
 	})
@@ -160,7 +160,7 @@ func TestOverrideSource(t *testing.T) {
 		if rec.Grace.Seconds != 9 || rec.Grace.Source != v1alpha1.GraceSourceDeletion || rec.Message != "deleted" || rec.RequestedBy != "somebody" {
 			t.Errorf("record: %+v", rec)
 		}
-		if msg := f.ops("Event")[0].str("message"); msg != "Stopping container app" {
+		if msg := f.ops("Event")[0].Text("message"); msg != "Stopping container app" {
 			t.Errorf("event %q", msg)
 		}
 	})

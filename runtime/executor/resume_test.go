@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -108,7 +109,7 @@ func TestResume(t *testing.T) {
 			for _, whole := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFakeRuntime()
-					f.hooks = map[string]hookScript{"prestop/app": {Seconds: tc.hookSeconds}}
+					f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: tc.hookSeconds}}
 					rec := tc.record()
 					f.running("app", tc.edit)
 					e := newFakeExecutor(f)
@@ -160,7 +161,7 @@ func checkResumed(t *testing.T, f *fakeRuntime, want v1alpha1.KillOutcome) {
 		t.Errorf("records: %+v, want one, %s", records, want)
 	}
 	for _, e := range f.ops("Event") {
-		if e.str("reason") == "Killing" {
+		if e.Text("reason") == "Killing" {
 			t.Error("the event Killing was written again")
 		}
 	}
@@ -321,7 +322,7 @@ func TestResumeOfAKillThatHadNoHook(t *testing.T) {
 func TestEndlessGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"prestop/app": {Seconds: 1}}
+		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 1}}
 		f.running("app", func(c *fakeContainer) { c.stopSeconds = 3 })
 		e := newFakeExecutor(f)
 		opts := KillOptions{Trigger: v1alpha1.TriggerTermination}

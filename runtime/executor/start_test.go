@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -34,7 +35,7 @@ func startApp(pod *corev1.Pod, f *fakeRuntime) plan.SyncRequest {
 func (f *fakeRuntime) reasons() []string {
 	var reasons []string
 	for _, e := range f.ops("Event") {
-		reasons = append(reasons, e.str("reason"))
+		reasons = append(reasons, e.Text("reason"))
 	}
 	return reasons
 }
@@ -72,7 +73,7 @@ func withPostStart(pod *corev1.Pod) {
 func TestDeletionDuringPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"poststart/app": {Seconds: 3600}}
+		f.hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -121,7 +122,7 @@ func TestDeletionDuringAStart(t *testing.T) {
 				call, _, _ := strings.Cut(name, ",")
 				f := newFakeRuntime()
 				f.callSeconds = map[string]float64{call: tc.seconds}
-				f.hooks = map[string]hookScript{"poststart/app": {Seconds: 3600}}
+				f.hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
 				e := newFakeExecutor(f)
 				pod := testPod(30, withPostStart)
 				in := startApp(pod, f)
@@ -197,7 +198,7 @@ func TestDeletionBetweenCreationAndStart(t *testing.T) {
 func TestFailedPostStartKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]hookScript{"poststart/app": {Error: "command terminated with exit code 7"}}
+		f.hooks = map[string]recordings.Hook{"poststart/app": {Error: "command terminated with exit code 7"}}
 		e := newFakeExecutor(f)
 		result := e.SyncPod(t.Context(), startApp(testPod(30, withPostStart), f))
 		rec := f.lastRecords()[0]
@@ -265,7 +266,7 @@ func TestImageNames(t *testing.T) {
 				if got := result.Tried["app"].Reason; got != want.reason {
 					t.Errorf("reason %q, want %q", got, want.reason)
 				}
-				if pulls := f.ops("PullImage"); want.pulled != "" && (len(pulls) != 1 || pulls[0].str("image") != want.pulled) {
+				if pulls := f.ops("PullImage"); want.pulled != "" && (len(pulls) != 1 || pulls[0].Text("image") != want.pulled) {
 					t.Errorf("pulls: %v, want %s", pulls, want.pulled)
 				}
 			})
@@ -327,8 +328,8 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 			t.Errorf("stops %v, creations %v", f.stopCalls(), f.ops("CreateContainer"))
 		}
 		last := f.ops("Event")[1]
-		if result.Err == nil || last.str("reason") != "FailedMount" ||
-			last.str("message") != `MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory` {
+		if result.Err == nil || last.Text("reason") != "FailedMount" ||
+			last.Text("message") != `MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory` {
 			t.Errorf("error %v, event %v", result.Err, last)
 		}
 		in.Actions = plan.Actions{SandboxID: "sb"}

@@ -4,7 +4,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -16,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -28,49 +28,20 @@ const ruleRemovedEndsSync = "sync goes on after a container that the pod does no
 
 // syncVector is a line of syncpod-trace.
 type syncVector struct {
-	ID                   string          `json:"id"`
-	Pod                  *corev1.Pod     `json:"pod"`
-	PodStatus            json.RawMessage `json:"podStatus"`
-	Probes               json.RawMessage `json:"probes"`
-	RestartAllContainers bool            `json:"restartAllContainers"`
-	Now                  time.Time       `json:"now"`
-	Backoff              []struct {
-		Container      string    `json:"container"`
-		BackoffSeconds float64   `json:"backoffSeconds"`
-		LastUpdate     time.Time `json:"lastUpdate"`
-	} `json:"backOff"`
-	ImagesPresent           []string              `json:"imagesPresent"`
-	Hooks                   map[string]hookScript `json:"hooks"`
-	PodTerminationRequested bool                  `json:"podTerminationRequested"`
-	Runtime                 struct {
-		Containers []struct {
-			ID          string  `json:"id"`
-			StopError   string  `json:"stopError"`
-			RemoveError string  `json:"removeError"`
-			StopSeconds float64 `json:"stopSeconds"`
-		} `json:"containers"`
-		Sandboxes []struct {
-			ID        string `json:"id"`
-			StopError string `json:"stopError"`
-		} `json:"sandboxes"`
-		PullError             map[string]string `json:"pullError"`
-		CreateError           map[string]string `json:"createError"`
-		StartError            map[string]string `json:"startError"`
-		RunPodSandboxError    string            `json:"runPodSandboxError"`
-		PodSandboxStatusError string            `json:"podSandboxStatusError"`
-	} `json:"runtime"`
-	Output struct {
-		Actions              json.RawMessage    `json:"actions"`
-		Trace                []entry            `json:"trace"`
-		Results              []vectorResult     `json:"results"`
-		SyncError            string             `json:"syncError"`
-		BackoffAfter         map[string]float64 `json:"backOffAfter"`
-		MinBackoffExpiration *string            `json:"minBackoffExpiration"`
-	} `json:"output"`
+	recordings.Sync[syncAnswer]
+}
+
+type syncAnswer struct {
+	Actions              json.RawMessage     `json:"actions"`
+	Trace                []entry             `json:"trace"`
+	Results              []recordings.Result `json:"results"`
+	SyncError            string              `json:"syncError"`
+	BackoffAfter         map[string]float64  `json:"backOffAfter"`
+	MinBackoffExpiration *string             `json:"minBackoffExpiration"`
 }
 
 func TestConformanceSyncPodTrace(t *testing.T) {
-	eachVector(t, "syncpod-trace.jsonl.gz", func(t *testing.T, v *syncVector, excluded exclusions) {
+	eachVector(t, "syncpod-trace", func(t *testing.T, v *syncVector, excluded exclusions) {
 		synctest.Test(t, func(t *testing.T) { replaySync(t, v, excluded) })
 	})
 }
@@ -222,27 +193,27 @@ func (f *fakeRuntime) interruptedByDeletion(v *syncVector) bool {
 // name.
 func (v *syncVector) killsGhost(f *fakeRuntime, actions plan.Actions) bool {
 	return actions.KillPod && slices.ContainsFunc(f.ops("StopContainer"), func(e entry) bool {
-		return podspec.Container(v.Pod, e.str("container")) == nil
+		return podspec.Container(v.Pod, e.Text("container")) == nil
 	})
 }
 
 func upToSandboxStop(trace []entry) []entry {
-	n := slices.IndexFunc(trace, func(e entry) bool { return e.str("op") == "StopPodSandbox" })
+	n := slices.IndexFunc(trace, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
 	last := n
-	for last >= 0 && last < len(trace) && trace[last].str("op") == "StopPodSandbox" {
+	for last >= 0 && last < len(trace) && trace[last].Text("op") == "StopPodSandbox" {
 		last++
 	}
 	return trace[:max(last, 0)]
 }
 
-func upToKillSandbox(results []vectorResult) []vectorResult {
-	n := slices.IndexFunc(results, func(r vectorResult) bool { return r.Action == string(plan.ActionKillPodSandbox) })
+func upToKillSandbox(results []recordings.Result) []recordings.Result {
+	n := slices.IndexFunc(results, func(r recordings.Result) bool { return r.Action == string(plan.ActionKillPodSandbox) })
 	return results[:n+1]
 }
 
 // results brings results into a comparable form.
-func (v *syncVector) results(results []vectorResult) []vectorResult {
-	results = sortKills(dropRemovedResults(v.Pod, results))
+func (v *syncVector) results(results []recordings.Result) []recordings.Result {
+	results = recordings.KillResults(dropRemovedResults(v.Pod, results))
 	for i := range results {
 		if before, _, found := strings.Cut(results[i].Message, noIP); found {
 			results[i].Message = before + noIP
@@ -273,11 +244,11 @@ func (v *syncVector) backoffSeconds(entries map[string]*plan.Backoff) map[string
 // define. got has times, which say what was done at once; want has none.
 func canonicalTraces(pod *corev1.Pod, want, got []entry, actions plan.Actions, running int, cutIDs map[string]float64,
 	excluded exclusions) ([]entry, []entry) {
-	stopsSandbox := slices.ContainsFunc(got, func(e entry) bool { return e.str("op") == "StopPodSandbox" })
+	stopsSandbox := slices.ContainsFunc(got, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
 	got = slices.Clone(got)
 	if actions.KillPod {
-		kills := endOfKills(got, running)
-		got = append(canonical(got[:kills]), got[kills:]...)
+		kills := recordings.EndOfKills(got, running)
+		got = append(recordings.SortKills(got[:kills]), got[kills:]...)
 	}
 	cut := map[string]float64{}
 	for id := range cutIDs {
@@ -297,48 +268,12 @@ func canonicalTraces(pod *corev1.Pod, want, got []entry, actions plan.Actions, r
 				named++
 			}
 		}
-		want, got = sortKillRuns(want, named), sortKillRuns(got, named)
+		want, got = recordings.GroupKills(want, named), recordings.GroupKills(got, named)
 	}
 	// Without a sandbox between them, the vectors sort the removals with the
 	// parallel kills: by ID too.
 	byID := actions.KillPod && !stopsSandbox
-	return sortRemovals(want, byID), sortRemovals(got, byID)
-}
-
-// sortKillRuns groups the kills at the beginning by container name: the kubelet
-// takes them from a map.
-func sortKillRuns(trace []entry, kills int) []entry {
-	trace = slices.Clone(trace)
-	end, name := endOfKills(trace, kills), ""
-	names := make([]string, len(trace))
-	for i, e := range trace {
-		if e.str("container") != "" {
-			name = e.str("container")
-		}
-		names[i] = name
-	}
-	indices := make([]int, end)
-	for i := range indices {
-		indices[i] = i
-	}
-	slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(names[a], names[b]) })
-	sorted := make([]entry, end)
-	for i, at := range indices {
-		sorted[i] = trace[at]
-	}
-	return append(sorted, trace[end:]...)
-}
-
-// endOfKills is where the first kills of a trace have ended.
-func endOfKills(trace []entry, kills int) int {
-	end, seen := 0, 0
-	for i, e := range trace {
-		if e.str("op") == "StopContainerEnd" && seen < kills {
-			seen++
-			end = i + 1
-		}
-	}
-	return end
+	return recordings.SortRemovals(want, byID), recordings.SortRemovals(got, byID)
 }
 
 func runningCount(observed *plan.PodStatus) (n int) {
@@ -348,23 +283,4 @@ func runningCount(observed *plan.PodStatus) (n int) {
 		}
 	}
 	return n
-}
-
-// sortRemovals sorts runs of RemoveContainer by name.
-func sortRemovals(trace []entry, byID bool) []entry {
-	trace = slices.Clone(trace)
-	for from := 0; from < len(trace); from++ {
-		to := from
-		for to < len(trace) && trace[to].str("op") == "RemoveContainer" {
-			to++
-		}
-		slices.SortStableFunc(trace[from:to], func(a, b entry) int {
-			if c := cmp.Compare(a.str("container"), b.str("container")); c != 0 || !byID {
-				return c
-			}
-			return cmp.Compare(a.str("id"), b.str("id"))
-		})
-		from = max(from, to-1)
-	}
-	return trace
 }

@@ -12,55 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// backoffVector is a line of backoff.
-type backoffVector struct {
-	ID            string        `json:"id"`
-	Container     string        `json:"container"`
-	BaseSeconds   float64       `json:"baseSeconds"`
-	MaxSeconds    float64       `json:"maxSeconds"`
-	ExpireSeconds float64       `json:"expireSeconds"`
-	Steps         []backoffStep `json:"steps"`
-}
-
-type backoffStep struct {
-	backoffStepInput
-	backoffStepOutput
-}
-
-type backoffStepInput struct {
-	Now          float64 `json:"now"`
-	FinishedAt   float64 `json:"finishedAt"`
-	State        string  `json:"state"`
-	Image        string  `json:"image"`
-	CreatedFirst bool    `json:"createdFirst"`
-	GCAfter      bool    `json:"gcAfter"`
-}
-
-type backoffStepOutput struct {
-	InBackOff      bool           `json:"inBackOff"`
-	Message        string         `json:"message"`
-	Error          string         `json:"error"`
-	Until          float64        `json:"until"`
-	BackoffSeconds float64        `json:"backoffSeconds"`
-	Events         []backoffEvent `json:"events"`
-}
-
-type backoffEvent struct {
-	Op        string `json:"op"`
-	Object    string `json:"object"`
-	Container string `json:"container"`
-	FieldPath string `json:"fieldPath"`
-	Type      string `json:"type"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message"`
-}
-
 func TestConformanceBackoff(t *testing.T) {
 	t.Parallel()
-	eachVector(t, "backoff.jsonl.gz", func(t *testing.T, _ []byte, v backoffVector) {
+	recordings.Each(t, "backoff", func(t *testing.T, _ []byte, v *recordings.Backoff) {
 		if len(v.Steps) == 0 {
 			t.Errorf("%s has no steps", v.ID)
 		}
@@ -75,8 +33,8 @@ func TestConformanceBackoff(t *testing.T) {
 			entries: map[string]*plan.Backoff{},
 		}
 		for i, step := range v.Steps {
-			got := replay.step(v.Container, step.backoffStepInput)
-			if diff := cmp.Diff(step.backoffStepOutput, got); diff != "" {
+			got := replay.step(v.Container, step)
+			if diff := cmp.Diff(step.BackoffAnswer, got); diff != "" {
 				t.Errorf("%s: step %d differs (-kubelet +ours):\n%s", v.ID, i, diff)
 			}
 		}
@@ -89,7 +47,7 @@ type backoffReplay struct {
 	entries map[string]*plan.Backoff
 }
 
-func (r *backoffReplay) step(container string, in backoffStepInput) backoffStepOutput {
+func (r *backoffReplay) step(container string, in recordings.BackoffStep) recordings.BackoffAnswer {
 	c := &corev1.Container{Name: container, Image: in.Image}
 	now := time.Unix(0, 0).Add(seconds(in.Now))
 	observed := &plan.PodStatus{}
@@ -107,20 +65,15 @@ func (r *backoffReplay) step(container string, in backoffStepInput) backoffStepO
 	key := plan.BackoffKey(r.pod, c)
 	next, wait := r.policy.Check(r.pod, c, r.entries[key], observed, now)
 	r.entries[key] = next
-	out := backoffStepOutput{Events: []backoffEvent{}, BackoffSeconds: next.Current.Seconds()}
+	out := recordings.BackoffAnswer{Events: []recordings.Entry{}, BackoffSeconds: next.Current.Seconds()}
 	if wait != nil {
 		out.InBackOff = true
 		out.Message = wait.Message
 		out.Error = "CrashLoopBackOff"
-		out.Until = wait.Until.Sub(time.Unix(0, 0)).Seconds()
-		out.Events = append(out.Events, backoffEvent{
-			Op:        "Event",
-			Object:    r.pod.Name,
-			Container: container,
-			FieldPath: fmt.Sprintf("spec.containers{%s}", container),
-			Type:      corev1.EventTypeWarning,
-			Reason:    "BackOff",
-			Message:   wait.EventMessage,
+		out.Until = new(wait.Until.Sub(time.Unix(0, 0)).Seconds())
+		out.Events = append(out.Events, recordings.Entry{
+			"op": "Event", "object": r.pod.Name, "container": container, "fieldPath": fmt.Sprintf("spec.containers{%s}", container),
+			"type": corev1.EventTypeWarning, "reason": "BackOff", "message": wait.EventMessage,
 		})
 	}
 	if in.GCAfter {

@@ -4,83 +4,28 @@
 package plan_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 )
 
 // planVector is a line of plan-upstream and plan-fuzz.
-type planVector struct {
-	ID                         string                                 `json:"id"`
-	Pod                        corev1.Pod                             `json:"pod"`
-	PodStatus                  podStatusVector                        `json:"podStatus"`
-	Probes                     probesVector                           `json:"probes"`
-	RestartAllContainers       bool                                   `json:"restartAllContainers"`
-	Gates                      map[string]bool                        `json:"gates"`
-	ActuatedContainerResources map[string]corev1.ResourceRequirements `json:"actuatedContainerResources"`
-	ActuatedPodResources       *corev1.ResourceRequirements           `json:"actuatedPodResources"`
-	Actions                    vectors.Actions                        `json:"actions"`
-}
+type planVector = recordings.Plan[vectors.Actions]
 
-type probesVector struct {
-	Liveness map[string]string `json:"liveness"`
-	Startup  map[string]string `json:"startup"`
-}
-
-type podStatusVector struct {
-	ID                 string            `json:"id"`
-	Name               string            `json:"name"`
-	Namespace          string            `json:"namespace"`
-	IPs                []string          `json:"ips"`
-	Sandboxes          []sandboxVector   `json:"sandboxes"`
-	Containers         []containerVector `json:"containers"`
-	ActiveContainerIDs []string          `json:"activeContainerIDs,omitempty"`
-}
-
-type sandboxVector struct {
-	ID               string          `json:"id"`
-	State            string          `json:"state"`
-	Attempt          uint32          `json:"attempt"`
-	CreatedAt        int64           `json:"createdAt"`
-	NetworkNamespace string          `json:"networkNamespace"`
-	Network          json.RawMessage `json:"network"`
-}
-
-type containerVector struct {
-	ID           string          `json:"id"`
-	Name         string          `json:"name"`
-	State        string          `json:"state"`
-	ExitCode     int32           `json:"exitCode"`
-	Reason       string          `json:"reason"`
-	Message      string          `json:"message"`
-	Hash         uint64          `json:"hash"`
-	HashMatches  *bool           `json:"hashMatches"`
-	RestartCount int             `json:"restartCount"`
-	CreatedAt    metav1.Time     `json:"createdAt"`
-	StartedAt    metav1.Time     `json:"startedAt"`
-	FinishedAt   metav1.Time     `json:"finishedAt"`
-	Image        string          `json:"image"`
-	ImageID      string          `json:"imageID"`
-	ImageRef     string          `json:"imageRef"`
-	Resources    json.RawMessage `json:"resources"`
-}
-
-var planExclusions = []exclusion[planVector]{
+var planExclusions = []exclusion[*planVector]{
 	{
 		name:    "pod-level-resources",
 		reason:  "resources of the whole pod are refused in a template",
-		applies: func(v planVector) bool { return v.Pod.Spec.Resources != nil || v.ActuatedPodResources != nil },
+		applies: func(v *planVector) bool { return v.Pod.Spec.Resources != nil || v.ActuatedPodResources != nil },
 	},
 	{
 		name:   "no-resize-of-init-containers",
 		reason: "recorded with a feature gate off that is on by default",
-		applies: func(v planVector) bool {
+		applies: func(v *planVector) bool {
 			on, set := v.Gates["InPlacePodVerticalScalingInitContainers"]
 			return set && !on
 		},
@@ -89,18 +34,18 @@ var planExclusions = []exclusion[planVector]{
 
 func TestConformancePlanUpstream(t *testing.T) {
 	t.Parallel()
-	replayPlans(t, "plan-upstream.jsonl.gz")
+	replayPlans(t, "plan-upstream")
 }
 
 func TestConformancePlanFuzz(t *testing.T) {
 	t.Parallel()
-	replayPlans(t, "plan-fuzz.jsonl.gz")
+	replayPlans(t, "plan-fuzz")
 }
 
 func replayPlans(t *testing.T, file string) {
 	t.Helper()
 	counts := excluded{}
-	eachVector(t, file, func(t *testing.T, line []byte, v planVector) {
+	recordings.Each(t, file, func(t *testing.T, line []byte, v *planVector) {
 		if excludes(t, planExclusions, v, counts) {
 			return
 		}

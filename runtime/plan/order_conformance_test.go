@@ -14,37 +14,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // orderVector is a line of order-trace. Only the stops are a matter of the plan:
 // results and trace are the executor's.
-type orderVector struct {
-	ID       string                `json:"id"`
-	Pod      corev1.Pod            `json:"pod"`
-	Override *int64                `json:"gracePeriodOverride"`
-	Hooks    map[string]hookVector `json:"hooks"`
-	Runtime  struct {
-		Containers []struct {
-			ID          string  `json:"id"`
-			Name        string  `json:"name"`
-			StopSeconds float64 `json:"stopSeconds"`
-			StopError   string  `json:"stopError"`
-		} `json:"containers"`
-		Sandboxes json.RawMessage `json:"sandboxes"`
-	} `json:"runtime"`
-	Output struct {
-		Results json.RawMessage `json:"results"`
-		Trace   json.RawMessage `json:"trace"`
-		Stops   []stopVector    `json:"stops"`
-	} `json:"output"`
-}
-
-type hookVector struct {
-	Seconds    float64 `json:"seconds"`
-	Error      string  `json:"error"`
-	HTTPStatus int     `json:"httpStatus"`
-}
+type orderVector = recordings.Kill[struct {
+	Results json.RawMessage `json:"results"`
+	Trace   json.RawMessage `json:"trace"`
+	Stops   []stopVector    `json:"stops"`
+}]
 
 type stopVector struct {
 	Container string  `json:"container"`
@@ -55,7 +35,7 @@ type stopVector struct {
 
 func TestConformanceOrderTrace(t *testing.T) {
 	t.Parallel()
-	eachVector(t, "order-trace.jsonl.gz", func(t *testing.T, _ []byte, v orderVector) {
+	recordings.Each(t, "order-trace", func(t *testing.T, _ []byte, v *orderVector) {
 		byTime := func(a, b stopVector) int {
 			return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.ID, b.ID))
 		}
@@ -69,14 +49,14 @@ func TestConformanceOrderTrace(t *testing.T) {
 
 // termination is a pod kill worked out from the plan's rules, with no clock.
 type termination struct {
-	vector orderVector
+	vector *orderVector
 	order  map[string][]string
 	stops  map[string]stopVector
 	// ended is when a container's stop succeeded, +Inf if it did not.
 	ended map[string]float64
 }
 
-func simulateStops(t *testing.T, v orderVector) []stopVector {
+func simulateStops(t *testing.T, v *orderVector) []stopVector {
 	t.Helper()
 	var running []string
 	for _, c := range v.Runtime.Containers {
@@ -84,7 +64,7 @@ func simulateStops(t *testing.T, v orderVector) []stopVector {
 	}
 	s := termination{
 		vector: v,
-		order:  plan.TerminationOrder(&v.Pod, running),
+		order:  plan.TerminationOrder(v.Pod, running),
 		stops:  map[string]stopVector{},
 		ended:  map[string]float64{},
 	}
@@ -102,10 +82,10 @@ func (s *termination) stop(t *testing.T, name string) {
 	if _, done := s.stops[name]; done {
 		return
 	}
-	c := containerNamed(t, &s.vector.Pod, name)
-	grace := plan.ContainerGrace(&s.vector.Pod, c, v1alpha1.TriggerTermination).Seconds
-	if s.vector.Override != nil {
-		grace = *s.vector.Override
+	c := containerNamed(t, s.vector.Pod, name)
+	grace := plan.ContainerGrace(s.vector.Pod, c, v1alpha1.TriggerTermination).Seconds
+	if s.vector.GracePeriodOverride != nil {
+		grace = *s.vector.GracePeriodOverride
 	}
 	now := 0.0
 	if grace > 0 {

@@ -11,18 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 )
-
-// restartVector is a line of restart-decision.
-type restartVector struct {
-	ID           string            `json:"id"`
-	Pod          corev1.Pod        `json:"pod"`
-	PodStatus    json.RawMessage   `json:"podStatus"`
-	APIPodStatus *corev1.PodStatus `json:"apiPodStatus"`
-	Output       restartOutput     `json:"output"`
-}
 
 type restartOutput struct {
 	Containers                         map[string]containerRestart `json:"containers"`
@@ -45,28 +37,37 @@ type exitRestart struct {
 
 func TestConformanceRestartDecision(t *testing.T) {
 	t.Parallel()
-	eachVector(t, "restart-decision.jsonl.gz", func(t *testing.T, _ []byte, v restartVector) {
-		decodeStrictly(t, v.PodStatus, &podStatusVector{})
-		observed, err := vectors.DecodePodStatus(v.PodStatus)
-		if err != nil {
-			t.Fatalf("%s: %v", v.ID, err)
-		}
+	recordings.Each(t, "restart-decision", func(t *testing.T, _ []byte, v *recordings.Restart[restartOutput]) {
+		observed := observedOf(t, v.PodStatus)
 		got := restartOutput{
 			Containers:                         map[string]containerRestart{},
-			ShouldAllContainersRestart:         plan.ShouldAllContainersRestart(&v.Pod, observed, v.APIPodStatus),
-			ShouldAllContainersRestartNoStatus: plan.ShouldAllContainersRestart(&v.Pod, nil, v.APIPodStatus),
-			AllContainersRestartCleanedUp:      plan.AllContainersRestartCleanedUp(&v.Pod, observed),
-			AllContainersCouldRestart:          plan.AllContainersCouldRestart(&v.Pod),
+			ShouldAllContainersRestart:         plan.ShouldAllContainersRestart(v.Pod, observed, v.APIPodStatus),
+			ShouldAllContainersRestartNoStatus: plan.ShouldAllContainersRestart(v.Pod, nil, v.APIPodStatus),
+			AllContainersRestartCleanedUp:      plan.AllContainersRestartCleanedUp(v.Pod, observed),
+			AllContainersCouldRestart:          plan.AllContainersCouldRestart(v.Pod),
 		}
 		for _, list := range [][]corev1.Container{v.Pod.Spec.InitContainers, v.Pod.Spec.Containers} {
 			for i := range list {
-				got.Containers[list[i].Name] = restartOf(t, &v.Pod, &list[i], observed, v.Output)
+				got.Containers[list[i].Name] = restartOf(t, v.Pod, &list[i], observed, v.Output)
 			}
 		}
 		if diff := cmp.Diff(v.Output, got); diff != "" {
 			t.Errorf("%s: decisions differ (-kubelet +ours):\n%s", v.ID, diff)
 		}
 	})
+}
+
+func observedOf(t *testing.T, status recordings.PodStatus) *plan.PodStatus {
+	t.Helper()
+	data, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := vectors.DecodePodStatus(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observed
 }
 
 // restartOf decides for the exit codes that the vector asks about.

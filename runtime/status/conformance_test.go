@@ -4,42 +4,28 @@
 package status
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 )
 
-// vector is one line of status.jsonl: what the kubelet made of a pod.
-type vector struct {
-	ID             string                      `json:"id"`
-	Pod            corev1.Pod                  `json:"pod"`
-	PodStatus      json.RawMessage             `json:"podStatus"`
-	ReasonCache    map[string]vectorReason     `json:"reasonCache"`
-	StartupResults map[string]plan.ProbeResult `json:"startupResults"`
-	PodIsTerminal  bool                        `json:"podIsTerminal"`
-	Output         any                         `json:"output"`
-}
+// vector is a line of status: what the kubelet made of a pod.
+type vector = recordings.Status[any]
 
-type vectorReason struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-func (v *vector) input(t *testing.T) Input {
+func inputOf(t *testing.T, v *vector) Input {
 	t.Helper()
-	observed, err := vectors.DecodePodStatus(v.PodStatus)
+	data, err := json.Marshal(v.PodStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := vectors.DecodePodStatus(data)
 	if err != nil {
 		t.Fatalf("%s: %v", v.ID, err)
 	}
@@ -48,7 +34,7 @@ func (v *vector) input(t *testing.T) Input {
 		observed.Containers[i].Hash = "recorded"
 	}
 	in := Input{
-		Pod:      &v.Pod,
+		Pod:      v.Pod,
 		Previous: &v.Pod.Status,
 		Observed: observed,
 		Probes:   map[string]plan.ProbeResults{},
@@ -60,7 +46,7 @@ func (v *vector) input(t *testing.T) Input {
 		Now:                time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC),
 	}
 	for id, result := range v.StartupResults {
-		in.Probes[id] = plan.ProbeResults{Startup: result}
+		in.Probes[id] = plan.ProbeResults{Startup: plan.ProbeResult(result)}
 	}
 	for name, reason := range v.ReasonCache {
 		in.Waiting[name] = Reason(reason)
@@ -68,59 +54,19 @@ func (v *vector) input(t *testing.T) Input {
 	return in
 }
 
-// TestStatusConformance compares with what the kubelet answered, over every line
-// of every copy of status vectors.
+// TestStatusConformance compares with what the kubelet answered.
 func TestStatusConformance(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "conformance", "status*.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, excluded := 0, 0
-	for _, file := range files {
-		readVectors(t, file, func(v *vector) {
-			lines++
-			if diff := cmp.Diff(v.Output, output(t, v)); diff != "" {
-				t.Errorf("%s differs from the kubelet (-want +got):\n%s", v.ID, diff)
-			}
-		})
-	}
-	if lines == 0 {
-		t.Fatal("No vectors were read")
-	}
-	t.Logf("%d vectors compared, %d excluded", lines-excluded, excluded)
-}
-
-func readVectors(t *testing.T, file string, each func(*vector)) {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
+	recordings.Each(t, "status", func(t *testing.T, _ []byte, v *vector) {
+		if diff := cmp.Diff(v.Output, output(t, v)); diff != "" {
+			t.Errorf("%s differs from the kubelet (-want +got):\n%s", v.ID, diff)
 		}
-	}()
-	unzipped, err := gzip.NewReader(bufio.NewReader(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := json.NewDecoder(unzipped)
-	for {
-		v := &vector{}
-		if err := decoder.Decode(v); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatalf("Read %s: %v", file, err)
-		}
-		each(v)
-	}
+	})
 }
 
 // output answers a vector in its own format.
 func output(t *testing.T, v *vector) any {
 	t.Helper()
-	in := v.input(t)
+	in := inputOf(t, v)
 	c := newConversion(&in, in.Previous)
 	converted := c.containerStatusesOfPod(in.Previous)
 	initialized := anyActiveMainContainer(&v.Pod.Spec, c.observed)
@@ -139,7 +85,7 @@ func output(t *testing.T, v *vector) any {
 	return asJSON(t, map[string]any{
 		"convert":                             statusesOutput(t, &converted, "resources", "allocatedResources", "user", "volumeMounts", "ready"),
 		"generate":                            generate,
-		"phase":                               phase(&v.Pod, all, v.PodIsTerminal, initialized),
+		"phase":                               phase(v.Pod, all, v.PodIsTerminal, initialized),
 		"hasAnyActiveRegularContainerStarted": initialized,
 	})
 }

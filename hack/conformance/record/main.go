@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 var (
@@ -49,11 +51,13 @@ func run(out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := &recording{root: filepath.Join("..", ".."), dir: dir, known: filepath.Join(dir, "known"), fresh: filepath.Join(dir, "new")}
+	r := &recording{root: filepath.Join("..", ".."), dir: dir, fresh: filepath.Join(dir, "new")}
 	if *output != "" {
-		r.fresh = *output
+		if r.fresh, err = filepath.Abs(*output); err != nil {
+			return err
+		}
 	}
-	if err := r.prepare(); err != nil {
+	if err := os.MkdirAll(r.fresh, 0o750); err != nil {
 		return err
 	}
 	if err := r.build(); err != nil {
@@ -73,45 +77,9 @@ func run(out io.Writer) error {
 	return err
 }
 
-// recording is one run: from the known vectors in one folder to new ones in another.
+// recording is one run: from the known vectors to new ones in a folder.
 type recording struct {
-	root, dir, known, fresh string
-}
-
-// prepare gathers the known vectors.
-func (r *recording) prepare() error {
-	for _, folder := range []string{r.known, r.fresh} {
-		if err := os.MkdirAll(folder, 0o750); err != nil {
-			return err
-		}
-	}
-	for _, pkg := range replays {
-		if err := copyVectors(r.vectorsOf(pkg), r.known); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *recording) vectorsOf(pkg string) string {
-	return filepath.Join(r.root, "runtime", pkg, "testdata", "conformance")
-}
-
-func copyVectors(from, to string) error {
-	files, err := filepath.Glob(filepath.Join(from, "*.jsonl.gz"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), data, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	root, dir, fresh string
 }
 
 // build builds the recorder with the kubelet's module, and with files of our own
@@ -183,7 +151,7 @@ func (r *recording) overlay(module string) (string, error) {
 func (r *recording) record(out io.Writer) error {
 	for _, test := range []string{"TestReproduce", "TestRecord"} {
 		play := command(filepath.Join(r.dir, "recorder.test"), "-test.run", test, "-test.v", "-test.timeout", "60m",
-			"-known", r.known, "-output", r.fresh, "-seed", fmt.Sprint(*seed), "-n", fmt.Sprint(*number))
+			"-output", r.fresh, "-seed", fmt.Sprint(*seed), "-n", fmt.Sprint(*number))
 		text, err := play.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", test, err, text)
@@ -206,15 +174,6 @@ func (r *recording) replay() (int, error) {
 	different := map[string]bool{}
 	ids := regexp.MustCompile(fmt.Sprintf(`[a-z-]+-%d-\d+`, *seed))
 	for _, pkg := range replays {
-		work := filepath.Join(r.dir, "replay", pkg)
-		vectors := filepath.Join(work, "testdata", "conformance")
-		if err := os.MkdirAll(vectors, 0o750); err != nil {
-			return 0, err
-		}
-		// What was not recorded anew is replayed as it is known.
-		if err := errors.Join(copyVectors(r.vectorsOf(pkg), vectors), copyVectors(r.fresh, vectors)); err != nil {
-			return 0, err
-		}
 		binary := filepath.Join(r.dir, pkg+".test")
 		build := command("go", "test", "-c", "-o", binary, "./runtime/"+pkg)
 		build.Dir = r.root
@@ -222,7 +181,7 @@ func (r *recording) replay() (int, error) {
 			return 0, fmt.Errorf("build the replay: %w\n%s", err, text)
 		}
 		play := command(binary, "-test.run", "Conformance", "-test.timeout", "60m")
-		play.Dir = work
+		play.Env = append(os.Environ(), recordings.FolderEnv+"="+r.fresh)
 		text, err := play.CombinedOutput()
 		if err == nil {
 			continue

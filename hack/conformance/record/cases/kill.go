@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 var stopSeconds = []float64{0, 0, 0.5, 1, 2, 3.5, 8, 100}
@@ -21,7 +23,7 @@ var stopSeconds = []float64{0, 0, 0.5, 1, 2, 3.5, 8, 100}
 // NewKill makes a case of kill-trace.
 func NewKill(seed uint64, n int) *Kill {
 	d := newDice(seed, uint64(n))
-	c := &Kill{ID: fmt.Sprintf("kill-%d-%d", seed, n), Mode: "killPod", Hooks: map[string]Hook{}}
+	c := &Kill{ID: fmt.Sprintf("kill-%d-%d", seed, n), Mode: "killPod", Hooks: map[string]recordings.Hook{}}
 	one := d.chance(65)
 	c.GracePeriodOverride = pick(d, nil, nil, nil, maybe[int64](d, 0, 1, 2, 4, 5, 15))
 	c.Pod = d.killPod(n, one)
@@ -47,7 +49,7 @@ func NewKill(seed uint64, n int) *Kill {
 // NewOrder makes a case of order-trace: a kill of a pod with sidecars.
 func NewOrder(seed uint64, n int) *Kill {
 	d := newDice(seed, uint64(n))
-	c := &Kill{ID: fmt.Sprintf("order-%d-%d", seed, n), Hooks: map[string]Hook{}}
+	c := &Kill{ID: fmt.Sprintf("order-%d-%d", seed, n), Hooks: map[string]recordings.Hook{}}
 	c.GracePeriodOverride = pick(d, nil, nil, maybe[int64](d, 0, 1, 2, 4, 6, 12))
 	c.Pod = d.killPod(n, false)
 	c.Pod.Spec.InitContainers, c.Pod.Spec.EphemeralContainers = nil, nil
@@ -153,7 +155,7 @@ func (d dice) hooksOf(c *Kill) {
 		if h.TCPSocket != nil || d.chance(15) && h.HTTPGet == nil {
 			continue
 		}
-		hook := Hook{Seconds: pick(d, 0, 0.4, 0.5, 1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6, 8.5, 10, 15, 31)}
+		hook := recordings.Hook{Seconds: pick(d, 0, 0.4, 0.5, 1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6, 8.5, 10, 15, 31)}
 		switch {
 		case h.Exec != nil:
 			hook.Error = pick(d, "", "", "command terminated with exit code 1")
@@ -190,11 +192,11 @@ func (d dice) killContainer(c *Kill) {
 	if len(c.Pod.Spec.InitContainers) > 0 {
 		name = "side0"
 	}
-	c.Runtime.Containers = []RunningContainer{{
+	c.Runtime.Containers = []recordings.RunningContainer{{
 		ID: name + "-id", Name: name, StopSeconds: pick(d, stopSeconds...),
 		StopError: pick(d, "", "", "", "", "", "", "NotFound", "PlainNotFound", "Unknown", "DeadlineExceeded"),
 	}}
-	c.KillContainer = &KillContainer{
+	c.KillContainer = &recordings.KillContainer{
 		ContainerName: name, ContainerID: name + "-id",
 		Message: pick(d, "", "killing", "FailedPostStartHook", "Container c0 failed liveness probe, will be restarted", "stop of "+name+"-id requested"),
 		Reason:  pick(d, "", "Unknown", "FailedPostStartHook", "RestartAllContainers", "LivenessProbe", "StartupProbe"),
@@ -207,12 +209,12 @@ func (d dice) killContainer(c *Kill) {
 // runningOf makes what runs of a pod.
 func (d dice) runningOf(c *Kill) {
 	add := func(id, name string) {
-		c.Runtime.Containers = append(c.Runtime.Containers, RunningContainer{
+		c.Runtime.Containers = append(c.Runtime.Containers, recordings.RunningContainer{
 			ID: id, Name: name, StopSeconds: pick(d, stopSeconds...),
 			StopError: pick(d, "", "", "", "", "", "", "", "", "", "", "", "", "", "", "NotFound", "PlainNotFound", "Unknown", "DeadlineExceeded"),
 		})
 	}
-	c.Runtime.Containers = []RunningContainer{}
+	c.Runtime.Containers = []recordings.RunningContainer{}
 	for _, container := range containersOf(c.Pod) {
 		plainInit := container.RestartPolicy == nil && container.Name[0] == 'i'
 		if plainInit && d.chance(75) || d.chance(10) {
@@ -229,7 +231,7 @@ func (d dice) runningOf(c *Kill) {
 }
 
 func (d dice) sandboxesOf(c *Kill) {
-	c.Runtime.Sandboxes = []RunningSandbox{{ID: "sb1", State: "READY", IP: pick(d, "10.1.1.1", "10.1.1.1", "fd00::5")}}
+	c.Runtime.Sandboxes = []recordings.RunningSandbox{{ID: "sb1", State: "READY", IP: pick(d, "10.1.1.1", "10.1.1.1", "fd00::5")}}
 	if c.Mode != "killPod" {
 		if c.Mode == "" {
 			c.Runtime.Sandboxes[0].IP = "10.1.1.1"
@@ -238,7 +240,7 @@ func (d dice) sandboxesOf(c *Kill) {
 	}
 	c.Runtime.Sandboxes[0].StopError = pick(d, "", "", "", "", "", "", "", "", "", "NotFound", "PlainNotFound", "Unknown", "DeadlineExceeded")
 	if d.chance(20) {
-		c.Runtime.Sandboxes = append(c.Runtime.Sandboxes, RunningSandbox{ID: "sb0", State: "NOTREADY", StopError: pick(d, "", "", "NotFound", "Unknown")})
+		c.Runtime.Sandboxes = append(c.Runtime.Sandboxes, recordings.RunningSandbox{ID: "sb0", State: "NOTREADY", StopError: pick(d, "", "", "NotFound", "Unknown")})
 	}
 }
 
@@ -256,7 +258,7 @@ func (d dice) withoutPod(c *Kill) {
 	p := c.Pod
 	c.Pod = nil
 	if d.chance(8) {
-		c.Runtime.Containers = []RunningContainer{}
+		c.Runtime.Containers = []recordings.RunningContainer{}
 		return
 	}
 	rc := &c.Runtime.Containers[0]

@@ -9,6 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/prober/results"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // RuntimeName is what container IDs begin with.
@@ -19,12 +21,12 @@ func ContainerID(id string) kubecontainer.ContainerID {
 	return kubecontainer.ContainerID{Type: RuntimeName, ID: id}
 }
 
-// Kubelet returns the status as the kubelet holds it.
-func (s *PodStatus) Kubelet() *kubecontainer.PodStatus {
+// Kubelet returns a status as the kubelet holds it.
+func Kubelet(s *recordings.PodStatus) *kubecontainer.PodStatus {
 	out := &kubecontainer.PodStatus{ID: types.UID(s.ID), Name: s.Name, Namespace: s.Namespace, IPs: s.IPs}
 	byID := map[string]*kubecontainer.Status{}
 	for i := range s.Containers {
-		c := s.Containers[i].kubelet()
+		c := kubeletContainer(&s.Containers[i])
 		byID[c.ID.ID] = c
 		out.ContainerStatuses = append(out.ContainerStatuses, c)
 	}
@@ -32,12 +34,12 @@ func (s *PodStatus) Kubelet() *kubecontainer.PodStatus {
 		out.ActiveContainerStatuses = append(out.ActiveContainerStatuses, byID[id])
 	}
 	for i := range s.Sandboxes {
-		out.SandboxStatuses = append(out.SandboxStatuses, s.Sandboxes[i].kubelet(s))
+		out.SandboxStatuses = append(out.SandboxStatuses, kubeletSandbox(&s.Sandboxes[i], s))
 	}
 	return out
 }
 
-func (c *Container) kubelet() *kubecontainer.Status {
+func kubeletContainer(c *recordings.Container) *kubecontainer.Status {
 	return &kubecontainer.Status{
 		ID: ContainerID(c.ID), Name: c.Name, State: kubecontainer.State(c.State), ExitCode: c.ExitCode,
 		Reason: c.Reason, Message: c.Message, Hash: c.Hash, RestartCount: c.RestartCount,
@@ -46,7 +48,7 @@ func (c *Container) kubelet() *kubecontainer.Status {
 	}
 }
 
-func (s *Sandbox) kubelet(of *PodStatus) *runtimeapi.PodSandboxStatus {
+func kubeletSandbox(s *recordings.Sandbox, of *recordings.PodStatus) *runtimeapi.PodSandboxStatus {
 	out := &runtimeapi.PodSandboxStatus{
 		Id: s.ID, CreatedAt: s.CreatedAt,
 		State:    runtimeapi.PodSandboxState(runtimeapi.PodSandboxState_value["SANDBOX_"+s.State]),

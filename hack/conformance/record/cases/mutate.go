@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // mutate changes a pod and what is seen of it in a few places.
-func (d dice) mutate(p *corev1.Pod, s *PodStatus) {
+func (d dice) mutate(p *corev1.Pod, s *recordings.PodStatus) {
 	for range 1 + d.IntN(5) {
 		switch d.IntN(5) {
 		case 0, 1:
@@ -22,7 +24,7 @@ func (d dice) mutate(p *corev1.Pod, s *PodStatus) {
 			d.mutateContainers(p, s)
 		}
 	}
-	s.settle(p, d)
+	d.settle(p, s)
 }
 
 func (d dice) mutatePod(p *corev1.Pod) {
@@ -67,7 +69,7 @@ func replaceOne(d dice, list, from []corev1.Container, limit int) []corev1.Conta
 	return append(list, c)
 }
 
-func (d dice) mutateSandboxes(p *corev1.Pod, s *PodStatus) {
+func (d dice) mutateSandboxes(p *corev1.Pod, s *recordings.PodStatus) {
 	if len(s.Sandboxes) == 0 || d.chance(30) {
 		s.Sandboxes = d.sandboxes(p)
 		return
@@ -79,7 +81,7 @@ func (d dice) mutateSandboxes(p *corev1.Pod, s *PodStatus) {
 	case 1:
 		box.NetworkNamespace = pick(d, "POD", "NODE")
 	case 2:
-		box.Network = pick(d, nil, &Network{AdditionalIPs: []string{}}, &Network{IP: "10.0.0.1", AdditionalIPs: []string{"fd00::1"}})
+		box.Network = pick(d, nil, &recordings.Network{AdditionalIPs: []string{}}, &recordings.Network{IP: "10.0.0.1", AdditionalIPs: []string{"fd00::1"}})
 	default:
 		// A newer one has a higher number.
 		if len(s.Sandboxes) == 1 {
@@ -88,14 +90,14 @@ func (d dice) mutateSandboxes(p *corev1.Pod, s *PodStatus) {
 	}
 }
 
-func (d dice) mutateContainers(p *corev1.Pod, s *PodStatus) {
+func (d dice) mutateContainers(p *corev1.Pod, s *recordings.PodStatus) {
 	if len(s.Containers) == 0 || d.chance(20) {
 		d.addInstances(p, s)
 		return
 	}
 	i := d.IntN(len(s.Containers))
 	c := &s.Containers[i]
-	newest := !slices.ContainsFunc(s.Containers[:i], func(o Container) bool { return o.Name == c.Name })
+	newest := !slices.ContainsFunc(s.Containers[:i], func(o recordings.Container) bool { return o.Name == c.Name })
 	switch d.IntN(5) {
 	case 0, 1:
 		if newest {
@@ -112,14 +114,14 @@ func (d dice) mutateContainers(p *corev1.Pod, s *PodStatus) {
 		s.Containers = slices.Delete(s.Containers, i, i+1)
 	default:
 		name := c.Name
-		s.Containers = slices.DeleteFunc(s.Containers, func(o Container) bool { return o.Name == name })
+		s.Containers = slices.DeleteFunc(s.Containers, func(o recordings.Container) bool { return o.Name == name })
 	}
 }
 
 // addInstances adds all instances of a container of which nothing is seen.
-func (d dice) addInstances(p *corev1.Pod, s *PodStatus) {
+func (d dice) addInstances(p *corev1.Pod, s *recordings.PodStatus) {
 	for _, c := range containersOf(p) {
-		seen := slices.ContainsFunc(s.Containers, func(o Container) bool { return o.Name == c.Name })
+		seen := slices.ContainsFunc(s.Containers, func(o recordings.Container) bool { return o.Name == c.Name })
 		if !seen {
 			at := d.IntN(len(s.Containers) + 1)
 			s.Containers = slices.Insert(s.Containers, at, d.instances(c.Name, c.Image, 1+d.IntN(3))...)
@@ -129,7 +131,7 @@ func (d dice) addInstances(p *corev1.Pod, s *PodStatus) {
 }
 
 // verdicts are a probe's results on what is seen.
-func (d dice) verdicts(s *PodStatus, percent int) map[string]string {
+func (d dice) verdicts(s *recordings.PodStatus, percent int) map[string]string {
 	out := map[string]string{}
 	for i := range s.Containers {
 		if (s.Containers[i].State == "running" || d.chance(5)) && d.chance(percent) {
@@ -153,7 +155,7 @@ func NewPlan(seed uint64, n int, known []*Plan) *Plan {
 	}
 	c.ID = fmt.Sprintf("plan-%d-%d", seed, n)
 	if d.chance(70) || c.Probes.Liveness == nil || c.Probes.Startup == nil {
-		c.Probes = Probes{Liveness: d.verdicts(&c.PodStatus, 60), Startup: d.verdicts(&c.PodStatus, 60)}
+		c.Probes = recordings.Probes{Liveness: d.verdicts(&c.PodStatus, 60), Startup: d.verdicts(&c.PodStatus, 60)}
 	}
 	if d.chance(4) {
 		c.RestartAllContainers = !c.RestartAllContainers

@@ -11,14 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // observed makes what the kubelet sees of a pod: a pod on its way, which has
 // come up to one of its containers, or anything at all.
-func (d dice) observed(p *corev1.Pod) PodStatus {
-	s := PodStatus{
+func (d dice) observed(p *corev1.Pod) recordings.PodStatus {
+	s := recordings.PodStatus{
 		ID: string(p.UID), Name: p.Name, Namespace: p.Namespace, IPs: []string{}, Sandboxes: d.sandboxes(p),
-		Containers: []Container{},
+		Containers: []recordings.Container{},
 	}
 	if len(s.Sandboxes) > 0 && s.Sandboxes[0].State == "READY" && s.Sandboxes[0].Network != nil && s.Sandboxes[0].Network.IP != "" {
 		s.IPs = []string{s.Sandboxes[0].Network.IP}
@@ -28,16 +30,16 @@ func (d dice) observed(p *corev1.Pod) PodStatus {
 		lists = append(lists, d.instances("ghost", "busybox", 1))
 	}
 	s.Containers = d.interleaved(lists)
-	s.settle(p, d)
+	d.settle(p, &s)
 	return s
 }
 
 // allInstances makes the instances of each container of a pod.
-func (d dice) allInstances(p *corev1.Pod) [][]Container {
+func (d dice) allInstances(p *corev1.Pod) [][]recordings.Container {
 	all := containersOf(p)
 	reached := d.IntN(len(all) + 1)
 	onItsWay, initialized := d.chance(40), d.chance(40)
-	var lists [][]Container
+	var lists [][]recordings.Container
 	for i := range all {
 		isInit := i < len(p.Spec.InitContainers)
 		switch {
@@ -53,7 +55,7 @@ func (d dice) allInstances(p *corev1.Pod) [][]Container {
 }
 
 // passed is an init container that is behind the pod: done, or a sidecar.
-func (d dice) passed(c *corev1.Container) []Container {
+func (d dice) passed(c *corev1.Container) []recordings.Container {
 	list := d.instances(c.Name, c.Image, pick(d, 1, 1, 1, 2))
 	if d.chance(85) {
 		list[0].State, list[0].ExitCode, list[0].Reason = "exited", 0, "Completed"
@@ -65,10 +67,10 @@ func (d dice) passed(c *corev1.Container) []Container {
 }
 
 // instances makes instances of a container, newest first; older ones have exited.
-func (d dice) instances(name, image string, n int) []Container {
-	var list []Container
+func (d dice) instances(name, image string, n int) []recordings.Container {
+	var list []recordings.Container
 	for i := n - 1; i >= 0; i-- {
-		c := Container{
+		c := recordings.Container{
 			ID: fmt.Sprintf("%s-%d", name, i), Name: name, Image: image, RestartCount: i,
 			ImageID: "sha256:" + name, ImageRef: "sha256:" + name,
 		}
@@ -83,7 +85,7 @@ func (d dice) instances(name, image string, n int) []Container {
 }
 
 // state gives an instance a state.
-func (d dice) state(c *Container) {
+func (d dice) state(c *recordings.Container) {
 	c.State = pick(d, "exited", "exited", "exited", "exited", "running", "running", "running", "created", "unknown")
 	c.ExitCode, c.Reason = 0, ""
 	if c.State == "exited" {
@@ -91,7 +93,7 @@ func (d dice) state(c *Container) {
 	}
 }
 
-func (d dice) exit(c *Container) {
+func (d dice) exit(c *recordings.Container) {
 	c.ExitCode = int(pick(d, append(exitCodes, 0, 0)...))
 	switch c.ExitCode {
 	case 0:
@@ -107,10 +109,10 @@ func (d dice) exit(c *Container) {
 }
 
 // interleaved puts the instances of all containers into one order, newest first.
-func (d dice) interleaved(lists [][]Container) []Container {
-	out := []Container{}
+func (d dice) interleaved(lists [][]recordings.Container) []recordings.Container {
+	out := []recordings.Container{}
 	for {
-		lists = slices.DeleteFunc(lists, func(l []Container) bool { return len(l) == 0 })
+		lists = slices.DeleteFunc(lists, func(l []recordings.Container) bool { return len(l) == 0 })
 		if len(lists) == 0 {
 			return out
 		}
@@ -122,17 +124,17 @@ func (d dice) interleaved(lists [][]Container) []Container {
 
 // settle gives the instances times in their order, and hashes of the pod's
 // definitions, or of others.
-func (s *PodStatus) settle(p *corev1.Pod, d dice) {
+func (d dice) settle(p *corev1.Pod, s *recordings.PodStatus) {
 	specs := containersOf(p)
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		created := recordedFrom.Add(time.Duration(len(s.Containers)-i) * time.Minute)
-		c.CreatedAt, c.StartedAt, c.FinishedAt = Time{created}, Time{created.Add(time.Second)}, Time{}
+		c.CreatedAt, c.StartedAt, c.FinishedAt = recordings.Time{Time: created}, recordings.Time{Time: created.Add(time.Second)}, recordings.Time{}
 		if c.State == "created" {
-			c.StartedAt = Time{}
+			c.StartedAt = recordings.Time{}
 		}
 		if c.State == "exited" {
-			c.FinishedAt = Time{created.Add(30 * time.Second)}
+			c.FinishedAt = recordings.Time{Time: created.Add(30 * time.Second)}
 		}
 		same := c.HashMatches == nil && d.chance(93) || c.HashMatches != nil && *c.HashMatches
 		c.HashMatches, c.Hash = nil, 77
@@ -147,14 +149,14 @@ func (s *PodStatus) settle(p *corev1.Pod, d dice) {
 	}
 }
 
-func (d dice) sandboxes(p *corev1.Pod) []Sandbox {
-	list := []Sandbox{}
+func (d dice) sandboxes(p *corev1.Pod) []recordings.Sandbox {
+	list := []recordings.Sandbox{}
 	n, attempt := pick(d, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2), pick[uint32](d, 0, 0, 0, 1, 1, 2, 5)
 	for i := range n {
 		// They are listed newest first.
-		s := Sandbox{
+		s := recordings.Sandbox{
 			State: "READY", Attempt: attempt + uint32(n-1-i), CreatedAt: recordedFrom.Unix()*1e9 + int64(9-i)*1e9,
-			NetworkNamespace: "POD", Network: &Network{IP: "10.0.0.1", AdditionalIPs: []string{}},
+			NetworkNamespace: "POD", Network: &recordings.Network{IP: "10.0.0.1", AdditionalIPs: []string{}},
 		}
 		s.ID = fmt.Sprintf("sb-%s-%d", p.UID, s.Attempt)
 		if p.Spec.HostNetwork {

@@ -3,18 +3,22 @@
 
 package cases
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
+)
 
 // NewGrace makes a case of grace-table.
-func NewGrace(seed uint64, n int) *Grace {
+func NewGrace(seed uint64, n int) *recordings.Grace {
 	d := newDice(seed, uint64(n))
-	probe := func(list ...int64) *ProbeGrace {
+	probe := func(list ...int64) *recordings.ProbeGrace {
 		if d.chance(20) {
 			return nil
 		}
-		return &ProbeGrace{maybe(d, list...)}
+		return &recordings.ProbeGrace{Seconds: maybe(d, list...)}
 	}
-	return &Grace{
+	return &recordings.Grace{
 		ID:       fmt.Sprintf("grace-%d-%d", seed, n),
 		Deletion: maybe[int64](d, 0, 1, 2, 17, 3600),
 		Pod:      maybe[int64](d, -1, 0, 1, 2, 30),
@@ -24,9 +28,9 @@ func NewGrace(seed uint64, n int) *Grace {
 }
 
 // NewEffectiveGrace makes a case of effective-grace.
-func NewEffectiveGrace(seed uint64, n int) *EffectiveGrace {
+func NewEffectiveGrace(seed uint64, n int) *recordings.EffectiveGrace {
 	d := newDice(seed, uint64(n))
-	return &EffectiveGrace{
+	return &recordings.EffectiveGrace{
 		ID:       fmt.Sprintf("effective-grace-%d-%d", seed, n),
 		Current:  pick[int64](d, 0, 1, 2, 5, 10, 30, 3600),
 		Deletion: maybe[int64](d, 0, 1, 2, 10, 30, 60), Override: maybe[int64](d, 0, 1, 2, 10, 30, 60),
@@ -35,9 +39,9 @@ func NewEffectiveGrace(seed uint64, n int) *EffectiveGrace {
 }
 
 // NewBackoff makes a case of backoff.
-func NewBackoff(seed uint64, n int) *Backoff {
+func NewBackoff(seed uint64, n int) *recordings.Backoff {
 	d := newDice(seed, uint64(n))
-	c := &Backoff{ID: fmt.Sprintf("backoff-%d-%d", seed, n), Container: "c0", ExpireSeconds: 600}
+	c := &recordings.Backoff{ID: fmt.Sprintf("backoff-%d-%d", seed, n), Container: "c0", ExpireSeconds: 600}
 	limits := pick(d, [2]float64{10, 300}, [2]float64{10, 300}, [2]float64{10, 300}, [2]float64{10, 120}, [2]float64{5, 5},
 		[2]float64{1, 60}, [2]float64{1, 1})
 	c.BaseSeconds, c.MaxSeconds = limits[0], limits[1]
@@ -56,7 +60,7 @@ func NewBackoff(seed uint64, n int) *Backoff {
 		if d.chance(4) {
 			image = fmt.Sprintf("busybox:%d", d.IntN(9))
 		}
-		c.Steps = append(c.Steps, BackoffStep{
+		c.Steps = append(c.Steps, recordings.BackoffStep{
 			Now: now, FinishedAt: finished, State: "exited", Image: image, CreatedFirst: d.chance(6), GCAfter: d.chance(5),
 		})
 	}

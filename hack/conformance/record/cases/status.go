@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 var reasons = []string{
@@ -45,9 +47,9 @@ func NewStatus(seed uint64, n int, known []*Status) *Status {
 	}
 	if other || d.chance(30) {
 		c.StartupResults = d.verdicts(&c.PodStatus, 50)
-		c.ReasonCache = map[string]Reason{}
+		c.ReasonCache = map[string]recordings.Reason{}
 		for _, container := range some(d, 35, containersOf(c.Pod)) {
-			c.ReasonCache[container.Name] = Reason{pick(d, reasons...), "why " + container.Name}
+			c.ReasonCache[container.Name] = recordings.Reason{Reason: pick(d, reasons...), Message: "why " + container.Name}
 		}
 	}
 	return c
@@ -81,7 +83,7 @@ func (d dice) gates(p *corev1.Pod) {
 }
 
 // oldStatus makes the status that a pod had before.
-func (d dice) oldStatus(p *corev1.Pod, s *PodStatus) corev1.PodStatus {
+func (d dice) oldStatus(p *corev1.Pod, s *recordings.PodStatus) corev1.PodStatus {
 	old := corev1.PodStatus{Phase: pick(d, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning,
 		corev1.PodPending, corev1.PodPending, corev1.PodFailed, corev1.PodSucceeded)}
 	if old.Phase == corev1.PodFailed && d.chance(50) {
@@ -98,7 +100,7 @@ func (d dice) oldStatus(p *corev1.Pod, s *PodStatus) corev1.PodStatus {
 	return old
 }
 
-func (d dice) oldContainers(list []corev1.Container, s *PodStatus) []corev1.ContainerStatus {
+func (d dice) oldContainers(list []corev1.Container, s *recordings.PodStatus) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range some(d, 75, list) {
 		st := corev1.ContainerStatus{Name: c.Name, Image: c.Image, RestartCount: pick[int32](d, 0, 0, 0, 0, 1, 2, 3, 4)}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // NewSync makes a case of syncpod-trace: one of the known with changes, or another one.
@@ -25,9 +27,9 @@ func NewSync(seed uint64, n int, known []*Sync) *Sync {
 	}
 	c.ID = fmt.Sprintf("sync-%d-%d", seed, n)
 	c.Pod.Spec.TerminationGracePeriodSeconds = ptr.To(pick[int64](d, 3, 10, 30))
-	c.Probes = Probes{Liveness: d.verdicts(&c.PodStatus, 45), Startup: d.verdicts(&c.PodStatus, 45)}
+	c.Probes = recordings.Probes{Liveness: d.verdicts(&c.PodStatus, 45), Startup: d.verdicts(&c.PodStatus, 45)}
 	c.PodTerminationRequested = d.chance(13)
-	c.Hooks = map[string]Hook{}
+	c.Hooks = map[string]recordings.Hook{}
 	d.startable(c.Pod.Spec.InitContainers, c.Hooks)
 	d.startable(c.Pod.Spec.Containers, c.Hooks)
 	d.backoffs(c)
@@ -36,7 +38,7 @@ func NewSync(seed uint64, n int, known []*Sync) *Sync {
 }
 
 // startable gives containers hooks and pull policies.
-func (d dice) startable(list []corev1.Container, hooks map[string]Hook) {
+func (d dice) startable(list []corev1.Container, hooks map[string]recordings.Hook) {
 	for i := range list {
 		c := &list[i]
 		c.ImagePullPolicy = pick(d, corev1.PullIfNotPresent, corev1.PullIfNotPresent, corev1.PullIfNotPresent,
@@ -49,12 +51,12 @@ func (d dice) startable(list []corev1.Container, hooks map[string]Hook) {
 		if d.chance(30) {
 			lifecycle.PreStop = &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"prestop", c.Name}}}
 			// No hook takes just as long as the shortest grace period.
-			hooks["prestop/"+c.Name] = Hook{Seconds: pick(d, 0, 0.5), Error: pick(d, "", "", "", "command terminated with exit code 1")}
+			hooks["prestop/"+c.Name] = recordings.Hook{Seconds: pick(d, 0, 0.5), Error: pick(d, "", "", "", "command terminated with exit code 1")}
 		}
 		if d.chance(35) {
 			lifecycle.PostStart = d.postStart(c.Name)
 			if lifecycle.PostStart.Sleep == nil {
-				hooks["poststart/"+c.Name] = Hook{
+				hooks["poststart/"+c.Name] = recordings.Hook{
 					Seconds: pick(d, 0, 0.5, 1), Error: pick(d, "", "", "command terminated with exit code 7", "connection refused"),
 				}
 			}
@@ -81,7 +83,7 @@ func (d dice) postStart(name string) *corev1.LifecycleHandler {
 // backoffs says what time it is, when what has exited did, and what waits.
 func (d dice) backoffs(c *Sync) {
 	c.Now = recordedFrom.Add(time.Duration(len(c.PodStatus.Containers)+1)*time.Minute + time.Duration(d.IntN(600))*time.Second)
-	c.Backoff = []SyncBackoff{}
+	c.Backoff = []recordings.SyncBackoff{}
 	seen := map[string]bool{}
 	for i := range c.PodStatus.Containers {
 		ct := &c.PodStatus.Containers[i]
@@ -91,11 +93,11 @@ func (d dice) backoffs(c *Sync) {
 		seen[ct.Name] = true
 		if d.chance(60) {
 			ago := pick(d, 0, 1, 5, 9.5, 10, 15, 19.9, 39.9, 40, 79.5, 100, 150, 160, 299.5, 300, 400)
-			ct.FinishedAt = Time{c.Now.Add(-time.Duration(ago * float64(time.Second)))}
+			ct.FinishedAt = recordings.Time{Time: c.Now.Add(-time.Duration(ago * float64(time.Second)))}
 		}
-		if c.PodStatus.names(ct.Name) && d.chance(60) {
+		if names(&c.PodStatus, ct.Name) && d.chance(60) {
 			ran := pick(d, 0.5, 5, 30.25, 100, 599, 600, 600.001, 601, 900)
-			c.Backoff = append(c.Backoff, SyncBackoff{
+			c.Backoff = append(c.Backoff, recordings.SyncBackoff{
 				Container: ct.Name, BackoffSeconds: pick[float64](d, 10, 20, 40, 80, 160, 300, 300),
 				LastUpdate: ct.FinishedAt.Add(-time.Duration(ran * float64(time.Second))),
 			})
@@ -104,7 +106,7 @@ func (d dice) backoffs(c *Sync) {
 }
 
 // names tells whether the pod names a container that is seen.
-func (s *PodStatus) names(name string) bool {
+func names(s *recordings.PodStatus, name string) bool {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name {
 			return s.Containers[i].HashMatches != nil
@@ -117,8 +119,8 @@ func (s *PodStatus) names(name string) bool {
 // killed one after another fails to stop: their order is chance.
 func (d dice) behaviour(c *Sync) {
 	c.ImagesPresent = some(d, 72, []string{"busybox:latest", "nginx:1.27", "registry.example/app:v2"})
-	c.Runtime = SyncRuntime{
-		Containers: []SyncContainer{}, Sandboxes: []SyncSandbox{},
+	c.Runtime = recordings.SyncRuntime{
+		Containers: []recordings.SyncContainer{}, Sandboxes: []recordings.SyncSandbox{},
 		PullError: map[string]string{}, CreateError: map[string]string{}, StartError: map[string]string{},
 	}
 	alive := 0
@@ -129,7 +131,7 @@ func (d dice) behaviour(c *Sync) {
 	}
 	podKill := len(c.PodStatus.Sandboxes) == 0 || c.PodStatus.Sandboxes[0].State != "READY"
 	for i := range c.PodStatus.Containers {
-		script := SyncContainer{
+		script := recordings.SyncContainer{
 			ID: c.PodStatus.Containers[i].ID, StopSeconds: pick(d, 0, 0, 0.5, 1), StopError: pick(d, "", "", "", "", "", "", "", "", "NotFound"),
 			RemoveError: pick(d, "", "", "", "", "", "", "", "", "", "", "", "", "", "", "", "Unknown"),
 		}
@@ -139,7 +141,7 @@ func (d dice) behaviour(c *Sync) {
 		c.Runtime.Containers = append(c.Runtime.Containers, script)
 	}
 	for i := range c.PodStatus.Sandboxes {
-		c.Runtime.Sandboxes = append(c.Runtime.Sandboxes, SyncSandbox{
+		c.Runtime.Sandboxes = append(c.Runtime.Sandboxes, recordings.SyncSandbox{
 			ID: c.PodStatus.Sandboxes[i].ID, StopError: pick(d, "", "", "", "", "", "", "", "", "", "", "NotFound", "Unknown"),
 		})
 	}

@@ -27,6 +27,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 func decidePlan(t *testing.T, c *cases.Plan) {
@@ -40,7 +41,7 @@ func decidePlan(t *testing.T, c *cases.Plan) {
 	}
 	c.Actions = kuberuntime.RecordComputePodActions(t.Context(), kuberuntime.RecordedState{
 		Liveness: cases.Verdicts(c.Probes.Liveness), Startup: cases.Verdicts(c.Probes.Startup), Actuated: actuated,
-	}, c.Pod, c.PodStatus.Kubelet(), c.RestartAllContainers)
+	}, c.Pod, cases.Kubelet(&c.PodStatus), c.RestartAllContainers)
 }
 
 // setGates sets feature gates; what it returns sets the defaults again.
@@ -56,7 +57,7 @@ func setGates(t *testing.T, gates map[string]bool) (reset func()) {
 	return func() { must(t, gate.SetFromMap(defaults)) }
 }
 
-func decideGrace(t *testing.T, c *cases.Grace) {
+func decideGrace(t *testing.T, c *recordings.Grace) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{DeletionGracePeriodSeconds: c.Deletion},
 		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: c.Pod},
@@ -65,14 +66,14 @@ func decideGrace(t *testing.T, c *cases.Grace) {
 	c.Seconds = kuberuntime.RecordTerminationGracePeriod(t.Context(), pod, container, c.Reason)
 }
 
-func probeOf(g *cases.ProbeGrace) *corev1.Probe {
+func probeOf(g *recordings.ProbeGrace) *corev1.Probe {
 	if g == nil {
 		return nil
 	}
 	return &corev1.Probe{TerminationGracePeriodSeconds: g.Seconds}
 }
 
-func decideEffectiveGrace(_ *testing.T, c *cases.EffectiveGrace) {
+func decideEffectiveGrace(_ *testing.T, c *recordings.EffectiveGrace) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{DeletionGracePeriodSeconds: c.Deletion},
 		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: c.Pod},
@@ -85,7 +86,7 @@ func decideStatus(t *testing.T, c *cases.Status) {
 	for name, r := range c.ReasonCache {
 		reasons[name] = kubelet.RecordedReason(r)
 	}
-	r := kubelet.RecordStatus(t.Context(), c.Pod, c.PodStatus.Kubelet(), reasons, cases.Verdicts(c.StartupResults), c.PodIsTerminal)
+	r := kubelet.RecordStatus(t.Context(), c.Pod, cases.Kubelet(&c.PodStatus), reasons, cases.Verdicts(c.StartupResults), c.PodIsTerminal)
 	generate := statuses(t, &r.Generate)
 	generate["phase"], generate["reason"], generate["message"] = r.Generate.Phase, r.Generate.Reason, r.Generate.Message
 	generate["qosClass"] = r.Generate.QOSClass
@@ -124,7 +125,7 @@ func statuses(t *testing.T, s *corev1.PodStatus, without ...string) map[string]a
 }
 
 func decideRestart(_ *testing.T, c *cases.Restart) {
-	observed := c.PodStatus.Kubelet()
+	observed := cases.Kubelet(&c.PodStatus)
 	containers := map[string]any{}
 	for _, list := range [][]corev1.Container{c.Pod.Spec.InitContainers, c.Pod.Spec.Containers} {
 		for i := range list {
@@ -158,7 +159,7 @@ func byExitCode(pod *corev1.Pod, c *corev1.Container) map[string]any {
 	return out
 }
 
-func decideBackoff(t *testing.T, c *cases.Backoff) {
+func decideBackoff(t *testing.T, c *recordings.Backoff) {
 	epoch := time.Unix(0, 0)
 	at := func(s float64) time.Time { return epoch.Add(time.Duration(s * float64(time.Second))) }
 	clock := clocktesting.NewFakeClock(epoch)
@@ -181,7 +182,7 @@ func decideBackoff(t *testing.T, c *cases.Backoff) {
 		told := &events{}
 		var err error
 		s.InBackOff, s.Message, err = kuberuntime.RecordDoBackOff(t.Context(), told, pod, container, observed, backOff)
-		s.Error, s.Until, s.Events = "", nil, append([]any{}, told.list...)
+		s.Error, s.Until, s.Events = "", nil, append([]recordings.Entry{}, told.list...)
 		if err != nil {
 			s.Error = err.Error()
 			if b, ok := err.(*kubecontainer.BackoffError); ok {
@@ -199,7 +200,7 @@ func decideBackoff(t *testing.T, c *cases.Backoff) {
 // events keeps events in the format of the vectors.
 type events struct {
 	record.EventRecorderLogger
-	list []any
+	list []recordings.Entry
 }
 
 func (e *events) WithLogger(klog.Logger) record.EventRecorderLogger { return e }
@@ -207,7 +208,7 @@ func (e *events) WithLogger(klog.Logger) record.EventRecorderLogger { return e }
 func (e *events) Eventf(object runtime.Object, eventtype, reason, message string, args ...any) {
 	ref := object.(*corev1.ObjectReference)
 	_, name, _ := strings.Cut(ref.FieldPath, "{")
-	e.list = append(e.list, map[string]any{
+	e.list = append(e.list, recordings.Entry{
 		"op": "Event", "object": ref.Name, "container": strings.TrimSuffix(name, "}"), "fieldPath": ref.FieldPath,
 		"type": eventtype, "reason": reason, "message": fmt.Sprintf(message, args...),
 	})

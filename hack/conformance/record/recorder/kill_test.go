@@ -6,7 +6,6 @@
 package recorder
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // labels of a container of a pod, or of a sandbox.
@@ -75,15 +75,12 @@ func running(c *cases.Kill) kubecontainer.Pod {
 
 func decideKill(t *testing.T, c *cases.Kill) {
 	f := killRuntime(c)
-	m := newManager(t, f, podStates{}, cases.Probes{})
+	m := newManager(t, f, podStates{}, recordings.Probes{})
 	out := entry{}
 	switch c.Mode {
 	case "killContainer":
 		err := m.KillContainer(t.Context(), c.Pod, cases.ContainerID(c.ContainerID), c.ContainerName, c.Message, c.Reason, c.GracePeriodOverride)
-		out["error"] = ""
-		if err != nil {
-			out["error"] = err.Error()
-		}
+		out["error"] = textOf(err)
 	case "killPod":
 		r := m.KillPod(t.Context(), c.Pod, running(c), c.GracePeriodOverride)
 		out["results"], out["failed"] = resultsOf(r.SyncResults), r.Error() != nil
@@ -92,14 +89,12 @@ func decideKill(t *testing.T, c *cases.Kill) {
 	}
 	f.record("Return", entry{})
 	m.settle()
-	trace := sortKills(f.trace)
+	trace := recordings.SortKills(f.trace)
 	out["trace"] = trace
 	if c.Mode == "" {
 		stops := []any{}
-		for _, e := range trace {
-			if e.text("op") == "StopContainer" {
-				stops = append(stops, entry{"container": e["container"], "id": e["id"], "t": e["t"], "timeout": e["timeout"]})
-			}
+		for _, e := range recordings.Only(trace, "StopContainer") {
+			stops = append(stops, entry{"container": e["container"], "id": e["id"], "t": e["t"], "timeout": e["timeout"]})
 		}
 		out["stops"] = stops
 	}
@@ -126,67 +121,29 @@ func decideGC(t *testing.T, c *cases.GC) {
 			State: runtimeapi.PodSandboxState(runtimeapi.PodSandboxState_value["SANDBOX_"+in.State]), CreatedAt: before(in.AgeSeconds),
 		}})
 	}
-	m := newManager(t, f, podStates{pods: c.Pods}, cases.Probes{})
+	m := newManager(t, f, podStates{pods: c.Pods}, recordings.Probes{})
 	policy := kubecontainer.GCPolicy{
 		MinAge:             time.Duration(c.Policy.MinAgeSeconds * float64(time.Second)),
 		MaxPerPodContainer: c.Policy.MaxPerPodContainer, MaxContainers: c.Policy.MaxContainers,
 	}
 	first, second := m.Evict(t.Context(), policy, c.AllSourcesReady, c.EvictNonDeletedPods)
-	c.Output = gcOutput(f, first, second)
-}
-
-var stateNames = map[string]string{
-	"created": "CONTAINER_CREATED", "running": "CONTAINER_RUNNING", "exited": "CONTAINER_EXITED", "unknown": "CONTAINER_UNKNOWN",
-}
-
-func gcOutput(f *fakeRuntime, errs ...error) entry {
-	ids := func(op, key string, all bool) []string {
-		list := []string{}
-		for _, e := range f.trace {
-			if e.text("op") == op && (all || e.text("error") == "") {
-				list = append(list, e.text(key))
-			}
-		}
-		slices.Sort(list)
-		return list
-	}
-	killed := []entry{}
-	for _, e := range f.trace {
-		if e.text("op") == "StopContainer" {
-			killed = append(killed, entry{"id": e["id"], "timeout": e["timeout"]})
-		}
-	}
-	slices.SortFunc(killed, func(a, b entry) int { return compareText(a, b, "id") })
-	containers, sandboxes, texts := []string{}, []string{}, []string{}
+	var containers, sandboxes []string
 	for _, c := range f.containers {
 		containers = append(containers, c.Id)
 	}
 	for _, s := range f.sandboxes {
 		sandboxes = append(sandboxes, s.Id)
 	}
-	slices.Sort(containers)
-	slices.Sort(sandboxes)
-	for _, err := range errs {
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		texts = append(texts, text)
-	}
-	return entry{
-		"killedBeforeRemoval": killed, "removeContainerCalls": ids("RemoveContainer", "id", true),
-		"removedContainers": ids("RemoveContainer", "id", false), "stopSandboxCalls": ids("StopPodSandbox", "sandboxID", true),
-		"removedSandboxes": ids("RemovePodSandbox", "sandboxID", false), "remainingContainers": containers,
-		"remainingSandboxes": sandboxes, "errors": texts,
-	}
+	c.Output = recordings.Collected(f.trace, containers, sandboxes, textOf(first), textOf(second))
 }
 
-func compareText(a, b entry, key string) int {
-	switch {
-	case a.text(key) < b.text(key):
-		return -1
-	case a.text(key) > b.text(key):
-		return 1
+var stateNames = map[string]string{
+	"created": "CONTAINER_CREATED", "running": "CONTAINER_RUNNING", "exited": "CONTAINER_EXITED", "unknown": "CONTAINER_UNKNOWN",
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
 	}
-	return 0
+	return err.Error()
 }

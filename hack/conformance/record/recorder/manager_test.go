@@ -6,10 +6,8 @@
 package recorder
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +33,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // manager is the kubelet's, over a fake runtime.
@@ -46,7 +45,7 @@ type manager struct {
 }
 
 // newManager makes a manager whose time begins now.
-func newManager(t *testing.T, f *fakeRuntime, pods podStates, probes cases.Probes) *manager {
+func newManager(t *testing.T, f *fakeRuntime, pods podStates, probes recordings.Probes) *manager {
 	f.start = time.Now()
 	m := &manager{f: f}
 	helper := &containertest.FakeRuntimeHelper{}
@@ -141,7 +140,7 @@ func (r traceEvents) Event(object runtime.Object, eventtype, reason, message str
 // podStates are what the pod workers know.
 type podStates struct {
 	terminating bool
-	pods        map[string]cases.GCPod
+	pods        map[string]recordings.GCPod
 }
 
 func (p podStates) IsPodTerminationRequested(types.UID) bool { return p.terminating }
@@ -158,79 +157,17 @@ func (noTimes) RecordImageStartedPulling(types.UID)  {}
 func (noTimes) RecordImageFinishedPulling(types.UID) {}
 
 // resultsOf writes results.
-func resultsOf(results []*kubecontainer.SyncResult) []any {
-	type line struct {
-		target, brief string
-		e             entry
-	}
-	var lines []line
+func resultsOf(results []*kubecontainer.SyncResult) []recordings.Result {
+	out := []recordings.Result{}
 	for _, r := range results {
-		l := line{target: fmt.Sprint(r.Target), e: entry{"action": r.Action, "target": fmt.Sprint(r.Target), "error": "", "message": r.Message}}
+		line := recordings.Result{Action: string(r.Action), Target: fmt.Sprint(r.Target), Message: r.Message}
 		if r.Error != nil {
-			l.brief = r.Error.Error()
-			l.e["error"] = l.brief
+			line.Error = r.Error.Error()
 			if b, ok := r.Error.(*kubecontainer.BackoffError); ok {
-				l.e["backoffUntil"] = b.BackoffTime().UTC().Format(time.RFC3339Nano)
+				line.BackoffUntil = b.BackoffTime().UTC().Format(time.RFC3339Nano)
 			}
 		}
-		lines = append(lines, l)
+		out = append(out, line)
 	}
-	kills := 0
-	for kills < len(results) && results[kills].Action == kubecontainer.KillContainer {
-		kills++
-	}
-	slices.SortStableFunc(lines[:kills], func(a, b line) int {
-		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.brief, b.brief), compareText(a.e, b.e, "message"))
-	})
-	out := []any{}
-	for _, l := range lines {
-		out = append(out, l.e)
-	}
-	return out
-}
-
-// text is a field of an entry.
-func (e entry) text(key string) string {
-	s, _ := e[key].(string)
-	return s
-}
-
-// step is where an entry stands in a container's kill.
-func (e entry) step() int {
-	switch e.text("op") {
-	case "Event":
-		if e.text("reason") == "FailedPreStopHook" {
-			return 5
-		}
-		return 1
-	case "HookStart":
-		return 2
-	case "ExecSync", "HTTPRequest":
-		return 3
-	case "HookEnd":
-		return 4
-	case "StopContainer":
-		return 6
-	case "StopContainerEnd":
-		return 7
-	default:
-		return 8
-	}
-}
-
-// last is what comes after all containers' entries of a time.
-func (e entry) last() int {
-	if e.text("op") == "StopPodSandbox" || e.text("op") == "Return" {
-		return 1
-	}
-	return 0
-}
-
-// sortKills sorts what parallel kills left: by time, container, step and ID.
-func sortKills(trace []entry) []entry {
-	slices.SortStableFunc(trace, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a["t"].(float64), b["t"].(float64)), cmp.Compare(a.last(), b.last()),
-			cmp.Compare(a.text("container"), b.text("container")), cmp.Compare(a.step(), b.step()), cmp.Compare(a.text("id"), b.text("id")))
-	})
-	return trace
+	return recordings.KillResults(out)
 }

@@ -6,13 +6,10 @@
 package recorder
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"flag"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"testing/synctest"
@@ -22,10 +19,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 var (
-	known  = flag.String("known", "", "the folder of the known vectors")
 	output = flag.String("output", "", "the folder to write new vectors to")
 	seed   = flag.Uint64("seed", 1, "the seed of the new cases")
 	number = flag.Int("n", 1000, "how many new cases of each kind to record")
@@ -51,7 +48,7 @@ type kind struct {
 	// decide answers a line anew.
 	decide func(t *testing.T, line []byte) []byte
 	// create makes new cases from the known ones and answers them.
-	create func(t *testing.T, known [][]byte, each func(line []byte))
+	create func(t *testing.T, known [][]byte) [][]byte
 }
 
 // kindOf is a kind of cases that decide answers and next makes, from the known
@@ -61,22 +58,23 @@ func kindOf[T any](file string, decide func(*testing.T, *T), next func(seed uint
 		file: file,
 		decide: func(t *testing.T, line []byte) []byte {
 			c := new(T)
-			decodeStrictly(t, line, c)
+			must(t, recordings.Decode(line, c))
 			synctest.Test(t, func(t *testing.T) { decide(t, c) })
 			return encode(t, c)
 		},
-		create: func(t *testing.T, lines [][]byte, each func([]byte)) {
+		create: func(t *testing.T, known [][]byte) (created [][]byte) {
 			var from []*T
-			for _, line := range lines {
+			for _, line := range known {
 				c := new(T)
-				decodeStrictly(t, line, c)
+				must(t, recordings.Decode(line, c))
 				from = append(from, c)
 			}
 			for i := range *number {
 				c := next(*seed, i, from)
 				synctest.Test(t, func(t *testing.T) { decide(t, c) })
-				each(encode(t, c))
+				created = append(created, encode(t, c))
 			}
+			return created
 		},
 	}
 }
@@ -103,16 +101,9 @@ var kinds = []kind{
 func TestRecord(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.file, func(t *testing.T) {
-			lines := readLines(t, filepath.Join(*known, k.file+".jsonl.gz"))
-			f, err := os.Create(filepath.Join(*output, k.file+".jsonl.gz"))
+			lines, err := recordings.Lines(k.file)
 			must(t, err)
-			zipped := gzip.NewWriter(f)
-			k.create(t, lines, func(line []byte) {
-				_, err := zipped.Write(append(line, '\n'))
-				must(t, err)
-			})
-			must(t, zipped.Close())
-			must(t, f.Close())
+			must(t, recordings.Write(*output, k.file, k.create(t, lines)))
 			t.Logf("%s: %d new vectors", k.file, *number)
 		})
 	}
@@ -122,7 +113,8 @@ func TestRecord(t *testing.T) {
 func TestReproduce(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.file, func(t *testing.T) {
-			lines := readLines(t, filepath.Join(*known, k.file+".jsonl.gz"))
+			lines, err := recordings.Lines(k.file)
+			must(t, err)
 			different := 0
 			for _, line := range lines {
 				var want any
@@ -158,28 +150,4 @@ func encode(t *testing.T, v any) []byte {
 	return podStatus.ReplaceAllFunc(data, func(text []byte) []byte {
 		return spaces.ReplaceAll(pointers.ReplaceAll(text, []byte("0xPTR")), []byte(" "))
 	})
-}
-
-func decodeStrictly(t *testing.T, line []byte, into any) {
-	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	must(t, d.Decode(into))
-}
-
-func readLines(t *testing.T, path string) [][]byte {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	must(t, err)
-	var lines [][]byte
-	scanner := bufio.NewScanner(unzipped)
-	scanner.Buffer(nil, 64<<20)
-	for scanner.Scan() {
-		lines = append(lines, bytes.Clone(scanner.Bytes()))
-	}
-	must(t, scanner.Err())
-	return lines
 }

@@ -22,10 +22,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // entry is an entry of a trace.
-type entry map[string]any
+type entry = recordings.Entry
 
 // fakeRuntime behaves as a case says and keeps a trace.
 type fakeRuntime struct {
@@ -35,7 +36,7 @@ type fakeRuntime struct {
 	trace      []entry
 	containers []*fakeContainer
 	sandboxes  []*fakeSandbox
-	hooks      map[string]cases.Hook
+	hooks      map[string]recordings.Hook
 	images     map[string]bool
 
 	pullError, createError, startError map[string]string
@@ -114,7 +115,7 @@ func (f *fakeRuntime) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigR
 }
 
 func (f *fakeRuntime) StopContainer(_ context.Context, id string, timeout int64) error {
-	f.record("StopContainer", entry{"container": f.nameOf(id), "id": id, "timeout": timeout})
+	f.record("StopContainer", entry{"container": f.nameOf(id), "id": id, "timeout": float64(timeout)})
 	c := f.find(id)
 	kind := "NotFound"
 	if c != nil {

@@ -6,7 +6,6 @@
 package recorder
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -20,13 +19,14 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 func decideSync(t *testing.T, c *cases.Sync) {
 	time.Sleep(time.Until(c.Now))
 	f := syncRuntime(c)
 	m := newManager(t, f, podStates{terminating: c.PodTerminationRequested}, c.Probes)
-	backOff, observed, pod := syncBackoff(c), c.PodStatus.Kubelet(), c.Pod.DeepCopy()
+	backOff, observed, pod := syncBackoff(c), cases.Kubelet(&c.PodStatus), c.Pod.DeepCopy()
 	actions := m.Actions(t.Context(), pod, observed, c.RestartAllContainers)
 	result := m.SyncPod(t.Context(), pod, observed, nil, backOff, c.RestartAllContainers)
 	m.settle()
@@ -102,7 +102,7 @@ func syncRuntime(c *cases.Sync) *fakeRuntime {
 		}
 		f.containers = append(f.containers, fc)
 	}
-	for i, s := range c.PodStatus.Kubelet().SandboxStatuses {
+	for i, s := range cases.Kubelet(&c.PodStatus).SandboxStatuses {
 		s.Labels = labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, "")
 		fs := &fakeSandbox{PodSandboxStatus: *s}
 		for _, script := range c.Runtime.Sandboxes {
@@ -118,14 +118,15 @@ func syncRuntime(c *cases.Sync) *fakeRuntime {
 // syncTrace brings into one order what the kubelet leaves to goroutines and maps:
 // parallel kills, kills from a map, removals.
 func syncTrace(trace []entry, actions kuberuntime.RecordedActions, running int) []entry {
-	stopsSandbox := slices.ContainsFunc(trace, func(e entry) bool { return e.text("op") == "StopPodSandbox" })
+	stopsSandbox := slices.ContainsFunc(trace, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
 	if actions.KillPod {
-		sortKills(trace[:endOfKills(trace, running)])
+		kills := recordings.EndOfKills(trace, running)
+		trace = append(recordings.SortKills(trace[:kills]), trace[kills:]...)
 	} else {
-		groupKills(trace[:endOfKills(trace, len(actions.ContainersToKill))])
+		trace = recordings.GroupKills(trace, len(actions.ContainersToKill))
 	}
 	if len(actions.ContainersToReset) == 0 || actions.KillPod {
-		sortRemovals(trace, actions.KillPod && !stopsSandbox)
+		trace = recordings.SortRemovals(trace, actions.KillPod && !stopsSandbox)
 	}
 	out := []entry{}
 	for _, e := range trace {
@@ -134,51 +135,4 @@ func syncTrace(trace []entry, actions kuberuntime.RecordedActions, running int) 
 		out = append(out, e)
 	}
 	return out
-}
-
-// sortRemovals sorts runs of removals by container, and by ID where nothing
-// stands between them and parallel kills.
-func sortRemovals(trace []entry, byID bool) {
-	for from := 0; from < len(trace); from++ {
-		to := from
-		for to < len(trace) && trace[to].text("op") == "RemoveContainer" {
-			to++
-		}
-		slices.SortStableFunc(trace[from:to], func(a, b entry) int {
-			if c := compareText(a, b, "container"); c != 0 || !byID {
-				return c
-			}
-			return compareText(a, b, "id")
-		})
-		from = max(from, to-1)
-	}
-}
-
-// endOfKills is where the first kills of a trace are over.
-func endOfKills(trace []entry, kills int) int {
-	end := 0
-	for i, e := range trace {
-		if e.text("op") == "StopContainerEnd" && kills > 0 {
-			kills--
-			end = i + 1
-		}
-	}
-	return end
-}
-
-// groupKills sorts kills one after another by container.
-func groupKills(trace []entry) {
-	name := ""
-	names := map[*entry]string{}
-	list := make([]*entry, len(trace))
-	for i := range trace {
-		e := trace[i]
-		name = cmp.Or(e.text("container"), name)
-		list[i] = &e
-		names[&e] = name
-	}
-	slices.SortStableFunc(list, func(a, b *entry) int { return cmp.Compare(names[a], names[b]) })
-	for i := range list {
-		trace[i] = *list[i]
-	}
 }

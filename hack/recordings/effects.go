@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cases
+package recordings
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 )
 
 // Kill is a line of kill-trace, and with no mode one of order-trace.
-type Kill struct {
+type Kill[Answer any] struct {
 	ID                  string      `json:"id"`
 	Mode                string      `json:"mode,omitempty"`
 	Pod                 *corev1.Pod `json:"pod"`
@@ -18,7 +18,7 @@ type Kill struct {
 	*KillContainer
 	Hooks   map[string]Hook `json:"hooks"`
 	Runtime KillRuntime     `json:"runtime"`
-	Output  any             `json:"output"`
+	Output  Answer          `json:"output"`
 }
 
 // KillContainer is what killContainer is given beside.
@@ -61,7 +61,7 @@ type RunningSandbox struct {
 }
 
 // Sync is a line of syncpod-trace.
-type Sync struct {
+type Sync[Answer any] struct {
 	ID                      string          `json:"id"`
 	Pod                     *corev1.Pod     `json:"pod"`
 	PodStatus               PodStatus       `json:"podStatus"`
@@ -73,7 +73,7 @@ type Sync struct {
 	Hooks                   map[string]Hook `json:"hooks"`
 	PodTerminationRequested bool            `json:"podTerminationRequested"`
 	Runtime                 SyncRuntime     `json:"runtime"`
-	Output                  any             `json:"output"`
+	Output                  Answer          `json:"output"`
 }
 
 // SyncBackoff is the back-off of a container.
@@ -109,7 +109,7 @@ type SyncSandbox struct {
 }
 
 // GC is a line of gc.
-type GC struct {
+type GC[Answer any] struct {
 	ID                  string           `json:"id"`
 	Pods                map[string]GCPod `json:"pods"`
 	Containers          []GCContainer    `json:"containers"`
@@ -117,7 +117,7 @@ type GC struct {
 	Policy              GCPolicy         `json:"policy"`
 	AllSourcesReady     bool             `json:"allSourcesReady"`
 	EvictNonDeletedPods bool             `json:"evictNonDeletedPods"`
-	Output              any              `json:"output"`
+	Output              Answer           `json:"output"`
 }
 
 // GCPod is what the pod workers know of a pod.
@@ -153,4 +153,55 @@ type GCPolicy struct {
 	MinAgeSeconds      float64 `json:"minAgeSeconds"`
 	MaxPerPodContainer int     `json:"maxPerPodContainer"`
 	MaxContainers      int     `json:"maxContainers"`
+}
+
+// Life is a line of lifecycle-trace: a pod over a time, on a runtime whose
+// containers follow a script.
+type Life struct {
+	ID             string                `json:"id"`
+	Pod            *corev1.Pod           `json:"pod"`
+	Start          time.Time             `json:"start"`
+	HorizonSeconds int                   `json:"horizonSeconds"`
+	Scripts        map[string]LifeScript `json:"scripts"`
+	SandboxDeathAt *float64              `json:"sandboxDeathAt"`
+	Hooks          map[string]Hook       `json:"hooks"`
+	ImagesPresent  []string              `json:"imagesPresent"`
+	Output         LifeAnswer            `json:"output"`
+}
+
+// LifeScript is what the instances of a container do.
+type LifeScript struct {
+	Runs []struct {
+		RunSeconds *float64 `json:"runSeconds"`
+		ExitCode   int32    `json:"exitCode"`
+	} `json:"runs"`
+	LivenessFailureAt   []float64 `json:"livenessFailureAt"`
+	StartupSuccessAfter *float64  `json:"startupSuccessAfterSeconds"`
+	StartupFailureAfter *float64  `json:"startupFailureAfterSeconds"`
+	StopSeconds         float64   `json:"stopSeconds"`
+	StopExitCode        int32     `json:"stopExitCode"`
+}
+
+// LifeAnswer is what the syncs of a pod did, and what it had in the end.
+type LifeAnswer struct {
+	Syncs    []LifeSync           `json:"syncs"`
+	Terminal bool                 `json:"terminal"`
+	Final    map[string]LifeFinal `json:"final"`
+}
+
+// LifeSync is one sync that did something.
+type LifeSync struct {
+	T                    float64  `json:"t"`
+	EndedAt              float64  `json:"endedAt"`
+	RestartAllContainers bool     `json:"restartAllContainers"`
+	Ops                  []Entry  `json:"ops"`
+	Results              []Result `json:"results"`
+}
+
+// LifeFinal is the newest instance of a container.
+type LifeFinal struct {
+	ID           string `json:"id"`
+	State        string `json:"state"`
+	ExitCode     int32  `json:"exitCode"`
+	RestartCount int    `json:"restartCount"`
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
 // checkpointVersion is the version of the file format. A file of another version
@@ -104,7 +105,7 @@ func (c *Checkpoints) Save(cp *Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	if err := writeAtomically(path, data); err != nil {
+	if err := statefile.Replace(path, data); err != nil {
 		return fmt.Errorf("write checkpoint of %s: %w", cp.Identity.UID, err)
 	}
 	return nil
@@ -133,7 +134,7 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 	for _, e := range entries {
 		path := filepath.Join(c.dir, e.Name())
 		switch {
-		case strings.HasSuffix(e.Name(), temporarySuffix):
+		case strings.HasSuffix(e.Name(), statefile.TemporarySuffix):
 			if err := os.Remove(path); err != nil {
 				return nil, fmt.Errorf("remove half a checkpoint: %w", err)
 			}
@@ -152,10 +153,7 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 	return found, nil
 }
 
-const (
-	checkpointSuffix = ".json"
-	temporarySuffix  = ".tmp"
-)
+const checkpointSuffix = ".json"
 
 func readCheckpoint(path string) (*Checkpoint, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
@@ -186,29 +184,4 @@ func (c *Checkpoints) path(uid types.UID) (string, error) {
 		return "", fmt.Errorf("UID %q cannot be a file name", name)
 	}
 	return filepath.Join(c.dir, name+checkpointSuffix), nil
-}
-
-// writeAtomically replaces a file; the data are on the disk before the name is.
-func writeAtomically(path string, data []byte) error {
-	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the path is our own
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+temporarySuffix, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the path is our own
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -28,7 +28,6 @@ func (r *countedLists) ListPods(context.Context) ([]cri.Pod, error) {
 func (r *countedLists) Healthy() bool                      { return r.events }
 func (r *countedLists) Ready(context.Context) error        { return nil }
 func (r *countedLists) NetworkReady(context.Context) error { return nil }
-func (r *countedLists) SetClusterID(string)                {}
 
 // While events arrive a list is the safety net; without them it is all there is.
 func TestRelists(t *testing.T) {
@@ -43,7 +42,7 @@ func TestRelists(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, f := &countedLists{events: tt.events}, newKeeper(t, 0)
 				o := &overseer{
-					runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper,
+					runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
 					firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute-time.Millisecond)

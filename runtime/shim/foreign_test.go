@@ -13,11 +13,11 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A container of others in a sandbox of ours is told of once, and again when it is
-// there anew.
-func TestForeignContainersAreTold(t *testing.T) {
-	told := record.NewFakeRecorder(100)
-	o := &overseer{events: &events{recorder: told, node: "node", ended: make(chan struct{})}}
+// A foreign container in a sandbox of ours has one event, and another one when it
+// comes back.
+func TestForeignContainersAreReported(t *testing.T) {
+	recorder := record.NewFakeRecorder(100)
+	o := &overseer{events: &events{recorder: recorder, node: "node", ended: make(chan struct{})}}
 	with := func(ids ...string) []cri.Pod {
 		p := cri.Pod{UID: "a", Namespace: "ns", Name: "web", Ours: true}
 		for _, id := range ids {
@@ -31,12 +31,12 @@ func TestForeignContainersAreTold(t *testing.T) {
 	}{
 		{with(), 0}, {with("1"), 1}, {with("1"), 0}, {with("1", "2"), 1}, {with("2"), 0}, {with("1"), 1},
 	} {
-		o.tellForeign(t.Context(), step.pods)
-		if len(told.Events) != step.want {
-			t.Errorf("%d events about %+v, want %d", len(told.Events), step.pods[0].Foreign, step.want)
+		o.reportForeign(t.Context(), step.pods)
+		if len(recorder.Events) != step.want {
+			t.Errorf("%d events about %+v, want %d", len(recorder.Events), step.pods[0].Foreign, step.want)
 		}
-		for range len(told.Events) {
-			if e := <-told.Events; !strings.HasPrefix(e, "Warning ForeignContainers Container shell (") {
+		for range len(recorder.Events) {
+			if e := <-recorder.Events; !strings.HasPrefix(e, "Warning ForeignContainers Container shell (") {
 				t.Errorf("event %q", e)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -68,7 +69,7 @@ func eachMinute(ctx context.Context, part string, collect func(context.Context) 
 			return nil
 		case <-ticker.C:
 		}
-		err := guard(ctx, part, func() error { return collect(ctx) })
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), part, func() error { return collect(ctx) })
 		if err != nil && ctx.Err() == nil {
 			logr.FromContextOrDiscard(ctx).Error(err, "Failed to collect garbage; retrying", "in", garbageInterval.String())
 		}
@@ -186,4 +187,15 @@ func (c *collector) removeLeftover(ctx context.Context, id poddir.Identity) erro
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()
 	return c.dirs.Remove(ctx, id)
+}
+
+// maxErrors is how many errors of one kind are named.
+const maxErrors = 5
+
+// summarize joins errors: the first few by name, the others by their number.
+func summarize(errs []error) error {
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(errs...)
 }

@@ -296,16 +296,6 @@ func TestLeftoversAreRemovedEachByItself(t *testing.T) {
 	}
 }
 
-// A panic in one part is an error of that part.
-func TestGuard(t *testing.T) {
-	if err := guard(t.Context(), "part", func() error { panic("boom") }); err == nil || err.Error() != "panic in part: boom" {
-		t.Errorf("error %v", err)
-	}
-	if err := guard(t.Context(), "part", func() error { return nil }); err != nil {
-		t.Error(err)
-	}
-}
-
 // Directories and logs are removed of pods that nobody knows, and of no others;
 // not before the API's list is complete.
 func TestLeftovers(t *testing.T) {

@@ -36,9 +36,11 @@ type orphanKeeper struct {
 	synced func() bool
 	api    client.Client
 	// cluster asks for the identity of the cluster that the list is from.
-	cluster *cluster
+	cluster *clusterIdentity
 	events  *events
 	node    string
+	// progress takes note of each step.
+	progress *progress
 
 	// What follows belongs to the caller of consider.
 	token    string
@@ -141,8 +143,9 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 			continue
 		}
 		pod, err := k.runtime.RecordedPod(ctx, p.UID)
+		k.progress.step()
 		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Orphan cannot be restored, trying again", "uid", p.UID)
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to restore an orphan from its labels; retrying", "uid", p.UID)
 			continue
 		}
 		if pod == nil {

@@ -64,7 +64,7 @@ func newKeeper(t *testing.T, n int, objects ...client.Object) keeperFixture {
 	f.orphanKeeper = &orphanKeeper{
 		runtime: f.runtime, pool: podworker.New(podworker.Config{}), cached: f.api, api: f.api,
 		synced:  func() bool { return true },
-		cluster: newCluster(f.api, t.TempDir()), events: &events{recorder: f.told, node: "node", ended: make(chan struct{})}, node: "node",
+		cluster: newClusterIdentity(f.api, t.TempDir()), events: &events{recorder: f.told, node: "node", ended: make(chan struct{})}, node: "node", progress: newProgress(),
 	}
 	return f
 }
@@ -193,7 +193,7 @@ func TestEndingWithoutObject(t *testing.T) {
 			if tt.actual != "" {
 				reader = newFakeAPI(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(tt.actual)}})
 			}
-			f.cluster = newCluster(reader, t.TempDir())
+			f.cluster = newClusterIdentity(reader, t.TempDir())
 			f.consider(t.Context(), nil, "here")
 			if got := f.pool.Known()[0]; got.Gone != tt.want || !got.Deleting {
 				t.Errorf("gone %t, deleting %t, want gone %t", got.Gone, got.Deleting, tt.want)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
@@ -30,8 +31,8 @@ const (
 	// relistForeign is the time between two lists while the runtime is not the
 	// shim's own, or orphans wait for a person.
 	relistForeign = 5 * time.Second
-	// settleKick lets news gather before a list that they ask for. It is short:
-	// until the list, workloads are started beside pods of others.
+	// settleKick lets events gather before the list that they ask for. It is short:
+	// until the list, workloads are started beside foreign pods.
 	settleKick = 20 * time.Millisecond
 	// maxNamed is how many foreign pods are named.
 	maxNamed = 10
@@ -46,17 +47,25 @@ type criClient interface {
 	NetworkReady(ctx context.Context) error
 	RuntimeInfo(ctx context.Context) (name, version, cgroupDriver string, err error)
 	RecordedPod(ctx context.Context, uid types.UID) (*corev1.Pod, error)
-	SetClusterID(id string)
+}
+
+// workers are the pool as the overseer sees it.
+type workers interface {
+	SetPresent(ids []podworker.Identity)
+	SetUsable(u podworker.Usable)
+	Wake(uid types.UID) bool
+	WakeAll()
 }
 
 // overseer watches the container runtime as a whole: whether it answers, whether
-// it is the shim's own, and what on it belongs to nobody.
+// it is the shim's own, and which pods on it have no object.
 type overseer struct {
 	runtime      criClient
-	pool         *podworker.Pool
+	pool         workers
 	events       *events
-	cluster      *cluster
+	cluster      *clusterIdentity
 	orphans      *orphanKeeper
+	progress     *progress
 	allowForeign bool
 	// firstSeen is called when the runtime answers for the first time.
 	firstSeen func(ctx context.Context) error
@@ -64,18 +73,16 @@ type overseer struct {
 	kicked chan struct{}
 
 	mu             sync.Mutex
-	clusterID      string
 	networkErr     error
 	runtimeVersion string
 
 	// What follows belongs to the goroutine of run.
-	seen, confirmed bool
-	last            podworker.Usable
-	asked           time.Time
-	askError        string
-	pods            map[types.UID]cri.Pod
-	// told are the containers of others that people were told of, by ID.
-	told map[string]bool
+	seen  bool
+	last  podworker.Usable
+	asked time.Time
+	pods  map[types.UID]cri.Pod
+	// reported are the foreign containers that have had their event, by ID.
+	reported map[string]bool
 }
 
 // syncPoll is the time between two looks at whether the API's list is complete.
@@ -88,7 +95,7 @@ func (o *overseer) run(ctx context.Context) error {
 	var next time.Time
 	for {
 		if !time.Now().Before(next) {
-			next = time.Now().Add(o.look(ctx))
+			next = time.Now().Add(o.guardedLook(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -148,12 +155,27 @@ func (o *overseer) watch(ctx context.Context) error {
 	return nil
 }
 
-// look lists the runtime, tells the workers what they may do, and returns when
+// guardedLook looks, and looks again a while after a panic. That is no progress: a
+// shim whose every look panics is restarted in the end.
+func (o *overseer) guardedLook(ctx context.Context) (next time.Duration) {
+	err := panics.Contain(logr.FromContextOrDiscard(ctx), "overseer", func() error {
+		next = o.look(ctx)
+		return nil
+	})
+	o.progress.look(err)
+	if err != nil {
+		return relistForeign
+	}
+	return next
+}
+
+// look lists the runtime, hands the workers what they may do, and returns when
 // to look again.
 func (o *overseer) look(ctx context.Context) time.Duration {
-	if !o.knowCluster(ctx) {
+	if !o.cluster.know(ctx) {
 		return relistBlind
 	}
+	o.progress.step()
 	pods, err := o.list(ctx)
 	if err != nil {
 		o.asked = time.Time{}
@@ -163,15 +185,16 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 		})
 		return relistBlind
 	}
+	o.progress.step()
 	o.pool.SetPresent(identities(pods))
 	o.wakeChanged(pods)
-	o.tellForeign(ctx, pods)
+	o.reportForeign(ctx, pods)
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
 	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
 	}
 	o.setUsable(ctx, usable)
-	o.orphans.consider(ctx, pods, o.currentCluster())
+	o.orphans.consider(ctx, pods, o.cluster.current())
 	switch {
 	case !o.runtime.Healthy():
 		return relistBlind
@@ -210,14 +233,17 @@ func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
 	if time.Since(o.asked) < conditionsInterval && o.networkError() == nil {
 		return pods, nil
 	}
+	o.progress.step()
 	if err := o.runtime.Ready(ctx); err != nil {
 		return nil, err
 	}
+	o.progress.step()
 	if !o.seen {
 		if err := o.firstSeen(ctx); err != nil {
 			return nil, err
 		}
 		o.seen = true
+		o.progress.step()
 	}
 	network := o.runtime.NetworkReady(ctx)
 	o.mu.Lock()
@@ -227,7 +253,7 @@ func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
 	return pods, nil
 }
 
-// setUsable tells the workers, and people when it is news.
+// setUsable passes it to the workers, and reports it when it has changed.
 func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
 	if ctx.Err() != nil {
 		return
@@ -243,66 +269,12 @@ func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
 	case u.OK:
 		log.Info("Container runtime is usable")
 	case u.Reason == v1alpha1.ReasonForeignPods:
-		log.Info("Container runtime holds pods of others, nothing new is started", "reason", u.Message)
+		log.Info("Container runtime has pods that this shim does not manage; nothing new is started", "reason", u.Message)
 		o.events.warnNode(u.Reason, u.Message)
 	case was.Reason != u.Reason:
-		log.Info("Container runtime is not ready, waiting", "reason", u.Message)
+		log.Info("Container runtime is not ready; retrying", "reason", u.Message)
 		o.events.warnNode(u.Reason, u.Message)
 	}
-}
-
-// knowCluster makes sure that new sandboxes can be labelled with the cluster. It
-// asks the API server until that has answered once.
-func (o *overseer) knowCluster(ctx context.Context) bool {
-	if o.confirmed {
-		return true
-	}
-	log := logr.FromContextOrDiscard(ctx)
-	before := o.currentCluster()
-	if before == "" {
-		remembered, err := o.cluster.remembered()
-		if err != nil {
-			log.Error(err, "Identity of the cluster not remembered")
-		}
-		if remembered != "" {
-			o.setCluster(remembered)
-			return true
-		}
-	}
-	id, err := o.cluster.ask(ctx)
-	if err != nil {
-		if before == "" && err.Error() != o.askError && ctx.Err() == nil {
-			log.Info("Nothing is done before the cluster is known, trying again", "reason", err.Error())
-		}
-		o.askError = err.Error()
-		return before != ""
-	}
-	o.confirmed = true
-	if id == before {
-		return true
-	}
-	if before != "" {
-		log.Info("This is another cluster than before, its containers are held", "before", before, "now", id)
-	}
-	if err := o.cluster.remember(id); err != nil {
-		log.Error(err, "Identity of the cluster not kept")
-	}
-	o.setCluster(id)
-	return true
-}
-
-func (o *overseer) setCluster(id string) {
-	o.runtime.SetClusterID(id)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.clusterID = id
-}
-
-// currentCluster is the identity that new pods get.
-func (o *overseer) currentCluster() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.clusterID
 }
 
 // networkError is why there is no pod network, nil if there is one.
@@ -312,8 +284,8 @@ func (o *overseer) networkError() error {
 	return o.networkErr
 }
 
-// awaitSync asks for a list once the API's list is complete: only now can orphans
-// be told.
+// awaitSync asks for a list once the API's list is complete: only now are orphans
+// known.
 func (o *overseer) awaitSync(ctx context.Context) error {
 	for !o.orphans.synced() {
 		if !sleep(ctx, syncPoll) {
@@ -348,8 +320,8 @@ func identities(pods []cri.Pod) []podworker.Identity {
 	return ids
 }
 
-// foreignPods names the pods that are not the shim's own, and the way to go on
-// all the same; "" if there are none.
+// foreignPods names the pods that are not the shim's own, and the flag that accepts
+// them; "" if there are none.
 func foreignPods(pods []cri.Pod) string {
 	var names []string
 	count := 0
@@ -368,6 +340,6 @@ func foreignPods(pods []cri.Pod) string {
 	if count > len(names) {
 		names = append(names, "...")
 	}
-	return fmt.Sprintf("the container runtime holds %d pods that are not this shim's: %s; "+
-		"nothing is started beside them, unless the shim runs with --allow-foreign-pods", count, strings.Join(names, ", "))
+	return fmt.Sprintf("the container runtime has %d pods that this shim does not manage: %s; "+
+		"nothing is started beside them; --allow-foreign-pods accepts them", count, strings.Join(names, ", "))
 }

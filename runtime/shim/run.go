@@ -24,6 +24,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -189,7 +190,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Log:          log.WithName("worker"),
 		NetworkReady: func() error { return s.overseer.networkError() },
 		Removed:      func(podworker.Identity) { s.overseer.kick() },
-		ClusterID:    func() string { return s.overseer.currentCluster() },
+		ClusterID:    func() string { return s.overseer.cluster.current() },
 		BootID:       bootID(),
 		StartedAt:    s.survivorsBefore(),
 		HostIPs:      s.options.NodeIPs,
@@ -202,18 +203,24 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 
 // makeOverseer makes what looks at the runtime as a whole, and the reconciler.
 func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
-	known := newCluster(s.api, s.options.StateDir)
+	identity := newClusterIdentity(s.api, s.options.StateDir)
+	identity.use = s.runtime.SetClusterID
 	synced, err := s.syncedFunc(ctx)
 	if err != nil {
 		return err
 	}
+	made := newProgress()
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
-		api: s.api, cluster: known, events: s.events, node: s.options.NodeName,
+		api: s.api, cluster: identity, events: s.events, node: s.options.NodeName,
+		progress: made,
 	}
 	s.overseer = &overseer{
-		runtime: s.runtime, pool: s.pool, events: s.events, cluster: known, orphans: keeper,
+		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
 		allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+	}
+	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
+		return fmt.Errorf("add the health check: %w", err)
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
@@ -265,14 +272,16 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
+		s.overseer.cluster.keep,
 		shimLease(s.api, s.options).keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {
 		n := &node{api: s.api, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
 		parts = append(parts, n.keep, nodeLease(s.api, s.options).keep)
 	}
+	log := logr.FromContextOrDiscard(ctx)
 	for _, part := range parts {
-		group.Go(func() error { return part(ctx) })
+		group.Go(func() error { return panics.Contain(log, "shim", func() error { return part(ctx) }) })
 	}
 	err := group.Wait()
 	s.probes.Close()

@@ -6,7 +6,6 @@ package shim
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -256,27 +255,5 @@ func TestOptions(t *testing.T) {
 				t.Error("no address was found")
 			}
 		})
-	}
-}
-
-func TestClusterIsRemembered(t *testing.T) {
-	dir := t.TempDir()
-	api := newFakeAPI(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "id"}})
-	c := newCluster(api, dir)
-	if got, err := c.remembered(); got != "" || err != nil {
-		t.Errorf("remembered %q, error %v, before anything was", got, err)
-	}
-	id, err := c.ask(t.Context())
-	if err != nil || id != "id" {
-		t.Fatalf("asked: %q, error %v", id, err)
-	}
-	if err := c.remember(id); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := newCluster(nil, dir).remembered(); got != "id" || err != nil {
-		t.Errorf("remembered %q, error %v", got, err)
-	}
-	if info, err := os.Stat(filepath.Join(dir, clusterFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 }

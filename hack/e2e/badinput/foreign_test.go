@@ -60,7 +60,7 @@ func TestForeignContainerInTheSandbox(t *testing.T) {
 	if nw.Status.KillCount != 0 || nw.Status.Ready != "1/1" {
 		t.Errorf("%d kills, ready %s", nw.Status.KillCount, nw.Status.Ready)
 	}
-	w.AwaitEvent("ForeignContainers", "Container shell ("+id+"), which the shim did not create, runs in the sandbox: it is left alone, and ends with the sandbox")
+	w.AwaitEvent("ForeignContainers", "Container shell ("+id+"), which the shim did not create, runs in the sandbox. It is left alone and ends with the sandbox")
 	state, err := cri.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
 	if err != nil || state.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		t.Errorf("its state: %v, error %v", state.GetStatus().GetState(), err)

@@ -1,0 +1,42 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statefile writes the files in which the shim remembers something: whole
+// or not at all, and on the disk before the call returns.
+package statefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// TemporarySuffix is the end of the name of a file that is being written. One that
+// a crash left behind holds nothing of worth.
+const TemporarySuffix = ".tmp"
+
+// Replace replaces a file, or makes it, with mode 0600: the data are on the disk
+// before the name is.
+func Replace(path string, data []byte) error {
+	f, err := os.OpenFile(path+TemporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the path is our own
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path+TemporarySuffix, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the path is our own
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -106,7 +106,7 @@ order. A bad line is reported with its number on standard error; the other lines
 are answered all the same, and the exit status is 1.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&input, "input", "", "file with plan inputs, or - for standard input")
+	cmd.Flags().StringVar(&input, "input", "", "File with plan inputs; - is standard input")
 	others := options.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("input") {

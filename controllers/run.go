@@ -19,7 +19,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,11 +34,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/kubeconfig"
 )
 
 const (
 	component        = "managedworkload-manager"
 	leaderElectionID = "managedworkload-manager"
+	// apiQPS and apiBurst bound the requests to the API server, per second.
+	apiQPS, apiBurst = 100, 200
 	// releaseAfter is how long a Node may be gone until its NodeWorkloads are
 	// given up (podgc's quarantine).
 	releaseAfter = 40 * time.Second
@@ -60,10 +62,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	cfg, err := restConfig(o.Kubeconfig)
+	cfg, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return err
 	}
+	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, component
 	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
 	mgr, err := newManager(ctx, cfg, o)
 	if err != nil {
@@ -81,20 +84,6 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
-}
-
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	load := ctrl.GetConfig
-	if kubeconfig != "" {
-		load = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
-	}
-	cfg, err := load()
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
-	}
-	cfg.UserAgent = component
-	cfg.QPS, cfg.Burst = 100, 200
-	return cfg, nil
 }
 
 func newScheme() (*runtime.Scheme, error) {

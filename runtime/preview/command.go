@@ -54,11 +54,11 @@ var flagNames = []string{"filename", "diff", "runtime-endpoint", "node-name", "o
 
 // AddFlags adds the flags and returns their names.
 func (o *Options) AddFlags(flags *pflag.FlagSet) []string {
-	flags.StringVarP(&o.File, "filename", "f", "", "file with a NodeWorkload or ManagedWorkload as YAML or JSON, or - for standard input")
-	flags.StringVar(&o.Diff, "diff", "", "file with the workload as it is to become, or -: what would the change kill?")
+	flags.StringVarP(&o.File, "filename", "f", "", "File with a NodeWorkload or ManagedWorkload as YAML or JSON; - is standard input")
+	flags.StringVar(&o.Diff, "diff", "", "File with the changed workload, or -: what would the change kill?")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket of the shim's container runtime, such as unix:///run/managedworkload/containerd/containerd.sock; it is only read")
-	flags.StringVar(&o.NodeName, "node-name", "", "node to compute a ManagedWorkload for")
-	flags.StringVarP(&o.Output, "output", "o", formatTable, "table or json")
+	flags.StringVar(&o.NodeName, "node-name", "", "Node for which to compute the NodeWorkload of a ManagedWorkload")
+	flags.StringVarP(&o.Output, "output", "o", formatTable, "Output format: table or json")
 	return flagNames
 }
 

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,26 +58,6 @@ func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	return mapper, nil
-}
-
-// restConfig finds the API server: the given file, else the cluster the process
-// runs in, else $KUBECONFIG.
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	var cfg *rest.Config
-	err := rest.ErrNotInCluster
-	if kubeconfig == "" {
-		cfg, err = rest.InClusterConfig()
-	}
-	if err != nil {
-		cfg, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
-	}
-	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
-	return cfg, nil
 }
 
 // newManager makes the controller-runtime manager: its cache holds this node's

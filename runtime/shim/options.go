@@ -14,13 +14,14 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/kubeconfig"
 )
 
 // Options are the flags of the shim.
 type Options struct {
 	// NodeName is the node whose NodeWorkloads are run.
 	NodeName string
-	// Kubeconfig is a file; empty means the cluster the shim runs in.
+	// Kubeconfig is the path of a kubeconfig file; see kubeconfig.Load if empty.
 	Kubeconfig string
 	// RuntimeEndpoint is the CRI socket.
 	RuntimeEndpoint string
@@ -57,24 +58,24 @@ const cgroupDriverAuto = "auto"
 
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node; default $NODE_NAME")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty means in-cluster, else $KUBECONFIG")
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node")
+	kubeconfig.AddFlag(flags, &o.Kubeconfig)
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
-	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")
-	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "directory of the containers' logs")
-	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "cgroup above those of the workloads, outside a kubelet's")
-	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "cgroupfs, systemd, or auto: as the runtime says")
-	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers of dnsPolicy ClusterFirst")
-	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
-	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver configuration of the node")
-	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "addresses of the node, the primary one first; found out when empty")
-	flags.StringVar(&o.HostRoot, "host-root", "", "where the node's root directory is mounted, when the shim runs in a container")
-	flags.BoolVar(&o.RegisterNode, "register-node", false, "keep a Node object (tainted against Pods), for nodes without a kubelet")
-	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "start workloads although the runtime holds pods of others")
-	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of the shim's Lease")
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8090", "address of the metrics; 0 turns them off")
-	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "127.0.0.1:8091", "address of /healthz and /readyz; 0 turns them off")
+	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")
+	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
+	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
+	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
+	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers for dnsPolicy ClusterFirst")
+	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "Domain of the cluster's Services")
+	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "Resolver configuration file of the node")
+	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
+	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
+	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
+	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "Namespace of the Leases of the shims and of the leader election")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8090", `Address of the Prometheus metrics; "0" turns them off`)
+	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "127.0.0.1:8091", `Address of /healthz and /readyz; "0" turns them off`)
 }
 
 // complete checks the options and fills in what can be found out.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/panics"
@@ -109,10 +110,11 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 
 // connect makes what talks to the API server.
 func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
-	cfg, err := restConfig(s.options.Kubeconfig)
+	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
 	if err != nil {
 		return err
 	}
+	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
 	scheme, err := newScheme()
 	if err != nil {
 		return err

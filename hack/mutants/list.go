@@ -15,6 +15,7 @@ type mistake struct{ name, file, old, new string }
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
+		in("runtime/cri", criMistakes),
 		in("runtime/probe", probeMistakes),
 	)
 }

@@ -4,6 +4,8 @@
 package podworker
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -29,8 +31,11 @@ type desired struct {
 	hash string
 	// restartBackoff is the workload's own policy, nil if it has none.
 	restartBackoff *v1alpha1.RestartBackoff
-	// generation is that of the latest object, accepted or not.
+	// generation is that of the latest object, accepted or not, and spec identifies
+	// its spec: after a restore of the API's storage another one can have the same
+	// generation.
 	generation int64
+	spec       [sha256.Size]byte
 	// refused says why the latest template is not accepted.
 	refused string
 	// deleted: the object is being deleted or gone.
@@ -59,7 +64,8 @@ func (d desired) idle() bool { return d.shown == nil && !d.deleted }
 // updated takes the latest version of the object. A template that is refused leaves
 // what runs as it is.
 func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
-	known := d.seen && d.generation == nw.Generation && d.deleted == (nw.DeletionTimestamp != nil)
+	spec := specHash(&nw.Spec)
+	known := d.seen && d.generation == nw.Generation && d.spec == spec && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
 	if d.gone || d.orphan || (d.deleted && nw.DeletionTimestamp == nil) {
 		// A deletion is never taken back: this is an old version of the object.
@@ -70,7 +76,7 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
 	if known {
 		return d
 	}
-	d.generation = nw.Generation
+	d.generation, d.spec = nw.Generation, spec
 	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
 	latest := template.Pod(nw)
 	d.shown = latest
@@ -86,6 +92,15 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
 	}
 	d.version++
 	return d
+}
+
+// specHash identifies a spec. One that cannot be encoded is like no other.
+func specHash(spec *v1alpha1.NodeWorkloadSpec) [sha256.Size]byte {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return [sha256.Size]byte{}
+	}
+	return sha256.Sum256(data)
 }
 
 // abandoned ends a workload that the API does not have.

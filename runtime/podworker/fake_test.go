@@ -40,9 +40,13 @@ type fakeNode struct {
 	// resuming is what finishing an earlier process's kills waits for, if set.
 	resuming func(ctx context.Context)
 	// api is what was published last, and gone the objects that do not exist.
-	api       map[types.UID]*v1alpha1.NodeWorkloadStatus
-	gone      map[types.UID]bool
-	apiDown   bool
+	api     map[types.UID]*v1alpha1.NodeWorkloadStatus
+	gone    map[types.UID]bool
+	apiDown bool
+	// objects are what the API has.
+	objects map[types.NamespacedName]*v1alpha1.NodeWorkload
+	// liveReads counts the reads past the cache.
+	liveReads int
 	store     Store
 	shortened []int64
 	killed    []plan.KillRequest
@@ -78,6 +82,14 @@ func newFakeNode(t *testing.T) *fakeNode {
 // start makes a pool over the node and runs it for the rest of the test.
 func (n *fakeNode) start(t *testing.T) *Pool {
 	t.Helper()
+	p := n.restore(t)
+	n.begin(t)
+	return p
+}
+
+// restore makes a pool over the node.
+func (n *fakeNode) restore(t *testing.T) *Pool {
+	t.Helper()
 	n.pool = New(Config{
 		Runtime: n, Executor: n, Prober: n, PodDir: fakeDirs{n}, Publisher: n, Events: n, Store: n.store,
 		Log: logr.Discard(), ClusterID: func() string { return "cluster" }, BootID: "boot",
@@ -86,6 +98,11 @@ func (n *fakeNode) start(t *testing.T) *Pool {
 	if err := n.pool.Restore(); err != nil {
 		t.Fatal(err)
 	}
+	return n.pool
+}
+
+// begin runs the pool for the rest of the test.
+func (n *fakeNode) begin(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -97,7 +114,6 @@ func (n *fakeNode) start(t *testing.T) *Pool {
 		cancel()
 		<-done
 	})
-	return n.pool
 }
 
 func (n *fakeNode) note(format string, args ...any) {
@@ -354,6 +370,30 @@ func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWork
 	n.api[id.UID] = st
 	n.note("publish %s", st.Summary)
 	return nil
+}
+
+func (n *fakeNode) Live(_ context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.liveReads++
+	switch nw := n.objects[key]; {
+	case n.apiDown:
+		return nil, fmt.Errorf("the API server is away")
+	case nw == nil:
+		return nil, ErrGone
+	default:
+		return nw.DeepCopy(), nil
+	}
+}
+
+// has makes an object one that the API has.
+func (n *fakeNode) has(nw *v1alpha1.NodeWorkload) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.objects == nil {
+		n.objects = map[types.NamespacedName]*v1alpha1.NodeWorkload{}
+	}
+	n.objects[types.NamespacedName{Namespace: nw.Namespace, Name: nw.Name}] = nw
 }
 
 func (n *fakeNode) Release(_ context.Context, id Identity) error {

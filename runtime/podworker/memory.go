@@ -101,6 +101,15 @@ func (m *memory) advance(f facts) (before, after State) {
 	return before, m.rec.State
 }
 
+// forgo ends the life of a workload of which nothing was ever made here. Its checkpoint
+// is not written.
+func (m *memory) forgo() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rec.State = Removed
+	m.disk.final = true
+}
+
 // podStatus is the status of the pod that was reported last, nil if there is none.
 // It is not changed.
 func (m *memory) podStatus() *corev1.PodStatus {

@@ -67,8 +67,11 @@ type Pool struct {
 	workers map[types.UID]*worker
 	// present are the UIDs that the runtime was last seen to have, by name.
 	present map[types.NamespacedName][]types.UID
-	// released are the UIDs of deleted objects of which nothing is left here.
-	released map[types.UID]struct{}
+	// turns are the instances that may start containers, by name.
+	turns map[types.NamespacedName]types.UID
+	// released are the UIDs of deleted objects of which nothing is left here, with
+	// the time until which the API server is not asked about them.
+	released map[types.UID]time.Time
 	// usable is nil until the runtime was seen for the first time.
 	usable *Usable
 	order  int64
@@ -97,7 +100,8 @@ func New(cfg Config) *Pool {
 		cfg:      cfg,
 		workers:  map[types.UID]*worker{},
 		present:  map[types.NamespacedName][]types.UID{},
-		released: map[types.UID]struct{}{},
+		turns:    map[types.NamespacedName]types.UID{},
+		released: map[types.UID]time.Time{},
 	}
 }
 
@@ -112,8 +116,16 @@ func (p *Pool) Restore() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	inOrder(checkpoints)
 	for _, cp := range checkpoints {
-		w := p.add(cp.Identity)
+		p.order = max(p.order, cp.Order)
+	}
+	for _, cp := range checkpoints {
+		order := cp.Order
+		if waitedWithoutOrder(cp) {
+			order = p.nextOrder()
+		}
+		w := p.add(cp.Identity, order)
 		w.restore(cp)
 		p.cfg.Log.Info("Worker restored from its checkpoint", "workload", cp.Identity.key(), "uid", cp.Identity.UID, "state", cp.State)
 	}
@@ -163,11 +175,13 @@ func (p *Pool) Adopt(nw *v1alpha1.NodeWorkload) {
 // adopt makes a worker for an object; p.mu is held, so that no newer version of it
 // comes first.
 func (p *Pool) adopt(nw *v1alpha1.NodeWorkload) {
-	if _, over := p.released[nw.UID]; over {
-		// A deletion is never taken back: this is an old version of the object.
+	quiet, over := p.released[nw.UID]
+	if over && time.Now().Before(quiet) {
+		// This is an old version of the object.
 		return
 	}
-	w := p.add(Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name})
+	w := p.add(Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}, p.nextOrder())
+	w.doubtful = over
 	w.adopt(nw)
 	w.update(nw)
 	p.start(w)
@@ -185,7 +199,7 @@ func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
 		if recorded == nil {
 			return
 		}
-		w = p.add(id)
+		w = p.add(id, p.nextOrder())
 	}
 	w.abandon(recorded)
 	p.start(w)
@@ -292,7 +306,9 @@ type Known struct {
 func (p *Pool) Known() []Known {
 	var known []Known
 	for _, w := range p.all() {
-		known = append(known, w.mem.known())
+		if !p.doubts(w.id.UID) {
+			known = append(known, w.mem.known())
+		}
 	}
 	slices.SortFunc(known, func(a, b Known) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	return known
@@ -304,10 +320,30 @@ func (p *Pool) all() []*worker {
 	return slices.Collect(maps.Values(p.workers))
 }
 
-// add makes a worker; p.mu is held.
-func (p *Pool) add(id Identity) *worker {
+// doubts says that a workload has ended here and may not be in the API.
+func (p *Pool) doubts(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, over := p.released[uid]
+	return over
+}
+
+// believe says that the API has an object again.
+func (p *Pool) believe(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.released, uid)
+}
+
+// nextOrder is the order of a new instance; p.mu is held.
+func (p *Pool) nextOrder() int64 {
 	p.order++
-	w := newWorker(p, id, p.order)
+	return p.order
+}
+
+// add makes a worker; p.mu is held.
+func (p *Pool) add(id Identity, order int64) *worker {
+	w := newWorker(p, id, order)
 	p.workers[id.UID] = w
 	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
 	return w
@@ -327,44 +363,32 @@ func (p *Pool) start(w *worker) {
 	})
 }
 
+// releasedQuiet is how long after a workload was removed its object is taken for an old
+// version without asking the API server.
+const releasedQuiet = 10 * time.Second
+
 // forget drops a worker of which nothing is left, and wakes those that waited
 // for it.
 func (p *Pool) forget(w *worker) {
 	p.mu.Lock()
 	delete(p.workers, w.id.UID)
+	_, doubted := p.released[w.id.UID]
 	if d := w.mem.peek(); !d.gone && !d.orphan {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}
-		p.released[w.id.UID] = struct{}{}
+		p.released[w.id.UID] = time.Now().Add(releasedQuiet)
 	}
-	key := w.id.key()
-	p.present[key] = slices.DeleteFunc(p.present[key], func(uid types.UID) bool { return uid == w.id.UID })
-	waiting := p.named(func(other types.NamespacedName) bool { return other == key })
+	p.freeName(w)
+	waiting := p.named(func(key types.NamespacedName) bool { return key == w.id.key() })
 	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
 	p.mu.Unlock()
 	for _, other := range waiting {
 		other.wakeUp()
 	}
-	p.cfg.Removed(w.id)
-}
-
-// predecessor returns the UID of an older instance of the same name that is
-// still there, or "".
-func (p *Pool) predecessor(w *worker) types.UID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for uid, other := range p.workers {
-		if uid != w.id.UID && other.id.key() == w.id.key() && other.order < w.order {
-			return uid
-		}
+	if !doubted {
+		p.cfg.Removed(w.id)
 	}
-	for _, uid := range p.present[w.id.key()] {
-		if other, ok := p.workers[uid]; uid != w.id.UID && (!ok || other.order < w.order) {
-			return uid
-		}
-	}
-	return ""
 }
 
 func (p *Pool) currentUsable() *Usable {

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +88,31 @@ func (m *memory) troubles() []metav1.Condition {
 			"a restart of the shim would not know the latest state: "+m.disk.trouble))
 	}
 	return conditions
+}
+
+// overwritten says that the API has another status than the one that was published,
+// but for the manager's condition: it will be written again.
+// (kubelet status/status_manager.go:needsReconcile)
+func (m *memory) overwritten(current *v1alpha1.NodeWorkloadStatus) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.published.pending || m.published.writing || m.rec.PodStatus == nil {
+		return false
+	}
+	if equality.Semantic.DeepEqual(withoutManagers(current), withoutManagers(&m.rec.Status)) {
+		return false
+	}
+	m.published.pending = true
+	return true
+}
+
+// withoutManagers returns a status without the condition that the manager writes.
+func withoutManagers(st *v1alpha1.NodeWorkloadStatus) v1alpha1.NodeWorkloadStatus {
+	own := *st
+	own.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionShimResponding
+	})
+	return own
 }
 
 // dispatch is a status to write, and the events to send after it.

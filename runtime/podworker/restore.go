@@ -25,7 +25,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 }
 
 // restore takes over what an earlier process knew.
-func (m *memory) restore(cp *Checkpoint, bootID string) {
+func (m *memory) restore(cp *Checkpoint, bootID string, order int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rec = *cp
@@ -43,8 +43,8 @@ func (m *memory) restore(cp *Checkpoint, bootID string) {
 		restartBackoff: cp.RestartBackoff,
 	}
 	m.published.pending = true
-	if cp.BootID != bootID {
-		m.rec.BootID = bootID
+	if cp.BootID != bootID || cp.Order != order {
+		m.rec.BootID, m.rec.Order = bootID, order
 		m.touch()
 	}
 	m.announceLate()

@@ -24,12 +24,6 @@ const (
 	networkNotReadyMessage = "network is not ready"
 )
 
-// Reasons of our own.
-const (
-	// reasonPreviousInstance: an older instance of the same name is still there.
-	reasonPreviousInstance = "PreviousInstanceTerminating"
-)
-
 // syncer is the state Syncing.
 type syncer struct {
 	*scope

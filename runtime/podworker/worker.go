@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -33,6 +32,10 @@ type worker struct {
 	steps map[State]step
 
 	// What follows belongs to the goroutine of run.
+
+	// doubtful: the workload has ended here; whether the API has it again is to be
+	// asked first.
+	doubtful   bool
 	panics     int
 	quietUntil time.Time
 }
@@ -71,7 +74,7 @@ func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
 
 // restore takes over the checkpoint of an earlier process.
 func (w *worker) restore(cp *Checkpoint) {
-	w.mem.restore(cp, w.cfg.BootID)
+	w.mem.restore(cp, w.cfg.BootID, w.order)
 	w.resume = w.mem.killsUnderWay()
 	if cp.BootID != w.cfg.BootID {
 		// Nothing of then can still run: the hooks and the waits are over too.
@@ -85,6 +88,9 @@ func (w *worker) restore(cp *Checkpoint) {
 func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 	if w.mem.demand(func(d desired) desired { return d.updated(nw) }) {
 		w.wakeUp()
+	}
+	if w.mem.overwritten(&nw.Status) {
+		signal(w.news)
 	}
 }
 
@@ -201,12 +207,25 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	if usable == nil {
 		return jitter(resyncInterval), nil
 	}
+	if w.doubtful {
+		there, err := w.confirm(ctx)
+		if err != nil {
+			return jitter(errorDelay), err
+		}
+		w.doubtful = false
+		if !there {
+			w.mem.forgo()
+			return 0, nil
+		}
+	}
 	d := w.mem.take()
 	if d.idle() {
 		return jitter(resyncInterval), nil
 	}
-	if uid := w.pool.predecessor(w); uid != "" && !d.deleted && w.mem.state() == Syncing {
-		return w.awaitPredecessor(d, uid)
+	if !d.deleted && w.mem.state() == Syncing {
+		if uid := w.predecessor(ctx); uid != "" {
+			return w.hold(ctx, d, uid)
+		}
 	}
 	delay, err := w.stepIn(ctx, d, *usable)
 	w.saver.save()
@@ -226,15 +245,4 @@ func (w *worker) stepIn(ctx context.Context, d desired, usable Usable) (time.Dur
 		return 0, nil
 	}
 	return do(ctx, d, usable)
-}
-
-// awaitPredecessor waits until the older instance of the same name is gone.
-func (w *worker) awaitPredecessor(d desired, uid types.UID) (time.Duration, error) {
-	r := report{pod: corev1.PodStatus{
-		Phase:   corev1.PodPending,
-		Reason:  reasonPreviousInstance,
-		Message: fmt.Sprintf("the instance %s of the same name is still there", uid),
-	}}
-	w.report(d, r, w.currentUsable())
-	return errorDelay, nil
 }

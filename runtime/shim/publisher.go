@@ -77,6 +77,13 @@ func (p *publisher) Publish(ctx context.Context, id podworker.Identity, st *v1al
 // Release implements podworker.Publisher.
 func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
 	err := p.change(ctx, id, func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+		if nw.DeletionTimestamp == nil {
+			// The cache is old, or the API's storage was restored from a backup.
+			var err error
+			if nw, err = p.get(ctx, p.live, id); err != nil || nw.DeletionTimestamp == nil {
+				return err
+			}
+		}
 		kept := slices.DeleteFunc(slices.Clone(nw.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
 		if len(kept) == len(nw.Finalizers) {
 			return nil
@@ -97,6 +104,13 @@ func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
 	return err
 }
 
+// Live implements podworker.Publisher.
+func (p *publisher) Live(ctx context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	return read(ctx, p.live, key)
+}
+
 // change applies a change to the latest known version of the object, and to a
 // fresh one after a conflict. ErrGone when there is no object with that UID.
 func (p *publisher) change(ctx context.Context, id podworker.Identity, apply func(context.Context, *v1alpha1.NodeWorkload) error) error {
@@ -109,7 +123,7 @@ func (p *publisher) change(ctx context.Context, id podworker.Identity, apply fun
 		}
 		err = apply(ctx, nw)
 		switch {
-		case apierrors.IsNotFound(err):
+		case objectAbsent(err, id.Name):
 			p.forget(id.UID)
 			return podworker.ErrGone
 		case !apierrors.IsConflict(err):
@@ -147,11 +161,22 @@ func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha
 	return nw, nil
 }
 
+// get reads the object of one instance of a workload. ErrGone when there is none, or one
+// with another UID.
 func (p *publisher) get(ctx context.Context, reader client.Reader, id podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+	nw, err := read(ctx, reader, types.NamespacedName{Namespace: id.Namespace, Name: id.Name})
+	if err == nil && nw.UID != id.UID {
+		return nil, podworker.ErrGone
+	}
+	return nw, err
+}
+
+// read reads the object of a name. ErrGone when there is none.
+func read(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
 	nw := &v1alpha1.NodeWorkload{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, nw)
+	err := reader.Get(ctx, key, nw)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && nw.UID != id.UID:
+	case objectAbsent(err, key.Name):
 		return nil, podworker.ErrGone
 	case err != nil:
 		return nil, fmt.Errorf("get NodeWorkload: %w", err)

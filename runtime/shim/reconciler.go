@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ func (r *reconciler) setup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodeworkload").
 		For(&v1alpha1.NodeWorkload{}).
-		WithEventFilter(specChanged()).
+		WithEventFilter(matters()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
@@ -59,16 +60,23 @@ func (r *reconciler) setup(mgr ctrl.Manager) error {
 	return nil
 }
 
-// specChanged leaves out what the shim's own status updates cause.
-func specChanged() predicate.Predicate {
+// matters leaves out what no worker needs to know, such as labels. A change of the status
+// alone can be the shim's own, or that of someone who has overwritten it.
+func matters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld, e.ObjectNew
-			return before.GetUID() != after.GetUID() ||
-				before.GetGeneration() != after.GetGeneration() ||
-				(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
-				before.GetAnnotations()[v1alpha1.AnnotationRequestedBy] != after.GetAnnotations()[v1alpha1.AnnotationRequestedBy] ||
-				before.GetResourceVersion() == after.GetResourceVersion()
+			before, ok := e.ObjectOld.(*v1alpha1.NodeWorkload)
+			after, isToo := e.ObjectNew.(*v1alpha1.NodeWorkload)
+			if !ok || !isToo {
+				return true
+			}
+			return before.UID != after.UID ||
+				before.Generation != after.Generation ||
+				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+				before.Annotations[v1alpha1.AnnotationRequestedBy] != after.Annotations[v1alpha1.AnnotationRequestedBy] ||
+				before.ResourceVersion == after.ResourceVersion ||
+				!equality.Semantic.DeepEqual(before.Status, after.Status) ||
+				!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 		},
 	}
 }

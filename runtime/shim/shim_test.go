@@ -112,7 +112,9 @@ func TestPublishWithoutObject(t *testing.T) {
 }
 
 func TestReleaseLeavesOtherFinalizers(t *testing.T) {
-	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload("example.com/theirs", v1alpha1.Finalizer))
+	nw := nodeWorkload("example.com/theirs", v1alpha1.Finalizer)
+	nw.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	api := newFakeAPI(t, interceptor.Funcs{}, nw)
 	p := newPublisher(api, api, api)
 	for range 2 {
 		if err := p.Release(t.Context(), identity); err != nil {

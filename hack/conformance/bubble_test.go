@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 // bubbleRun is one side's run of a scenario.

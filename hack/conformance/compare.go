@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 )
 
 // difference is the first step at which the two sides differ.

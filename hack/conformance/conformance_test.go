@@ -19,8 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/kubelet"
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
 	"github.com/managedworkload/managedworkload/hack/conformance/shim"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 var (

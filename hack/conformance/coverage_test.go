@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 // coverage is what the scenarios have reached.

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 )
 
 // A hook that only the shim can send, because the kubelet asks a newer sandbox

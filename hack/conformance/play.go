@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 // agent is one side of a comparison.

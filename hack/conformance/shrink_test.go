@@ -4,7 +4,7 @@
 package conformance
 
 import (
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 // smallest returns a scenario of which nothing can be left out without the

@@ -27,7 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/prober/results"
 	"k8s.io/utils/ptr"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 )
 
 func init() {

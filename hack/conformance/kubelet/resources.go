@@ -18,7 +18,7 @@ import (
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/utils/ptr"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/fakecri"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 )
 
 // quotaPeriod is the kubelet's default period of CPU quotas.

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/managedworkload/managedworkload/hack/conformance/scenario"
+	"github.com/managedworkload/managedworkload/hack/scenario"
 )
 
 // CreateContainer implements CRI.

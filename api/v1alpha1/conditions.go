@@ -43,6 +43,12 @@ const (
 	// ConditionForeignContainers is True while containers that the shim did not
 	// create run in the workload's sandbox; it is absent otherwise.
 	ConditionForeignContainers = "ForeignContainers"
+	// ConditionVolumeSizePending is True while an emptyDir in memory keeps a size
+	// above its limit because its content does not fit; it is absent otherwise.
+	ConditionVolumeSizePending = "VolumeSizePending"
+	// ConditionPodCgroupMissing is True while containers run although the pod's
+	// cgroup is gone; it is absent otherwise. The next start makes it again.
+	ConditionPodCgroupMissing = "PodCgroupMissing"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
@@ -86,6 +92,13 @@ const (
 	// ReasonForeignContainers: the workload's sandbox holds containers that are not
 	// the shim's own.
 	ReasonForeignContainers = "ForeignContainers"
+	// ReasonContentExceedsLimit: the content of a volume does not fit into its limit.
+	ReasonContentExceedsLimit = "ContentExceedsLimit"
+	// ReasonCgroupMissing: the pod's cgroup is gone.
+	ReasonCgroupMissing = "CgroupMissing"
+	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, and its containers run
+	// in another one.
+	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

@@ -39,7 +39,7 @@ const (
 
 // PodDir is what the client needs to know of a pod's place on the node.
 type PodDir interface {
-	ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error)
+	ContainerOptions(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error)
 	DNS(pod *corev1.Pod) (poddir.DNSConfig, error)
 	Hostname(pod *corev1.Pod) string
 	LogDirectory(pod *corev1.Pod) string

@@ -74,7 +74,7 @@ func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container
 // containerConfig describes a container. (kubelet
 // kuberuntime_container.go:generateContainerConfig)
 func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (*runtimeapi.ContainerConfig, error) {
-	place, err := c.config.PodDir.ContainerOptions(pod, container, options.PodIPs, options.Attempt)
+	place, err := c.config.PodDir.ContainerOptions(ctx, pod, container, options.PodIPs, options.Attempt)
 	if err != nil {
 		return nil, err
 	}

@@ -384,7 +384,7 @@ type fakePodDir struct {
 	err  error
 }
 
-func (d *fakePodDir) ContainerOptions(_ *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error) {
+func (d *fakePodDir) ContainerOptions(_ context.Context, _ *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error) {
 	return poddir.Options{
 		Command: c.Command, Args: c.Args,
 		Env: []poddir.EnvVar{{Name: "IP", Value: strings.Join(podIPs, ",")}},

@@ -180,8 +180,13 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// The error has the kubelet's words for a volume that cannot be set up.
-	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, "FailedMount", err.Error())
+	// The error has the kubelet's words for what cannot be made ready.
+	reason := "FailedMount"
+	var other interface{ EventReason() string }
+	if errors.As(err, &other) {
+		reason = other.EventReason()
+	}
+	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, reason, err.Error())
 	return fmt.Errorf("prepare pod %s: %w", podspec.Format(s.in.Pod), err)
 }
 

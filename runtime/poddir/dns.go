@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 // The limits of a resolver configuration. (pkg/apis/core/validation)
@@ -63,7 +65,7 @@ func (m *Manager) baseDNS(pod *corev1.Pod) (DNSConfig, error) {
 	if pod.Spec.DNSPolicy == corev1.DNSNone {
 		return DNSConfig{}, nil
 	}
-	config, err := readResolvConf(nodeRoot(m.config.HostRoot), m.config.ResolvConf)
+	config, err := readResolvConf(m.config.HostRoot, m.config.ResolvConf)
 	if err != nil {
 		return DNSConfig{}, err
 	}
@@ -147,11 +149,11 @@ func limitSearches(searches []string) []string {
 	return kept
 }
 
-func readResolvConf(node nodeRoot, path string) (DNSConfig, error) {
+func readResolvConf(node hostfs.Root, path string) (DNSConfig, error) {
 	if path == "" {
 		return DNSConfig{}, nil
 	}
-	f, err := node.open(path, unix.O_RDONLY)
+	f, err := node.Open(path, unix.O_RDONLY)
 	if err != nil {
 		return DNSConfig{}, fmt.Errorf("read resolver configuration: %w", err)
 	}

@@ -4,21 +4,32 @@
 package poddir
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
+	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
-// newManager keeps no cgroups and has a node of known size.
+// newManager keeps no cgroups and has a node of known size; the loop of its volumes
+// runs until the test ends.
 func newManager(t *testing.T, change func(*Config)) *Manager {
+	t.Helper()
+	return managerWith(t, podcgroup.Config{}, change)
+}
+
+func managerWith(t *testing.T, cgroup podcgroup.Config, change func(*Config)) *Manager {
 	t.Helper()
 	dir := t.TempDir()
 	config := Config{
-		RootDir:       filepath.Join(dir, "pods"),
 		LogRoot:       filepath.Join(dir, "logs"),
 		NodeName:      "node-1",
 		NodeIPs:       []string{"10.0.0.1", "fd00::1"},
@@ -32,11 +43,33 @@ func newManager(t *testing.T, change func(*Config)) *Manager {
 	if change != nil {
 		change(&config)
 	}
-	m, err := New(config)
+	volumes, err := volume.New(volume.Config{RootDir: filepath.Join(dir, "pods"), HostRoot: config.HostRoot})
 	if err != nil {
 		t.Fatal(err)
 	}
+	cgroups, err := podcgroup.New(cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(config, volumes, cgroups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- volumes.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	return m
+}
+
+// emptyDir is where a volume of the pod lies.
+func emptyDir(m *Manager, pod *corev1.Pod, name string) string {
+	return filepath.Join(m.podDir(pod.UID), "volumes/kubernetes.io~empty-dir", name)
 }
 
 func testPod(change func(*corev1.Pod)) *corev1.Pod {
@@ -89,7 +122,7 @@ func asRoot(t *testing.T, m *Manager, pod *corev1.Pod) {
 		t.Skip("mounts need root")
 	}
 	t.Cleanup(func() {
-		if err := unmountBelow(m.podDir(pod.UID)); err != nil {
+		if err := hostfs.NewPatience(time.Minute).DetachBelow(context.Background(), m.podDir(pod.UID)); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
 	})

@@ -52,7 +52,7 @@ func (m *Manager) hostsMount(pod *corev1.Pod, c *corev1.Container, podIPs []stri
 func (m *Manager) hostsContent(pod *corev1.Pod, podIPs []string) ([]byte, error) {
 	var out bytes.Buffer
 	if pod.Spec.HostNetwork {
-		node, err := nodeRoot(m.config.HostRoot).readFile(etcHostsPath)
+		node, err := m.config.HostRoot.ReadFile(etcHostsPath)
 		if err != nil {
 			return nil, fmt.Errorf("read the node's hosts file: %w", err)
 		}

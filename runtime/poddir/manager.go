@@ -4,40 +4,32 @@
 package poddir
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
+	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
 const (
-	podDirMode       os.FileMode = 0o750
-	logDirMode       os.FileMode = 0o755
-	identityFile                 = "identity.json"
-	etcHostsFile                 = "etc-hosts"
-	containersDir                = "containers"
-	emptyDirsDir                 = "volumes/kubernetes.io~empty-dir"
-	emptyDirsMetaDir             = "plugins/kubernetes.io~empty-dir"
-	subPathsDir                  = "volume-subpaths"
-)
-
-// The cgroup drivers.
-const (
-	CgroupDriverFS      = "cgroupfs"
-	CgroupDriverSystemd = "systemd"
+	podDirMode    os.FileMode = 0o750
+	logDirMode    os.FileMode = 0o755
+	identityFile              = "identity.json"
+	etcHostsFile              = "etc-hosts"
+	containersDir             = "containers"
 )
 
 // Config tells where pods live and what the node is like.
 type Config struct {
-	// RootDir holds one directory for each pod, named by its UID.
-	RootDir string
-	// LogRoot holds one log directory for each pod.
+	// LogRoot holds one log directory for each pod. It stands at the same path
+	// inside and outside of the shim's container.
 	LogRoot string
 	// NodeName and NodeIPs are what fieldRefs resolve to; the first IP is
 	// status.hostIP.
@@ -51,15 +43,8 @@ type Config struct {
 	// ResolvConf is the node's resolver configuration; empty means that pods get
 	// a resolver on localhost.
 	ResolvConf string
-	// HostRoot is where the node's root directory is seen when this process runs in
-	// a container; empty when it does not. RootDir and LogRoot stand at the same
-	// path inside and outside.
-	HostRoot string
-	// CgroupParent is above every pod's cgroup, such as /managedworkload; empty
-	// means that no pod cgroups are kept.
-	CgroupParent string
-	// CgroupDriver is that of the runtime: cgroupfs (also when empty) or systemd.
-	CgroupDriver string
+	// HostRoot is the node's file system.
+	HostRoot hostfs.Root
 	// Capacity is what resourceFieldRef takes for a missing limit; found out when
 	// nil.
 	Capacity corev1.ResourceList
@@ -83,11 +68,14 @@ func IdentityOf(pod *corev1.Pod) Identity {
 // part of a path. Namespace and name may be unknown, the UID may not.
 func (id Identity) validate() error {
 	if id.UID == "" {
-		return errors.New("pod has no UID")
+		return fmt.Errorf("pod %q has no UID", id.Name)
 	}
 	for _, part := range []string{string(id.UID), id.Namespace, id.Name} {
-		if part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
-			return fmt.Errorf("%q cannot be part of a path", part)
+		if part == "" {
+			continue
+		}
+		if err := hostfs.PathPart(part); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -97,84 +85,29 @@ func (id Identity) validate() error {
 // calls about one pod come from one worker at a time.
 type Manager struct {
 	config   Config
+	rootDir  string
 	capacity corev1.ResourceList
+	volumes  *volume.Manager
+	cgroups  *podcgroup.Manager
 
-	mu     sync.Mutex
-	driver string
+	mu sync.Mutex
 	// recursive: the runtime can make recursive read-only mounts.
 	recursive bool
-	checked   map[types.UID]*prepared
 }
 
-// prepared is what Prepare has done for a pod since the start of the process.
-type prepared struct {
-	hostPaths map[string]string // type and path by volume
-	limits    *cgroupLimits
-}
-
-// New makes the root directories. Symbolic links in their paths are resolved
-// once, so that mounts below them can be told from the mount table.
-func New(config Config) (*Manager, error) {
-	if config.CgroupDriver == "" {
-		config.CgroupDriver = CgroupDriverFS
-	}
-	if err := checkDriver(config.CgroupDriver); err != nil {
+// New makes the log directory. Pods' directories are those of the volumes.
+func New(config Config, volumes *volume.Manager, cgroups *podcgroup.Manager) (*Manager, error) {
+	var err error
+	if config.LogRoot, err = hostfs.MakeRoot(config.LogRoot, logDirMode); err != nil {
 		return nil, err
 	}
-	roots := []struct {
-		path *string
-		mode os.FileMode
-	}{{&config.RootDir, podDirMode}, {&config.LogRoot, logDirMode}}
-	for _, root := range roots {
-		resolved, err := makeRoot(*root.path, root.mode)
-		if err != nil {
-			return nil, err
-		}
-		*root.path = resolved
-	}
 	m := &Manager{
-		config:   config,
-		capacity: config.Capacity,
-		driver:   config.CgroupDriver,
-		checked:  map[types.UID]*prepared{},
+		config: config, rootDir: volumes.RootDir(), capacity: config.Capacity, volumes: volumes, cgroups: cgroups,
 	}
 	if m.capacity == nil {
-		m.capacity = nodeCapacity(config.RootDir)
+		m.capacity = NodeCapacity(m.rootDir)
 	}
 	return m, nil
-}
-
-func makeRoot(path string, mode os.FileMode) (string, error) {
-	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("make directory %q: path is not absolute", path)
-	}
-	if err := os.MkdirAll(path, mode); err != nil {
-		return "", fmt.Errorf("make directory: %w", err)
-	}
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", fmt.Errorf("resolve directory: %w", err)
-	}
-	return resolved, nil
-}
-
-func checkDriver(driver string) error {
-	if driver != CgroupDriverFS && driver != CgroupDriverSystemd {
-		return fmt.Errorf("unknown cgroup driver %q", driver)
-	}
-	return nil
-}
-
-// SetCgroupDriver replaces the configured cgroup driver when the runtime has told
-// its own. It is called before the first pod is prepared.
-func (m *Manager) SetCgroupDriver(driver string) error {
-	if err := checkDriver(driver); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.driver = driver
-	return nil
 }
 
 // SetRecursiveReadOnly notes whether the runtime can make recursive read-only
@@ -193,11 +126,13 @@ func (m *Manager) RecursiveReadOnly() bool {
 }
 
 func (m *Manager) podDir(uid types.UID) string {
-	return filepath.Join(m.config.RootDir, string(uid))
+	return filepath.Join(m.rootDir, string(uid))
 }
 
-func (m *Manager) emptyDir(uid types.UID, volume string) string {
-	return filepath.Join(m.podDir(uid), emptyDirsDir, volume)
+// CgroupParent is the pod's cgroup as CRI wants it: the parent of its sandbox and
+// containers; empty when none is kept.
+func (m *Manager) CgroupParent(pod *corev1.Pod) string {
+	return m.cgroups.Path(pod.UID)
 }
 
 // LogDirectory is the host directory of the pod's container logs. (kubelet
@@ -208,22 +143,4 @@ func (m *Manager) LogDirectory(pod *corev1.Pod) string {
 
 func (m *Manager) logDirectory(id Identity) string {
 	return filepath.Join(m.config.LogRoot, id.Namespace+"_"+id.Name+"_"+string(id.UID))
-}
-
-// remembered is what Prepare has done for the pod; it is made when missing.
-func (m *Manager) remembered(uid types.UID) *prepared {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.checked[uid]
-	if p == nil {
-		p = &prepared{hostPaths: map[string]string{}}
-		m.checked[uid] = p
-	}
-	return p
-}
-
-func (m *Manager) forget(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.checked, uid)
 }

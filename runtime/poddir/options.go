@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/expansion"
+	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
 // Options is what the pod's place on the node adds to a container.
@@ -48,7 +50,7 @@ type Mount struct {
 // makes the files it needs, anew for each instance: call it once before the
 // container is created. An error is one of the container's configuration.
 // (kubelet_pods.go:GenerateRunContainerOptions)
-func (m *Manager) ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (Options, error) {
+func (m *Manager) ContainerOptions(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (Options, error) {
 	for _, id := range []Identity{IdentityOf(pod), {UID: "container", Name: c.Name}} {
 		if err := id.validate(); err != nil {
 			return Options{}, fmt.Errorf("options of container %q: %w", c.Name, err)
@@ -67,7 +69,7 @@ func (m *Manager) ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs 
 	if err := os.MkdirAll(filepath.Join(m.LogDirectory(pod), c.Name), logDirMode); err != nil {
 		return Options{}, fmt.Errorf("make log directory of container %q: %w", c.Name, err)
 	}
-	if options.Mounts, err = m.mounts(pod, c, podIPs, values); err != nil {
+	if options.Mounts, err = m.mounts(ctx, pod, c, podIPs, values); err != nil {
 		return Options{}, err
 	}
 	if c.TerminationMessagePath == "" {
@@ -85,10 +87,10 @@ func (m *Manager) ContainerOptions(pod *corev1.Pod, c *corev1.Container, podIPs 
 }
 
 // mounts are the volume mounts and the hosts file. (kubelet_pods.go:makeMounts)
-func (m *Manager) mounts(pod *corev1.Pod, c *corev1.Container, podIPs []string, env map[string]string) ([]Mount, error) {
+func (m *Manager) mounts(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, env map[string]string) ([]Mount, error) {
 	var mounts []Mount
 	for i := range c.VolumeMounts {
-		mount, err := m.volumeMount(pod, c, i, env)
+		mount, err := m.volumeMount(ctx, pod, c, i, env)
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +106,9 @@ func (m *Manager) mounts(pod *corev1.Pod, c *corev1.Container, podIPs []string, 
 	return mounts, nil
 }
 
-func (m *Manager) volumeMount(pod *corev1.Pod, c *corev1.Container, index int, env map[string]string) (Mount, error) {
+func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Container, index int, env map[string]string) (Mount, error) {
 	wanted := &c.VolumeMounts[index]
-	hostPath, ok := m.volumePath(pod, wanted.Name)
+	hostPath, ok := m.volumes.Path(pod, wanted.Name)
 	if !ok {
 		return Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", wanted.Name, c.Name)
 	}
@@ -129,7 +131,10 @@ func (m *Manager) volumeMount(pod *corev1.Pod, c *corev1.Container, index int, e
 		if err := checkSubPath(subPath); err != nil {
 			return Mount{}, err
 		}
-		if hostPath, err = m.bindSubPath(pod, c, index, hostPath, subPath); err != nil {
+		if hostPath, err = m.volumes.BindSubPath(ctx, volume.SubPath{
+			PodUID: pod.UID, Volume: wanted.Name, Container: c.Name, Index: index,
+			VolumePath: hostPath, Path: subPath, Propagation: propagation,
+		}); err != nil {
 			// The cause tells about the node's files: it goes to the log, not to who
 			// reads the workload's events.
 			m.config.Logger.Error(err, "Failed to prepare subPath", "pod", pod.Name, "namespace", pod.Namespace,

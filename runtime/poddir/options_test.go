@@ -31,7 +31,7 @@ func TestContainerOptions(t *testing.T) {
 		{Name: "host", MountPath: "/host/proc", ReadOnly: true, MountPropagation: &toContainer},
 	}
 	prepare(t, m, pod)
-	got, err := m.ContainerOptions(pod, c, []string{"10.1.0.2"}, 3)
+	got, err := m.ContainerOptions(t.Context(), pod, c, []string{"10.1.0.2"}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestContainerOptions(t *testing.T) {
 		Args:    []string{"--pod=web", "$(A)"},
 		Env:     []EnvVar{{"A", "1"}, {"POD", "web"}},
 		Mounts: []Mount{
-			{ContainerPath: "/relative/path", HostPath: m.emptyDir(pod.UID, "scratch"), Propagation: corev1.MountPropagationNone},
+			{ContainerPath: "/relative/path", HostPath: emptyDir(m, pod, "scratch"), Propagation: corev1.MountPropagationNone},
 			{ContainerPath: "/host/proc", HostPath: "/proc", ReadOnly: true, Propagation: corev1.MountPropagationHostToContainer},
 			{ContainerPath: "/etc/hosts", HostPath: filepath.Join(m.podDir(pod.UID), "etc-hosts"), Propagation: corev1.MountPropagationNone},
 			{ContainerPath: "/dev/termination-log", HostPath: got.TerminationLog, Propagation: corev1.MountPropagationNone},
@@ -60,7 +60,7 @@ func TestContainerOptions(t *testing.T) {
 	if !exists(filepath.Join(m.LogDirectory(pod), "c")) || filepath.Base(m.LogDirectory(pod)) != "ns_web_0f1c-22" {
 		t.Errorf("log directory %q", m.LogDirectory(pod))
 	}
-	again, err := m.ContainerOptions(pod, c, nil, 4)
+	again, err := m.ContainerOptions(t.Context(), pod, c, nil, 4)
 	if err != nil || again.TerminationLog == got.TerminationLog {
 		t.Errorf("a second instance shares the termination message file (%v)", err)
 	}
@@ -96,7 +96,7 @@ func TestContainerOptionsErrors(t *testing.T) {
 			c.Env = []corev1.EnvVar{{Name: "UP", Value: ".."}}
 			tt.mount.MountPath = "/mnt"
 			c.VolumeMounts = []corev1.VolumeMount{tt.mount}
-			if _, err := m.ContainerOptions(pod, c, nil, 0); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := m.ContainerOptions(t.Context(), pod, c, nil, 0); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
@@ -105,7 +105,7 @@ func TestContainerOptionsErrors(t *testing.T) {
 
 func TestContainerNameIsNoPath(t *testing.T) {
 	m, pod := newManager(t, nil), testPod(nil)
-	if _, err := m.ContainerOptions(pod, &corev1.Container{Name: "../../x"}, nil, 0); err == nil {
+	if _, err := m.ContainerOptions(t.Context(), pod, &corev1.Container{Name: "../../x"}, nil, 0); err == nil {
 		t.Error("no error")
 	}
 }
@@ -195,7 +195,7 @@ func subPathOptions(t *testing.T, m *Manager, pod *corev1.Pod, subPath string) s
 	t.Helper()
 	c := &pod.Spec.Containers[0]
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/mnt", SubPath: subPath}}
-	options, err := m.ContainerOptions(pod, c, nil, 0)
+	options, err := m.ContainerOptions(t.Context(), pod, c, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestSubPath(t *testing.T) {
 	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", "", ""))
 	asRoot(t, m, pod)
 	prepare(t, m, pod)
-	volume := m.emptyDir(pod.UID, "v")
+	volume := emptyDir(m, pod, "v")
 
 	path := subPathOptions(t, m, pod, "a/b")
 	if want := filepath.Join(m.podDir(pod.UID), "volume-subpaths/v/c/0"); path != want {
@@ -246,7 +246,7 @@ func TestSubPathDoesNotLeaveTheVolume(t *testing.T) {
 				pod := withVolumes(hostPathVolume("v", volume, corev1.HostPathDirectoryOrCreate))
 				if kind == "emptyDir" {
 					pod = withVolumes(emptyDirVolume("v", "", ""))
-					volume = m.emptyDir(pod.UID, "v")
+					volume = emptyDir(m, pod, "v")
 				}
 				asRoot(t, m, pod)
 				prepare(t, m, pod)
@@ -255,7 +255,7 @@ func TestSubPathDoesNotLeaveTheVolume(t *testing.T) {
 				}
 				c := &pod.Spec.Containers[0]
 				c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/mnt", SubPath: tt.subPath}}
-				options, err := m.ContainerOptions(pod, c, nil, 0)
+				options, err := m.ContainerOptions(t.Context(), pod, c, nil, 0)
 				if err == nil && exists(filepath.Join(options.Mounts[0].HostPath, "secret")) {
 					t.Error("the link leads out of the volume")
 				}

@@ -27,7 +27,7 @@ func (m *Manager) Pods() ([]Identity, error) {
 			byUID[id.UID] = id
 		}
 	}
-	dirs, err := os.ReadDir(m.config.RootDir)
+	dirs, err := os.ReadDir(m.rootDir)
 	if err != nil {
 		return nil, fmt.Errorf("list pod directories: %w", err)
 	}

@@ -13,27 +13,45 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Prepare makes the pod's place: directories, volumes, cgroup. It may be called
-// before every sync; what is there stays as it is.
+// Reasons of the kubelet's events about a place that could not be made.
+// (kubelet events/event.go)
+const (
+	reasonFailedMount                  = "FailedMount"
+	reasonFailedCreatePodContainer     = "FailedCreatePodContainer"
+	reasonFailedMakePodDataDirectories = "FailedMakePodDataDirectories"
+)
+
+// prepareError is why a pod's place could not be made, as the kubelet's event says
+// it.
+type prepareError struct {
+	reason string
+	err    error
+}
+
+func (e *prepareError) Error() string { return e.err.Error() }
+
+func (e *prepareError) Unwrap() error { return e.err }
+
+// EventReason is the reason of the event that says so.
+func (e *prepareError) EventReason() string { return e.reason }
+
+// Prepare makes what a pod's starts need: cgroup, directories, volumes. It may be
+// called before every sync; what is there stays as it is. Its error has the words
+// of the kubelet's event and the method EventReason.
+// (kubelet kubelet.go:SyncPod)
 func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	id := IdentityOf(pod)
 	if err := id.validate(); err != nil {
-		return fmt.Errorf("prepare pod: %w", err)
+		return &prepareError{reasonFailedMakePodDataDirectories, fmt.Errorf("error making pod data directories: %w", err)}
+	}
+	if err := m.cgroups.Ensure(ctx, pod); err != nil {
+		return &prepareError{reasonFailedCreatePodContainer, fmt.Errorf("unable to ensure pod container exists: %w", err)}
 	}
 	if err := m.makePodDirs(id); err != nil {
-		return fmt.Errorf("prepare pod %q: %w", id.UID, err)
+		return &prepareError{reasonFailedMakePodDataDirectories, fmt.Errorf("error making pod data directories: %w", err)}
 	}
-	if err := m.ensureCgroup(ctx, pod); err != nil {
-		return fmt.Errorf("prepare pod %q: %w", id.UID, err)
-	}
-	for i := range pod.Spec.Volumes {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("prepare pod %q: %w", id.UID, context.Cause(ctx))
-		}
-		volume := &pod.Spec.Volumes[i]
-		if err := m.setUpVolume(pod, volume); err != nil {
-			return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err)
-		}
+	if err := m.volumes.WaitForMount(ctx, pod); err != nil {
+		return &prepareError{reasonFailedMount, err}
 	}
 	return nil
 }
@@ -58,27 +76,7 @@ func (m *Manager) makePodDirs(id Identity) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-func (m *Manager) setUpVolume(pod *corev1.Pod, volume *corev1.Volume) error {
-	switch {
-	case volume.HostPath != nil:
-		return m.setUpHostPath(pod, volume)
-	case volume.EmptyDir != nil:
-		return m.setUpEmptyDir(pod, volume)
-	default:
-		return fmt.Errorf("its source is not supported")
-	}
-}
-
-// volumePath is where the volume lies on the host.
-func (m *Manager) volumePath(pod *corev1.Pod, name string) (string, bool) {
-	for i := range pod.Spec.Volumes {
-		switch volume := &pod.Spec.Volumes[i]; {
-		case volume.Name != name:
-		case volume.HostPath != nil:
-			return volume.HostPath.Path, true
-		case volume.EmptyDir != nil:
-			return m.emptyDir(pod.UID, name), true
-		}
-	}
-	return "", false
+// Conditions say what people should know about the pod's place.
+func (m *Manager) Conditions(pod *corev1.Pod) []corev1.PodCondition {
+	return m.volumes.Conditions(pod.UID)
 }

@@ -71,8 +71,8 @@ func divide(value int64, divisor resource.Quantity, unit func(*resource.Quantity
 	return strconv.FormatInt(int64(math.Ceil(float64(value)/float64(by))), 10)
 }
 
-// nodeCapacity is what the node has; what cannot be found out is left out.
-func nodeCapacity(dir string) corev1.ResourceList {
+// NodeCapacity is what the node has, by the file system of dir; what cannot be found out is left out.
+func NodeCapacity(dir string) corev1.ResourceList {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 	}

@@ -65,13 +65,7 @@ func TestResolverConfigurationIsWarnedOf(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dirs, err := poddir.New(poddir.Config{
-				RootDir: filepath.Join(dir, "pods"), LogRoot: filepath.Join(dir, "logs"), ResolvConf: resolv,
-				ClusterDNS: tc.clusterDNS, ClusterDomain: "cluster.local",
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			dirs := newPlace(t, dir, poddir.Config{ResolvConf: resolv, ClusterDNS: tc.clusterDNS, ClusterDomain: "cluster.local"})
 			recorder := record.NewFakeRecorder(10)
 			prepare := prepareTelling(dirs, &events{recorder: recorder, ended: make(chan struct{})})
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u"}, Spec: tc.spec}

@@ -300,10 +300,7 @@ func TestLeftoversAreRemovedEachByItself(t *testing.T) {
 // not before the API's list is complete.
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
-	dirs, err := poddir.New(poddir.Config{RootDir: filepath.Join(root, "pods"), LogRoot: filepath.Join(root, "logs")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dirs := newPlace(t, root, poddir.Config{})
 	listed := &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{UID: "listed", Namespace: "ns", Name: "listed"}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node"},
 	}

@@ -25,11 +25,14 @@ import (
 	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
 const (
@@ -79,6 +82,8 @@ type shim struct {
 	api      client.Client
 	events   *events
 	dirs     *poddir.Manager
+	volumes  *volume.Manager
+	cgroups  *podcgroup.Manager
 	runtime  *cri.Client
 	executor *executor.Executor
 	probes   *probe.Manager
@@ -134,18 +139,10 @@ func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
 // openRuntime makes what acts on the node.
 func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	o := s.options
-	config := poddir.Config{
-		RootDir: o.podsDir(), LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
-		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: o.HostRoot,
-		CgroupParent: o.CgroupParent, Logger: log,
-	}
-	if o.CgroupDriver != cgroupDriverAuto {
-		config.CgroupDriver = o.CgroupDriver
+	if err := s.openPlace(log); err != nil {
+		return err
 	}
 	var err error
-	if s.dirs, err = poddir.New(config); err != nil {
-		return fmt.Errorf("open the pod directories: %w", err)
-	}
 	s.runtime, err = cri.Dial(ctx, cri.Config{
 		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
 	})
@@ -155,10 +152,40 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.dirs, LogDirectory: s.dirs.LogDirectory,
+		Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
+	return nil
+}
+
+// openPlace makes what keeps the pods' places on the node.
+func (s *shim) openPlace(log logr.Logger) error {
+	o := s.options
+	driver := o.CgroupDriver
+	if driver == cgroupDriverAuto {
+		driver = ""
+	}
+	var err error
+	if s.cgroups, err = podcgroup.New(podcgroup.Config{Parent: o.CgroupParent, Driver: driver}); err != nil {
+		return fmt.Errorf("open the pod cgroups: %w", err)
+	}
+	capacity := poddir.NodeCapacity(o.StateDir)
+	s.volumes, err = volume.New(volume.Config{
+		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
+		PodMemory: podcgroup.MemoryLimit, Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
+	})
+	if err != nil {
+		return fmt.Errorf("open the volumes: %w", err)
+	}
+	s.dirs, err = poddir.New(poddir.Config{
+		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
+		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
+		Capacity: capacity, Logger: log,
+	}, s.volumes, s.cgroups)
+	if err != nil {
+		return fmt.Errorf("open the pod directories: %w", err)
+	}
 	return nil
 }
 
@@ -263,7 +290,7 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 	if s.options.CgroupDriver != cgroupDriverAuto || driver == "" {
 		return nil
 	}
-	if err := s.dirs.SetCgroupDriver(driver); err != nil {
+	if err := s.cgroups.SetDriver(driver); err != nil {
 		return fmt.Errorf("take the runtime's cgroup driver: %w", err)
 	}
 	return nil
@@ -273,7 +300,7 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
-		s.mgr.Start, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
+		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep,
 		shimLease(s.api, s.options).keep, s.interruptAtEnd,
 	}

@@ -28,7 +28,9 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
 // Agent is this project's side of a comparison.
@@ -59,6 +61,9 @@ type Agent struct {
 	// dropped counts restarts at which back-off was dropped.
 	dropped int
 
+	// stopVolumes ends the loop of the volumes.
+	stopVolumes func()
+
 	mu    sync.Mutex
 	kills map[string]v1alpha1.KillRecord
 	// rerecorded are the containers whose record was made to say what the template says.
@@ -67,7 +72,7 @@ type Agent struct {
 
 // New starts an agent that keeps its files below root.
 func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string) (*Agent, error) {
-	a := &Agent{runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, rerecorded: map[string]bool{}, actuated: map[string]plan.Resources{}}
+	a := &Agent{stopVolumes: func() {}, runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, rerecorded: map[string]bool{}, actuated: map[string]plan.Resources{}}
 	return a, a.Restart(ctx)
 }
 
@@ -78,6 +83,8 @@ func (a *Agent) Restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.stopVolumes()
+	a.startVolumes(ctx, dirs)
 	client, err := cri.New(ctx, a.conn, cri.Config{Instance: "node", ClusterID: "cluster", PodDir: dirs})
 	if err != nil {
 		return fmt.Errorf("make the CRI client: %w", err)
@@ -317,14 +324,36 @@ func unix(t time.Time) int64 {
 
 // podDir is the pods' place on the node, but for the resolver configuration, which is
 // this machine's. There are no cgroups.
-type podDir struct{ *poddir.Manager }
+type podDir struct {
+	*poddir.Manager
+	volumes *volume.Manager
+}
 
 func newPodDir(root string) (podDir, error) {
-	dirs, err := poddir.New(poddir.Config{RootDir: filepath.Join(root, "pods"), LogRoot: filepath.Join(root, "logs"), NodeName: "node"})
+	volumes, volumesErr := volume.New(volume.Config{RootDir: filepath.Join(root, "pods")})
+	cgroups, cgroupsErr := podcgroup.New(podcgroup.Config{})
+	if err := errors.Join(volumesErr, cgroupsErr); err != nil {
+		return podDir{}, fmt.Errorf("make the pods' place: %w", err)
+	}
+	dirs, err := poddir.New(poddir.Config{LogRoot: filepath.Join(root, "logs"), NodeName: "node"}, volumes, cgroups)
 	if err != nil {
 		return podDir{}, fmt.Errorf("make the pods' place: %w", err)
 	}
-	return podDir{dirs}, nil
+	return podDir{dirs, volumes}, nil
+}
+
+// startVolumes runs the loop of the volumes until the next restart or the end of ctx.
+func (a *Agent) startVolumes(ctx context.Context, dirs podDir) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = dirs.volumes.Run(ctx)
+	}()
+	a.stopVolumes = func() {
+		cancel()
+		<-done
+	}
 }
 
 // DNS implements cri.PodDir.

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package volume
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +52,7 @@ func TestHostPathTypes(t *testing.T) {
 	for name, tt := range tests {
 		for kind, path := range paths {
 			t.Run(name+" on "+kind, func(t *testing.T) {
-				err := newManager(t, nil).Prepare(t.Context(), withVolumes(hostPathVolume("v", path, tt.kind)))
+				err := newManager(t, nil).WaitForMount(t.Context(), withVolumes(hostPathVolume("v", path, tt.kind)))
 				if slices.Contains(tt.ok, kind) {
 					if err != nil {
 						t.Errorf("unexpected error: %v", err)
@@ -88,7 +87,7 @@ func TestHostPathIsMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), tt.path)
 			m, pod := newManager(t, nil), withVolumes(hostPathVolume("v", path, tt.kind))
-			if err := m.Prepare(t.Context(), pod); (err != nil) != tt.wantErr {
+			if err := m.WaitForMount(t.Context(), pod); (err != nil) != tt.wantErr {
 				t.Fatalf("error %v, want one: %v", err, tt.wantErr)
 			}
 			if tt.wantErr {
@@ -112,30 +111,15 @@ func TestHostPathIsCheckedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepare(t, m, pod)
-	if err := m.Prepare(t.Context(), withVolumes(hostPathVolume("v", file, corev1.HostPathSocket))); err == nil {
+	if err := m.WaitForMount(t.Context(), withVolumes(hostPathVolume("v", file, corev1.HostPathSocket))); err == nil {
 		t.Error("a changed type is not checked")
 	}
 }
 
 func TestUnsupportedVolume(t *testing.T) {
 	pod := withVolumes(corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}})
-	if err := newManager(t, nil).Prepare(t.Context(), pod); err == nil || !strings.Contains(err.Error(), `"v"`) {
+	if err := newManager(t, nil).WaitForMount(t.Context(), pod); err == nil || !strings.Contains(err.Error(), `"v"`) {
 		t.Errorf("error %v, want one about v", err)
-	}
-}
-
-func TestPrepareRefusesBadIdentities(t *testing.T) {
-	for name, change := range map[string]func(*corev1.Pod){
-		"no UID":         func(p *corev1.Pod) { p.UID = "" },
-		"UID is a path":  func(p *corev1.Pod) { p.UID = "../x" },
-		"UID is ..":      func(p *corev1.Pod) { p.UID = ".." },
-		"name is a path": func(p *corev1.Pod) { p.Name = "a/b" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := newManager(t, nil).Prepare(t.Context(), testPod(change)); err == nil {
-				t.Error("no error")
-			}
-		})
 	}
 }
 
@@ -143,7 +127,7 @@ func TestPrepareStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("deleted")
 	cancel(cause)
-	if err := newManager(t, nil).Prepare(ctx, withVolumes(emptyDirVolume("v", "", ""))); !errors.Is(err, cause) {
+	if err := newManager(t, nil).WaitForMount(ctx, withVolumes(emptyDirVolume("v", "", ""))); !errors.Is(err, cause) {
 		t.Errorf("error %v, want %v", err, cause)
 	}
 }
@@ -171,7 +155,7 @@ func TestEmptyDirOnDisk(t *testing.T) {
 }
 
 func TestEmptyDirMediumUnknown(t *testing.T) {
-	err := newManager(t, nil).Prepare(t.Context(), withVolumes(emptyDirVolume("v", "HugePages", "")))
+	err := newManager(t, nil).WaitForMount(t.Context(), withVolumes(emptyDirVolume("v", "HugePages", "")))
 	if err == nil || !strings.Contains(err.Error(), `unknown storage medium "HugePages"`) {
 		t.Errorf("error %v", err)
 	}
@@ -282,145 +266,6 @@ func TestTmpfsSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := m.tmpfsSize(testPod(tt.change), emptyDirVolume("v", "", tt.limit).EmptyDir); got != tt.want {
 				t.Errorf("size %d, want %d", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestRemove(t *testing.T) {
-	m := newManager(t, nil)
-	pod := withVolumes(emptyDirVolume("mem", corev1.StorageMediumMemory, "1Mi"), emptyDirVolume("disk", "", ""))
-	asRoot(t, m, pod)
-	outside := filepath.Join(t.TempDir(), "outside")
-	write(t, outside, "x")
-	prepare(t, m, pod)
-	disk := m.emptyDir(pod.UID, "disk")
-	if err := os.MkdirAll(filepath.Join(disk, "a/b/c"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for link, to := range map[string]string{"file": outside, "dir": filepath.Dir(outside), "up": "../../../.."} {
-		if err := os.Symlink(to, filepath.Join(disk, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := unix.Mount(filepath.Dir(outside), filepath.Join(disk, "a"), "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.ContainerOptions(pod, &pod.Spec.Containers[0], nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time there is nothing
-		if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
-			t.Fatal(err)
-		}
-		if exists(m.podDir(pod.UID)) || exists(m.LogDirectory(pod)) {
-			t.Error("directories are left")
-		}
-	}
-	if read(t, outside) != "x" {
-		t.Error("a file outside of the pod was touched")
-	}
-}
-
-func TestRemoveDoesNotCrossMounts(t *testing.T) {
-	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", "", ""))
-	asRoot(t, m, pod)
-	prepare(t, m, pod)
-	outside := t.TempDir()
-	write(t, filepath.Join(outside, "f"), "x")
-	target := filepath.Join(m.emptyDir(pod.UID, "v"), "mnt")
-	if err := os.Mkdir(target, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(outside, target, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-	err := removeTree(t.Context(), m.config.RootDir, string(pod.UID)) // as if it had come after the unmounting
-	if !errors.Is(err, unix.EXDEV) || read(t, filepath.Join(outside, "f")) != "x" {
-		t.Errorf("error %v, want EXDEV and the file still there", err)
-	}
-}
-
-func TestRemoveTellsOfABusyMount(t *testing.T) {
-	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", corev1.StorageMediumMemory, "1Mi"))
-	asRoot(t, m, pod)
-	prepare(t, m, pod)
-	f, err := os.Create(filepath.Join(m.emptyDir(pod.UID, "v"), "open"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Remove(t.Context(), IdentityOf(pod)); !errors.Is(err, unix.EBUSY) {
-		t.Errorf("error %v, want EBUSY", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
-		t.Errorf("after it is free: %v", err)
-	}
-}
-
-func TestRemoveFindsLogsByUID(t *testing.T) {
-	m, pod := newManager(t, nil), testPod(nil)
-	other := testPod(func(p *corev1.Pod) { p.UID = "0f1c-223" })
-	for _, p := range []*corev1.Pod{pod, other} {
-		if err := os.MkdirAll(m.LogDirectory(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := m.Remove(t.Context(), Identity{UID: pod.UID}); err != nil {
-		t.Fatal(err)
-	}
-	if exists(m.LogDirectory(pod)) || !exists(m.LogDirectory(other)) {
-		t.Error("wanted exactly the logs of that UID to be removed")
-	}
-}
-
-func TestRemoveRefusesBadIdentities(t *testing.T) {
-	m := newManager(t, nil)
-	for _, id := range []Identity{{}, {UID: ".."}, {UID: "a/b"}, {UID: "a", Namespace: "../.."}} {
-		if err := m.Remove(t.Context(), id); err == nil {
-			t.Errorf("%+v is accepted", id)
-		}
-	}
-}
-
-func TestPods(t *testing.T) {
-	m := newManager(t, nil)
-	prepare(t, m, testPod(nil))
-	for i, dir := range []string{
-		filepath.Join(m.config.LogRoot, "ns2_logged_u-3"), filepath.Join(m.config.LogRoot, "stray"),
-		filepath.Join(m.config.RootDir, "u-1"), filepath.Join(m.config.RootDir, "u-2"),
-	} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(i, err)
-		}
-	}
-	write(t, filepath.Join(m.config.RootDir, "u-2", identityFile), `{"uid":"other","name":"x"}`)
-	got, err := m.Pods()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Identity{{"0f1c-22", "ns", "web"}, {UID: "u-1"}, {UID: "u-2"}, {"u-3", "ns2", "logged"}}
-	if len(got) != len(want) {
-		t.Fatalf("pods %v, want %v", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("pod %s: %+v, want %+v", strconv.Itoa(i), got[i], want[i])
-		}
-	}
-}
-
-func TestNewRefuses(t *testing.T) {
-	for name, config := range map[string]Config{
-		"relative root":  {RootDir: "pods", LogRoot: t.TempDir()},
-		"root is a file": {RootDir: "/dev/null/x", LogRoot: t.TempDir()},
-		"driver":         {RootDir: t.TempDir(), LogRoot: t.TempDir(), CgroupDriver: "auto"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := New(config); err == nil {
-				t.Error("no error")
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestSliceLifecycle(t *testing.T) {
 		t.Skip("needs root, systemd and cgroup v2")
 	}
 	parent := "mwtest_" + strconv.Itoa(os.Getpid()) + ".slice"
-	m := newManager(t, func(c *Config) { c.CgroupParent, c.CgroupDriver = parent, CgroupDriverSystemd })
+	m := newManager(t, Config{Parent: parent, Driver: DriverSystemd})
 	t.Cleanup(func() {
 		if out, err := exec.CommandContext(context.Background(), "systemctl", "stop", parent).CombinedOutput(); err != nil {
 			t.Errorf("stop the parent: %v: %s", err, out)
@@ -44,7 +44,7 @@ func TestSliceLifecycle(t *testing.T) {
 	}
 	pod := limited("125m", "64Mi")
 	prepare(t, m, pod)
-	path := m.CgroupParent(pod)
+	path := m.Path(pod.UID)
 	check := func(when, memory, quota string) {
 		t.Helper()
 		for file, want := range map[string]string{"memory.max": memory, "cpu.max": quota + " 100000"} {
@@ -71,7 +71,7 @@ func TestSliceLifecycle(t *testing.T) {
 	}
 	systemctl(t, "daemon-reload")
 	check("without limits", "max", "max")
-	if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
+	if err := m.Remove(t.Context(), pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	if state := systemctl(t, "show", "--property=ActiveState", "--value", filepath.Base(path)); cgroupExists(path) || state != "inactive" {
@@ -80,21 +80,21 @@ func TestSliceLifecycle(t *testing.T) {
 }
 
 func TestSliceProperties(t *testing.T) {
-	values := func(limits cgroupLimits) map[string]any {
+	values := func(l limits) map[string]any {
 		values := map[string]any{}
-		for _, p := range sliceProperties(limits) {
+		for _, p := range sliceProperties(l) {
 			values[p.Name] = p.Value.Value()
 		}
 		return values
 	}
 	const unlimited = uint64(math.MaxUint64)
 	for name, tc := range map[string]struct {
-		limits                cgroupLimits
+		limits                limits
 		memory, quota, weight uint64
 	}{
-		"limited":          {cgroupLimits{1024, 50000, 4096}, 4096, 500000, 100},
-		"no whole percent": {cgroupLimits{1024, 12500, 4096}, 4096, 130000, 100},
-		"unlimited":        {cgroupLimits{2, -1, -1}, unlimited, unlimited, 1},
+		"limited":          {limits{1024, 50000, 4096}, 4096, 500000, 100},
+		"no whole percent": {limits{1024, 12500, 4096}, 4096, 130000, 100},
+		"unlimited":        {limits{2, -1, -1}, unlimited, unlimited, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := values(tc.limits)

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +20,8 @@ const (
 	withoutLimit = int64(-1)
 )
 
-// cgroupLimits are the limits of a pod's cgroup; withoutLimit where there is none.
-type cgroupLimits struct {
+// limits are the limits of a pod's cgroup; withoutLimit where there is none.
+type limits struct {
 	shares uint64
 	quota  int64 // microseconds in each quotaPeriod
 	memory int64 // bytes
@@ -30,9 +30,9 @@ type cgroupLimits struct {
 // podLimits adds up what the containers ask for. CPU and memory are limited only
 // if every container has a limit of its own, or the pod has one.
 // (cm/helpers_linux.go:ResourceConfigForPod)
-func podLimits(pod *corev1.Pod) cgroupLimits {
+func podLimits(pod *corev1.Pod) limits {
 	cpuLimited, memoryLimited := true, true
-	limits := resource.PodLimits(pod, resource.PodResourcesOptions{
+	sum := resource.PodLimits(pod, resource.PodResourcesOptions{
 		ContainerFn: func(list corev1.ResourceList, _ resource.ContainerType) {
 			cpuLimited = cpuLimited && !list.Cpu().IsZero()
 			memoryLimited = memoryLimited && !list.Memory().IsZero()
@@ -42,19 +42,24 @@ func podLimits(pod *corev1.Pod) cgroupLimits {
 		cpuLimited = cpuLimited || !r.Limits.Cpu().IsZero()
 		memoryLimited = memoryLimited || !r.Limits.Memory().IsZero()
 	}
-	out := cgroupLimits{shares: minShares, quota: withoutLimit, memory: withoutLimit}
+	out := limits{shares: minShares, quota: withoutLimit, memory: withoutLimit}
 	if podspec.QOSClass(pod) == corev1.PodQOSBestEffort {
 		return out
 	}
 	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
 	out.shares = toShares(requests.Cpu().MilliValue())
-	if cpu := limits.Cpu().MilliValue(); cpuLimited && cpu > 0 {
+	if cpu := sum.Cpu().MilliValue(); cpuLimited && cpu > 0 {
 		out.quota = max(cpu*quotaPeriod/milliPerCPU, minQuota)
 	}
-	if memory := limits.Memory().Value(); memoryLimited && memory > 0 {
+	if memory := sum.Memory().Value(); memoryLimited && memory > 0 {
 		out.memory = memory
 	}
 	return out
+}
+
+// MemoryLimit is the pod's memory limit in bytes; 0 when it has none.
+func MemoryLimit(pod *corev1.Pod) int64 {
+	return max(podLimits(pod).memory, 0)
 }
 
 func toShares(milliCPU int64) uint64 {

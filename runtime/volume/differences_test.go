@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package volume
 
 import (
 	"os"
@@ -28,7 +28,7 @@ func TestSubPathLinkEndsInsideTheVolume(t *testing.T) {
 			if err := os.Symlink(to, filepath.Join(volume, "link")); err != nil {
 				t.Fatal(err)
 			}
-			if got := read(t, filepath.Join(subPathOptions(t, m, pod, "link"), "f")); got != "x" {
+			if got := read(t, filepath.Join(bind(t, m, pod, "link", corev1.MountPropagationNone), "f")); got != "x" {
 				t.Errorf("the mount leads to %q, want the file inside of the volume", got)
 			}
 		})

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 // memory, before its containers get more. before has the resources that the
 // containers were given last. (kubelet kuberuntime_manager.go:doPodResizeAction)
 func (m *Manager) RaiseLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error {
-	return m.changeLimits(ctx, before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
+	return m.changeLimits(ctx, before, pod, func(now, want limits) (limits, error) {
 		if name == corev1.ResourceCPU {
-			limits.quota, limits.shares = higher(limits.quota, want.quota), max(limits.shares, want.shares)
+			now.quota, now.shares = higher(now.quota, want.quota), max(now.shares, want.shares)
 		}
 		if name == corev1.ResourceMemory {
-			limits.memory = higher(limits.memory, want.memory)
+			now.memory = higher(now.memory, want.memory)
 		}
-		return limits, nil
+		return now, nil
 	})
 }
 
@@ -29,41 +29,40 @@ func (m *Manager) RaiseLimits(ctx context.Context, before, pod *corev1.Pod, name
 // containers got less. A memory limit below what is in use is an error: setting it
 // would have the kernel kill.
 func (m *Manager) LowerLimits(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error {
-	return m.changeLimits(ctx, before, pod, func(limits, want cgroupLimits) (cgroupLimits, error) {
+	return m.changeLimits(ctx, before, pod, func(now, want limits) (limits, error) {
 		if name == corev1.ResourceCPU {
-			limits.quota, limits.shares = want.quota, want.shares
+			now.quota, now.shares = want.quota, want.shares
 		}
 		if name == corev1.ResourceMemory {
-			if use := memoryUse(m.cgroupPath(pod.UID)); want.memory != withoutLimit && want.memory != limits.memory && use >= want.memory {
-				return limits, fmt.Errorf("cannot decrease memory limits: attempting to set pod memory limit (%d) below current usage (%d)", want.memory, use)
+			if use := memoryUse(m.Path(pod.UID)); want.memory != withoutLimit && want.memory != now.memory && use >= want.memory {
+				return now, fmt.Errorf("cannot decrease memory limits: attempting to set pod memory limit (%d) below current usage (%d)", want.memory, use)
 			}
-			limits.memory = want.memory
+			now.memory = want.memory
 		}
-		return limits, nil
+		return now, nil
 	})
 }
 
 // changeLimits applies what change makes of the limits in force.
-func (m *Manager) changeLimits(ctx context.Context, before, pod *corev1.Pod, change func(limits, want cgroupLimits) (cgroupLimits, error)) error {
-	path := m.cgroupPath(pod.UID)
+func (m *Manager) changeLimits(ctx context.Context, before, pod *corev1.Pod, change func(now, want limits) (limits, error)) error {
+	path := m.Path(pod.UID)
 	if path == "" || !cgroupExists(path) {
 		return nil
 	}
-	done := m.remembered(pod.UID)
-	current := podLimits(before)
-	if done.limits != nil {
-		current = *done.limits
+	now, ok := m.last(pod.UID)
+	if !ok {
+		now = podLimits(before)
 	}
-	limits, err := change(current, podLimits(pod))
+	next, err := change(now, podLimits(pod))
 	if err != nil {
 		return err
 	}
-	if limits != current {
-		if err := applyLimits(ctx, path, m.cgroupDriver(), limits); err != nil {
+	if next != now {
+		if err := applyLimits(ctx, path, m.currentDriver(), next); err != nil {
 			return fmt.Errorf("change the limits of cgroup %q: %w", path, err)
 		}
 	}
-	done.limits = &limits
+	m.remember(pod.UID, next)
 	return nil
 }
 

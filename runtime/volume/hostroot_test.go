@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package volume
 
 import (
 	"os"
@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 // A shim in a container resolves the node's paths below where it sees the node's
 // root, and the node's own symbolic links with that as the root.
-func TestNodeRootResolvesLinksInside(t *testing.T) {
+func TestHostPathInAContainerResolvesLinksOfTheNode(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o750); err != nil {
 		t.Fatal(err)
@@ -24,8 +26,8 @@ func TestNodeRootResolvesLinksInside(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "data", "hosts"), []byte("node"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := nodeRoot(dir)
-	if got, err := node.readFile("/link/hosts"); err != nil || string(got) != "node" {
+	node := hostfs.Root(dir)
+	if got, err := node.ReadFile("/link/hosts"); err != nil || string(got) != "node" {
 		t.Errorf("read %q, %v; want the node's file", got, err)
 	}
 	for path, wanted := range map[string]corev1.HostPathType{

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -25,13 +25,13 @@ const (
 // applySlice makes a slice with its limits, or changes those of one that is there.
 // systemd has to know them: at every reload it applies what it knows. The files
 // get what it would round.
-func applySlice(ctx context.Context, path string, limits cgroupLimits) error {
-	resources := resourcesV2(limits)
+func applySlice(ctx context.Context, path string, l limits) error {
+	resources := resourcesV2(l)
 	resources.Pids = nil // systemd's own accounting
 	if _, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resources); err != nil {
 		return err
 	}
-	if err := setSliceProperties(ctx, filepath.Base(path), limits); err != nil {
+	if err := setSliceProperties(ctx, filepath.Base(path), l); err != nil {
 		return fmt.Errorf("set the properties of the slice: %w", err)
 	}
 	slice, err := cgroup2.Load(path)
@@ -41,7 +41,7 @@ func applySlice(ctx context.Context, path string, limits cgroupLimits) error {
 	return slice.Update(resources)
 }
 
-func setSliceProperties(ctx context.Context, unit string, limits cgroupLimits) error {
+func setSliceProperties(ctx context.Context, unit string, l limits) error {
 	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
 	defer cancel()
 	conn, err := dbus.NewWithContext(ctx)
@@ -49,22 +49,22 @@ func setSliceProperties(ctx context.Context, unit string, limits cgroupLimits) e
 		return err
 	}
 	defer conn.Close()
-	return conn.SetUnitPropertiesContext(ctx, unit, true, sliceProperties(limits)...)
+	return conn.SetUnitPropertiesContext(ctx, unit, true, sliceProperties(l)...)
 }
 
 // sliceProperties are limits as systemd takes them.
-func sliceProperties(limits cgroupLimits) []dbus.Property {
+func sliceProperties(l limits) []dbus.Property {
 	memory, quota := withoutSliceLimit, withoutSliceLimit
-	if limits.memory != withoutLimit {
-		memory = uint64(limits.memory)
+	if l.memory != withoutLimit {
+		memory = uint64(l.memory)
 	}
-	if limits.quota != withoutLimit {
+	if l.quota != withoutLimit {
 		const perSecond = uint64(time.Second/time.Microsecond) / quotaPeriod
-		quota = (uint64(limits.quota)*perSecond + quotaPercent - 1) / quotaPercent * quotaPercent
+		quota = (uint64(l.quota)*perSecond + quotaPercent - 1) / quotaPercent * quotaPercent
 	}
 	return []dbus.Property{
 		{Name: "MemoryMax", Value: godbus.MakeVariant(memory)},
 		{Name: "CPUQuotaPerSecUSec", Value: godbus.MakeVariant(quota)},
-		{Name: "CPUWeight", Value: godbus.MakeVariant(cgroup2.ConvertCPUSharesToCgroupV2Value(limits.shares))},
+		{Name: "CPUWeight", Value: godbus.MakeVariant(cgroup2.ConvertCPUSharesToCgroupV2Value(l.shares))},
 	}
 }

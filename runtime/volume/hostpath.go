@@ -1,27 +1,37 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package volume
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 // setUpHostPath checks the path once for each process of the shim, as the kubelet
-// does: a file that goes away later does not keep a container from restarting.
-func (m *Manager) setUpHostPath(pod *corev1.Pod, volume *corev1.Volume) error {
-	source, done := volume.HostPath, m.remembered(pod.UID).hostPaths
-	if was, ok := done[volume.Name]; ok && was == hostPathKey(source) {
+// does: a file that goes away later does not keep a container from restarting. A
+// network file system that does not answer is waited for only so long.
+func (m *Manager) setUpHostPath(ctx context.Context, p *podVolumes, volume *corev1.Volume) error {
+	source := volume.HostPath
+	if was, ok := p.checked[volume.Name]; ok && was == hostPathKey(source) {
 		return nil
 	}
-	if err := checkHostPath(nodeRoot(m.config.HostRoot), source.Path, hostPathType(source)); err != nil {
+	err := m.patience.Do(ctx, source.Path, func() error {
+		return checkHostPath(m.config.HostRoot, source.Path, hostPathType(source))
+	})
+	if errors.Is(err, hostfs.ErrHung) {
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	if err != nil {
 		return err
 	}
-	done[volume.Name] = hostPathKey(source)
+	p.checked[volume.Name] = hostPathKey(source)
 	return nil
 }
 
@@ -38,7 +48,7 @@ func hostPathKey(source *corev1.HostPathVolumeSource) string {
 
 // checkHostPath checks what lies at the path, symbolic links followed, and makes
 // it for the two types that say so. (volume/hostpath/host_path.go:checkTypeInternal)
-func checkHostPath(node nodeRoot, path string, wanted corev1.HostPathType) error {
+func checkHostPath(node hostfs.Root, path string, wanted corev1.HostPathType) error {
 	if wanted == corev1.HostPathUnset {
 		return nil
 	}
@@ -46,12 +56,12 @@ func checkHostPath(node nodeRoot, path string, wanted corev1.HostPathType) error
 	if err != nil {
 		return err
 	}
-	info, err := node.stat(path)
+	info, err := node.Stat(path)
 	switch {
 	case err != nil && wanted == corev1.HostPathDirectoryOrCreate:
-		return node.mkdirAll(path)
+		return node.MkdirAll(path)
 	case err != nil && wanted == corev1.HostPathFileOrCreate:
-		return node.makeFile(path)
+		return node.MakeFile(path)
 	case err != nil, info.Mode().Type() != mode:
 		return fmt.Errorf("hostPath type check failed: %s is not a %s", path, name)
 	default:
@@ -75,12 +85,4 @@ func hostPathMode(wanted corev1.HostPathType) (mode fs.FileMode, name string, er
 	case corev1.HostPathUnset:
 	}
 	return 0, "", fmt.Errorf("%s is an invalid volume type", wanted)
-}
-
-func makeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE, 0o644) //nolint:gosec // the path and mode that the template asks for
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

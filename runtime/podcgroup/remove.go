@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -25,10 +25,10 @@ const (
 	cgroupRemoveWait = 10 * time.Millisecond
 )
 
-// removeCgroup removes the pod's cgroup and empty ones that a runtime has left
+// Remove removes the pod's cgroup and empty ones that a runtime has left
 // below it. It kills nothing: one with processes is an error.
-func (m *Manager) removeCgroup(ctx context.Context, uid types.UID) error {
-	path := m.cgroupPath(uid)
+func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
+	path := m.Path(uid)
 	if path == "" || cgroups.Mode() == cgroups.Unavailable {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (m *Manager) removeCgroup(ctx context.Context, uid types.UID) error {
 		dirs = append(dirs, filepath.Join(cgroupMount, "unified", path))
 	}
 	var stopErr error
-	if m.cgroupDriver() == CgroupDriverSystemd {
+	if m.currentDriver() == DriverSystemd {
 		stopErr = stopSlice(path)
 	}
 	for _, dir := range dirs {
@@ -49,6 +49,7 @@ func (m *Manager) removeCgroup(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("remove cgroup: %w", errors.Join(err, stopErr))
 		}
 	}
+	m.forget(uid)
 	return nil
 }
 

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestResizeLimits(t *testing.T) {
 	m := cgroupManager(t)
 	before := limited("1", "64Mi")
 	prepare(t, m, before)
-	path := m.CgroupParent(before)
+	path := m.Path(before.UID)
 	m.forget(before.UID)
 	steps := []struct {
 		what       string
@@ -56,7 +56,7 @@ func TestResizeLimits(t *testing.T) {
 // A pod without a cgroup, of its own or any more, has no limits to change.
 func TestResizeLimitsWithoutACgroup(t *testing.T) {
 	pod := withResources(corev1.ResourceRequirements{Limits: list("1", "1Mi")})
-	m := newManager(t, nil)
+	m := newManager(t, Config{})
 	for _, change := range []func(ctx context.Context, before, pod *corev1.Pod, name corev1.ResourceName) error{m.RaiseLimits, m.LowerLimits} {
 		if err := change(t.Context(), pod, pod, corev1.ResourceMemory); err != nil {
 			t.Error(err)

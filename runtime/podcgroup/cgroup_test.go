@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package poddir
+package podcgroup
 
 import (
 	"context"
@@ -24,27 +24,27 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-func TestCgroupParent(t *testing.T) {
+func TestPath(t *testing.T) {
 	tests := map[string]struct{ parent, driver, want string }{
-		"cgroupfs":         {"/managedworkload", CgroupDriverFS, "/managedworkload/mw0f1c-22"},
-		"relative":         {"managedworkload", CgroupDriverFS, "/managedworkload/mw0f1c-22"},
-		"systemd":          {"/managedworkload", CgroupDriverSystemd, "/managedworkload.slice/managedworkload-mw0f1c_22.slice"},
-		"systemd, nested":  {"/a-b/c", CgroupDriverSystemd, "/a_b.slice/a_b-c.slice/a_b-c-mw0f1c_22.slice"},
-		"systemd, a slice": {"/managedworkload.slice", CgroupDriverSystemd, "/managedworkload.slice/managedworkload-mw0f1c_22.slice"},
-		"none":             {"", CgroupDriverFS, ""},
+		"cgroupfs":         {"/managedworkload", DriverFS, "/managedworkload/mw0f1c-22"},
+		"relative":         {"managedworkload", DriverFS, "/managedworkload/mw0f1c-22"},
+		"systemd":          {"/managedworkload", DriverSystemd, "/managedworkload.slice/managedworkload-mw0f1c_22.slice"},
+		"systemd, nested":  {"/a-b/c", DriverSystemd, "/a_b.slice/a_b-c.slice/a_b-c-mw0f1c_22.slice"},
+		"systemd, a slice": {"/managedworkload.slice", DriverSystemd, "/managedworkload.slice/managedworkload-mw0f1c_22.slice"},
+		"none":             {"", DriverFS, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := newManager(t, func(c *Config) { c.CgroupParent = tt.parent })
-			if err := m.SetCgroupDriver(tt.driver); err != nil {
+			m := newManager(t, Config{Parent: tt.parent})
+			if err := m.SetDriver(tt.driver); err != nil {
 				t.Fatal(err)
 			}
-			if got := m.CgroupParent(testPod(nil)); got != tt.want {
+			if got := m.Path("0f1c-22"); got != tt.want {
 				t.Errorf("cgroup %q, want %q", got, tt.want)
 			}
 		})
 	}
-	if err := newManager(t, nil).SetCgroupDriver("auto"); err == nil {
+	if err := newManager(t, Config{}).SetDriver("auto"); err == nil {
 		t.Error("an unknown driver is accepted")
 	}
 }
@@ -73,28 +73,28 @@ func TestPodLimits(t *testing.T) {
 	full := corev1.ResourceRequirements{Requests: list("500m", "64Mi"), Limits: list("500m", "64Mi")}
 	tests := map[string]struct {
 		pod     *corev1.Pod
-		want    cgroupLimits
+		want    limits
 		wantQoS corev1.PodQOSClass
 	}{
-		"nothing asked for":           {withResources(corev1.ResourceRequirements{}), cgroupLimits{2, -1, -1}, corev1.PodQOSBestEffort},
-		"guaranteed":                  {withResources(full, full), cgroupLimits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
-		"limits are requests":         {withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi"), Requests: list("1", "64Mi")}), cgroupLimits{1024, 100000, 64 << 20}, corev1.PodQOSGuaranteed},
-		"requests only":               {withResources(corev1.ResourceRequirements{Requests: list("250m", "")}), cgroupLimits{256, -1, -1}, corev1.PodQOSBurstable},
-		"a container without limits":  {withResources(full, corev1.ResourceRequirements{}), cgroupLimits{512, -1, -1}, corev1.PodQOSBurstable},
-		"a container without memory":  {withResources(full, corev1.ResourceRequirements{Limits: list("500m", "")}), cgroupLimits{512, 100000, -1}, corev1.PodQOSBurstable},
-		"a quota has a lower bound":   {withResources(corev1.ResourceRequirements{Limits: list("1m", "")}), cgroupLimits{2, 1000, -1}, corev1.PodQOSBurstable},
-		"a weight has an upper bound": {withResources(corev1.ResourceRequirements{Requests: list("1000", "")}), cgroupLimits{262144, -1, -1}, corev1.PodQOSBurstable},
+		"nothing asked for":           {withResources(corev1.ResourceRequirements{}), limits{2, -1, -1}, corev1.PodQOSBestEffort},
+		"guaranteed":                  {withResources(full, full), limits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
+		"limits are requests":         {withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi"), Requests: list("1", "64Mi")}), limits{1024, 100000, 64 << 20}, corev1.PodQOSGuaranteed},
+		"requests only":               {withResources(corev1.ResourceRequirements{Requests: list("250m", "")}), limits{256, -1, -1}, corev1.PodQOSBurstable},
+		"a container without limits":  {withResources(full, corev1.ResourceRequirements{}), limits{512, -1, -1}, corev1.PodQOSBurstable},
+		"a container without memory":  {withResources(full, corev1.ResourceRequirements{Limits: list("500m", "")}), limits{512, 100000, -1}, corev1.PodQOSBurstable},
+		"a quota has a lower bound":   {withResources(corev1.ResourceRequirements{Limits: list("1m", "")}), limits{2, 1000, -1}, corev1.PodQOSBurstable},
+		"a weight has an upper bound": {withResources(corev1.ResourceRequirements{Requests: list("1000", "")}), limits{262144, -1, -1}, corev1.PodQOSBurstable},
 		"an init container needs more": {testPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources = full
 			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list("1", "128Mi"), Limits: list("1", "128Mi")}}}
-		}), cgroupLimits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
+		}), limits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
 		"limits of the pod": {testPod(func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("1", ""), Limits: list("2", "1Gi")}
-		}), cgroupLimits{1024, 200000, 1 << 30}, corev1.PodQOSBurstable},
+		}), limits{1024, 200000, 1 << 30}, corev1.PodQOSBurstable},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, podLimits(tt.pod), cmp.AllowUnexported(cgroupLimits{})); diff != "" {
+			if diff := cmp.Diff(tt.want, podLimits(tt.pod), cmp.AllowUnexported(limits{})); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
 			if got := podspec.QOSClass(tt.pod); got != tt.wantQoS {
@@ -105,11 +105,11 @@ func TestPodLimits(t *testing.T) {
 }
 
 func TestResourcesV2(t *testing.T) {
-	values := func(l cgroupLimits) (string, int64) { r := resourcesV2(l); return string(r.CPU.Max), *r.Memory.Max }
-	if cpu, memory := values(cgroupLimits{1024, 50000, 4096}); cpu != "50000 100000" || memory != 4096 {
+	values := func(l limits) (string, int64) { r := resourcesV2(l); return string(r.CPU.Max), *r.Memory.Max }
+	if cpu, memory := values(limits{1024, 50000, 4096}); cpu != "50000 100000" || memory != 4096 {
 		t.Errorf("limited: %q, %d", cpu, memory)
 	}
-	if cpu, memory := values(cgroupLimits{2, -1, -1}); cpu != "max 100000" || memory != math.MaxInt64 {
+	if cpu, memory := values(limits{2, -1, -1}); cpu != "max 100000" || memory != math.MaxInt64 {
 		t.Errorf("unlimited: %q, %d", cpu, memory)
 	}
 }
@@ -121,7 +121,7 @@ func cgroupManager(t *testing.T) *Manager {
 		t.Skip("needs root and cgroups")
 	}
 	parent := "/mwtest-" + strconv.Itoa(os.Getpid())
-	m := newManager(t, func(c *Config) { c.CgroupParent = parent })
+	m := newManager(t, Config{Parent: parent})
 	t.Cleanup(func() {
 		dirs, err := cgroupDirs(parent)
 		if err != nil {
@@ -150,7 +150,7 @@ func TestCgroupLifecycle(t *testing.T) {
 	}
 	pod := limited("64Mi")
 	prepare(t, m, pod)
-	path := m.CgroupParent(pod)
+	path := m.Path(pod.UID)
 	memory := cgroupFile(path, "memory.limit_in_bytes", "memory.max")
 	if got := strings.TrimSpace(read(t, memory)); got != "67108864" {
 		t.Errorf("memory limit %s", got)
@@ -185,7 +185,7 @@ func TestCgroupLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
+		if err := m.Remove(t.Context(), pod.UID); err != nil {
 			t.Fatal(err)
 		}
 		if cgroupExists(path) || exists(filepath.Dir(memory)) || exists(unified) {
@@ -197,11 +197,11 @@ func TestCgroupLifecycle(t *testing.T) {
 func TestCgroupIsMadeAgain(t *testing.T) {
 	m, pod := cgroupManager(t), withResources(corev1.ResourceRequirements{})
 	prepare(t, m, pod)
-	if err := m.removeCgroup(t.Context(), pod.UID); err != nil {
+	if err := m.Remove(t.Context(), pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	prepare(t, m, pod)
-	if !cgroupExists(m.CgroupParent(pod)) {
+	if !cgroupExists(m.Path(pod.UID)) {
 		t.Error("a cgroup that somebody removed is not made again")
 	}
 }
@@ -218,13 +218,13 @@ func TestBusyCgroupIsAnError(t *testing.T) {
 		_ = sleeper.Wait()
 	}
 	t.Cleanup(end)
-	procs := cgroupFile(m.CgroupParent(pod), "memory.limit_in_bytes", "memory.max")
+	procs := cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
 	procs = filepath.Join(filepath.Dir(procs), "cgroup.procs")
 	if err := os.WriteFile(procs, []byte(strconv.Itoa(sleeper.Process.Pid)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if err := m.Remove(t.Context(), IdentityOf(pod)); !errors.Is(err, unix.EBUSY) {
+	if err := m.Remove(t.Context(), pod.UID); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("error %v, want EBUSY", err)
 	}
 	if took := time.Since(start); took > 5*time.Second {
@@ -234,7 +234,7 @@ func TestBusyCgroupIsAnError(t *testing.T) {
 		t.Errorf("the process was killed: %v", err)
 	}
 	end()
-	if err := m.Remove(t.Context(), IdentityOf(pod)); err != nil {
+	if err := m.Remove(t.Context(), pod.UID); err != nil {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -243,7 +243,7 @@ func TestMemoryLimitBelowUseWaits(t *testing.T) {
 	m := cgroupManager(t)
 	pod := withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi")})
 	prepare(t, m, pod)
-	procs := filepath.Join(filepath.Dir(cgroupFile(m.CgroupParent(pod), "memory.limit_in_bytes", "memory.max")), "cgroup.procs")
+	procs := filepath.Join(filepath.Dir(cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")), "cgroup.procs")
 	// The shell moves itself and only then takes memory.
 	script := `echo $$ > "$0"; x=$(head -c 16000000 /dev/zero | tr '\0' x); echo ready; read wait`
 	hog := exec.CommandContext(t.Context(), "sh", "-c", script, procs)
@@ -270,8 +270,8 @@ func TestMemoryLimitBelowUseWaits(t *testing.T) {
 	if hog.ProcessState.ExitCode() < 0 {
 		t.Errorf("the new limit killed what ran: %v", hog.ProcessState)
 	}
-	limit := cgroupFile(m.CgroupParent(pod), "memory.limit_in_bytes", "memory.max")
-	if use := memoryUse(m.CgroupParent(pod)); use > 1<<20 {
+	limit := cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
+	if use := memoryUse(m.Path(pod.UID)); use > 1<<20 {
 		t.Skipf("the kernel still counts %d bytes", use)
 	}
 	prepare(t, m, small)
@@ -306,10 +306,10 @@ func TestPopulated(t *testing.T) {
 // TestResourcesV2AreWritten: each value must be one that the kernel takes.
 func TestResourcesV2AreWritten(t *testing.T) {
 	want := []string{"cpu", "memory", "pids"}
-	if diff := cmp.Diff(want, resourcesV2(cgroupLimits{2, -1, -1}).EnabledControllers()); diff != "" {
+	if diff := cmp.Diff(want, resourcesV2(limits{2, -1, -1}).EnabledControllers()); diff != "" {
 		t.Errorf("controllers (-want +got):\n%s", diff)
 	}
-	if got := resourcesV2(cgroupLimits{2, -1, -1}).Pids.Max; got != -1 {
+	if got := resourcesV2(limits{2, -1, -1}).Pids.Max; got != -1 {
 		t.Errorf("pids.max %d, want -1, which is written as max", got)
 	}
 }

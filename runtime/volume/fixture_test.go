@@ -1,0 +1,133 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
+)
+
+// newManager keeps volumes below a directory of its own; its loop runs until the
+// test ends.
+func newManager(t *testing.T, change func(*Config)) *Manager {
+	t.Helper()
+	config := Config{
+		RootDir:    filepath.Join(t.TempDir(), "pods"),
+		NodeMemory: 8 << 30,
+		PodMemory:  podcgroup.MemoryLimit,
+	}
+	if change != nil {
+		change(&config)
+	}
+	m, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func testPod(change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: "0f1c-22", Namespace: "ns", Name: "web"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+func withVolumes(volumes ...corev1.Volume) *corev1.Pod {
+	return testPod(func(p *corev1.Pod) { p.Spec.Volumes = volumes })
+}
+
+func hostPathVolume(name, path string, kind corev1.HostPathType) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}}
+}
+
+func emptyDirVolume(name string, medium corev1.StorageMedium, limit string) corev1.Volume {
+	source := &corev1.EmptyDirVolumeSource{Medium: medium}
+	if limit != "" {
+		quantity := resource.MustParse(limit)
+		source.SizeLimit = &quantity
+	}
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: source}}
+}
+
+func prepare(t *testing.T, m *Manager, pod *corev1.Pod) {
+	t.Helper()
+	if err := m.WaitForMount(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bind binds the subPath of the pod's first volume for its first container.
+func bind(t *testing.T, m *Manager, pod *corev1.Pod, subPath string, propagation corev1.MountPropagationMode) string {
+	t.Helper()
+	name := pod.Spec.Volumes[0].Name
+	path, ok := m.Path(pod, name)
+	if !ok {
+		t.Fatalf("no volume %q", name)
+	}
+	target, err := m.BindSubPath(t.Context(), SubPath{
+		PodUID: pod.UID, Volume: name, Container: "c", VolumePath: path, Path: subPath, Propagation: propagation,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// asRoot skips a test that mounts, and unmounts what the pod has after it.
+func asRoot(t *testing.T, m *Manager, pod *corev1.Pod) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	t.Cleanup(func() {
+		if err := hostfs.NewPatience(time.Minute).DetachBelow(context.Background(), m.podDir(pod.UID)); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,187 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The waits between two attempts of the loop for one pod.
+// (kubelet util/goroutinemap/exponentialbackoff)
+const (
+	firstRetry  = 500 * time.Millisecond
+	longestWait = 2*time.Minute + 2*time.Second
+)
+
+// podVolumes is what the loop knows of a pod. Manager.mu guards it, but for what
+// belongs to the pass.
+type podVolumes struct {
+	// wanted is the pod whose volumes are to be there; nil means none.
+	wanted *corev1.Pod
+	// asked counts the wishes, answered is the last that a pass has seen.
+	asked, answered int
+	// err is what the last pass failed with.
+	err error
+	// pending is the condition of what could not be changed yet.
+	pending *corev1.PodCondition
+	// passed is closed and replaced when a pass ends.
+	passed  chan struct{}
+	running bool
+	// retryAt is when the next attempt is due without a new wish; zero means never.
+	retryAt time.Time
+	wait    time.Duration
+
+	// busy orders passes and subPaths.
+	busy sync.Mutex
+	// checked are the hostPaths that were checked since the start of the process:
+	// type and path by volume. It belongs to the holder of busy.
+	checked map[string]string
+}
+
+// entry finds or makes what is known of a pod; mu is held.
+func (m *Manager) entry(uid types.UID) *podVolumes {
+	p := m.pods[uid]
+	if p == nil {
+		p = &podVolumes{passed: make(chan struct{}), checked: map[string]string{}}
+		m.pods[uid] = p
+	}
+	return p
+}
+
+// await says what a pod wants and waits for the pass that has seen it.
+func (m *Manager) await(ctx context.Context, uid types.UID, wanted *corev1.Pod) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.mu.Lock()
+	p := m.entry(uid)
+	p.wanted = wanted
+	p.asked++
+	mine := p.asked
+	m.mu.Unlock()
+	m.kick()
+	for {
+		m.mu.Lock()
+		answered, err, passed := p.answered, p.err, p.passed
+		m.mu.Unlock()
+		if answered >= mine {
+			return err
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (m *Manager) kick() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run makes volumes as they are wanted until the context is done, and returns when
+// no pass is under way any more. (kubelet volumemanager/reconciler/reconciler.go)
+func (m *Manager) Run(ctx context.Context) error {
+	var passes sync.WaitGroup
+	defer passes.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wake:
+		case <-timer.C:
+		}
+		if next := m.startDue(ctx, &passes); next > 0 {
+			timer.Reset(next)
+		}
+	}
+}
+
+// startDue starts a pass for each pod that is due, and returns when the next one
+// will be; 0 means never.
+func (m *Manager) startDue(ctx context.Context, passes *sync.WaitGroup) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var next time.Duration
+	for uid, p := range m.pods {
+		if p.running {
+			continue
+		}
+		left := time.Until(p.retryAt)
+		switch {
+		case p.asked > p.answered, !p.retryAt.IsZero() && left <= 0:
+			p.running = true
+			wanted, asked := p.wanted, p.asked
+			passes.Go(func() { m.run(ctx, uid, p, wanted, asked) })
+		case !p.retryAt.IsZero() && (next == 0 || left < next):
+			next = left
+		}
+	}
+	return next
+}
+
+// run carries one pass out and keeps what came of it.
+func (m *Manager) run(ctx context.Context, uid types.UID, p *podVolumes, wanted *corev1.Pod, asked int) {
+	pending, err := m.guardedPass(ctx, uid, p, wanted)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", errStopped, context.Cause(ctx))
+	}
+	m.mu.Lock()
+	changed := !samePending(p.pending, pending)
+	p.err, p.pending, p.answered, p.running = err, pending, asked, false
+	p.schedule()
+	close(p.passed)
+	p.passed = make(chan struct{})
+	if wanted == nil && err == nil && p.asked == asked {
+		delete(m.pods, uid)
+	}
+	m.mu.Unlock()
+	m.kick()
+	if changed {
+		m.config.Changed(uid)
+	}
+}
+
+// schedule puts the next attempt off, longer each time, while something is left to
+// do; mu is held.
+func (p *podVolumes) schedule() {
+	if p.err == nil && p.pending == nil {
+		p.retryAt, p.wait = time.Time{}, 0
+		return
+	}
+	p.wait = min(max(2*p.wait, firstRetry), longestWait)
+	p.retryAt = time.Now().Add(p.wait)
+}
+
+// guardedPass is the boundary that a panic does not pass.
+func (m *Manager) guardedPass(ctx context.Context, uid types.UID, p *podVolumes, wanted *corev1.Pod) (pending *corev1.PodCondition, err error) {
+	p.busy.Lock()
+	defer p.busy.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic while volumes were made ready: %v", r)
+			m.config.Logger.Error(err, "Volume manager panicked", "podUID", uid, "stack", string(debug.Stack()))
+		}
+	}()
+	if wanted == nil {
+		return nil, m.tearDownAll(ctx, uid)
+	}
+	return m.setUpAll(ctx, p, wanted)
+}
+
+func samePending(a, b *corev1.PodCondition) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Reason == b.Reason && a.Message == b.Message
+}

@@ -1,0 +1,66 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// setUpAll takes away what the pod does not have any more and sets up its volumes,
+// each by itself. It returns the first error in the template's order, and the
+// condition of what could not be changed yet.
+func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) (*corev1.PodCondition, error) {
+	var errs []error
+	if err := m.tearDownLost(ctx, pod); err != nil {
+		errs = append(errs, err)
+	}
+	var pending []string
+	for i := range pod.Spec.Volumes {
+		if ctx.Err() != nil {
+			break
+		}
+		volume := &pod.Spec.Volumes[i]
+		err := m.setUp(ctx, p, pod, volume)
+		if tooSmall, ok := errors.AsType[*sizeError](err); ok {
+			pending = append(pending, fmt.Sprintf("volume %q: %v", volume.Name, tooSmall))
+		} else if err != nil {
+			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err))
+		}
+	}
+	var first error
+	if len(errs) > 0 {
+		first = errs[0]
+	}
+	return sizePending(pending), first
+}
+
+func (m *Manager) setUp(ctx context.Context, p *podVolumes, pod *corev1.Pod, volume *corev1.Volume) error {
+	switch {
+	case volume.HostPath != nil:
+		return m.setUpHostPath(ctx, p, volume)
+	case volume.EmptyDir != nil:
+		return m.setUpEmptyDir(ctx, pod, volume)
+	default:
+		return errors.New("its source is not supported")
+	}
+}
+
+// sizePending is the condition of emptyDirs in memory that keep a size above their
+// limit; nil when there are none.
+func sizePending(messages []string) *corev1.PodCondition {
+	if len(messages) == 0 {
+		return nil
+	}
+	return &corev1.PodCondition{
+		Type: v1alpha1.ConditionVolumeSizePending, Status: corev1.ConditionTrue,
+		Reason: v1alpha1.ReasonContentExceedsLimit, Message: strings.Join(messages, "; "),
+	}
+}

@@ -1,0 +1,106 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upgrade replaces the manager and the shim of an older commit, with its
+// CRDs and rights, by those of this tree, while workloads of many shapes run. An
+// upgrade must restart no container and lose no kill that is under way.
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+// from is the commit that is upgraded from. A clone without it fails the tests:
+// skipping them would be a green light for nothing.
+const from = "93327b30820a2abe610cc9312697559d9b29d03b"
+
+const root = "../../.."
+
+var (
+	env *harness.Env
+	// program is the file that the manager and the shim are started from; the
+	// upgrade replaces it by newProgram.
+	program, newProgram string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := haveCommit(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return harness.Run(m, &env, localstack.Options{}) // says why it skips
+	}
+	dir, err := os.MkdirTemp("", "mw-upgrade-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a folder of temporary files
+	if err := prepare(ctx, dir); err != nil {
+		fmt.Fprintln(os.Stderr, "prepare the upgrade:", err)
+		return 1
+	}
+	return harness.Run(m, &env, localstack.Options{Config: filepath.Join(dir, "tree", "config", "default"), Binary: program})
+}
+
+// haveCommit fails with what to do when the clone is too shallow.
+func haveCommit(ctx context.Context) error {
+	if out, err := git(ctx, "cat-file", "-e", from+"^{commit}"); err != nil {
+		return fmt.Errorf("the upgrade test needs commit %s of this repository, clone it with full history (git fetch --unshallow): %w\n%s", from, err, out)
+	}
+	return nil
+}
+
+// prepare writes the older tree into dir and builds both programs.
+func prepare(ctx context.Context, dir string) error {
+	tree, archive := filepath.Join(dir, "tree"), filepath.Join(dir, "tree.tar")
+	if err := os.Mkdir(tree, 0o755); err != nil {
+		return err
+	}
+	if out, err := git(ctx, "archive", "--output="+archive, from); err != nil {
+		return fmt.Errorf("git archive: %w\n%s", err, out)
+	}
+	if out, err := exec.CommandContext(ctx, "tar", "-xf", archive, "-C", tree).CombinedOutput(); err != nil {
+		return fmt.Errorf("unpack the older tree: %w\n%s", err, out)
+	}
+	program, newProgram = filepath.Join(dir, "managedworkload"), filepath.Join(dir, "managedworkload.new")
+	return errors.Join(build(ctx, tree, program), build(ctx, root, newProgram))
+}
+
+// build trims paths, so that two trees share what is in the build cache.
+func build(ctx context.Context, tree, target string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", target, ".")
+	cmd.Dir = tree
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", tree, err, out)
+	}
+	return nil
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}

@@ -152,6 +152,17 @@ twin:
 	@echo "A kubelet and real containers need root on Linux" >&2; exit 1
 endif
 
+.PHONY: faults
+ifeq ($(ROOT_ON_LINUX),yes)
+faults: SEED := $(if $(filter file,$(origin SEED)),1,$(SEED))
+faults: N := $(if $(filter file,$(origin N)),100,$(N))
+faults: assets runtime ## Make N faults from SEED while workloads start and end, and check what their containers saw.
+	go run ./hack/faults --seed $(SEED) --n $(N) --keep bin/faults-$(SEED)
+else
+faults:
+	@echo "Faults on real containers need root on Linux" >&2; exit 1
+endif
+
 .PHONY: test-cgroup2
 ifeq ($(ROOT_ON_LINUX),yes)
 test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.

@@ -171,6 +171,9 @@ func (c *Component) Args() []string { return slices.Clone(c.args) }
 // SetArgs replaces the arguments for the next start.
 func (c *Component) SetArgs(args ...string) { c.args = slices.Clone(args) }
 
+// AddEnv adds a variable (NAME=value) to the environment of the next starts.
+func (c *Component) AddEnv(variable string) { c.env = append(c.env, variable) }
+
 // LogPath is the file that holds what the program wrote.
 func (c *Component) LogPath() string { return c.stack.layout.log(c.name) }
 

@@ -33,6 +33,10 @@ type serveOptions struct {
 	countFile  string
 
 	logFile            string
+	logByContainer     bool
+	mark               string
+	heartbeat          time.Duration
+	exclusive          string
 	terminationMessage string
 	health             healthOptions
 }
@@ -51,6 +55,10 @@ func parseServe(args []string) (serveOptions, error) {
 	flags.Var(&opts.exitCodes, "exit-code", "exit code for --exit-after; with --count-file a list, one for each run, the last for all further ones")
 	flags.StringVar(&opts.countFile, "count-file", "", "file that counts the runs")
 	flags.StringVar(&opts.logFile, "log-file", "", "append the log to this file as well")
+	flags.BoolVar(&opts.logByContainer, "log-by-container", false, "append the container's ID to the name of --log-file")
+	flags.StringVar(&opts.mark, "mark", "", "text that only shows in the log")
+	flags.DurationVar(&opts.heartbeat, "heartbeat", 0, "log \"alive\" to --log-file this often")
+	flags.StringVar(&opts.exclusive, "exclusive", "", "lock this file while running; log it when another process holds it")
 	flags.StringVar(&opts.terminationMessage, "termination-message", "", "written to "+terminationLog+" before exiting")
 	opts.health.register(flags)
 	if err := flags.Parse(args); err != nil {
@@ -70,6 +78,9 @@ func serve(args []string) error {
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
+	if opts.logByContainer {
+		opts.logFile += "." + containerID()
+	}
 	log, err := openJournal(opts.logFile)
 	if err != nil {
 		return err
@@ -82,6 +93,12 @@ func serve(args []string) error {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if opts.exclusive != "" {
+		if err := lockAlone(opts.exclusive, log); err != nil {
+			return err
+		}
+	}
+	go log.beat(ctx, opts.heartbeat)
 	time.Sleep(opts.startDelay)
 	h := newHealth(opts.health, log)
 	servers, err := h.serve(ctx)

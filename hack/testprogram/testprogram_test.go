@@ -146,6 +146,42 @@ func awaitLines(t *testing.T, file string, n int) []string {
 	}
 }
 
+// An instance beats while it runs, and says so when another holds its lock.
+func TestHeartbeatAndLock(t *testing.T) {
+	dir := t.TempDir()
+	var logs []string
+	for i := range 2 {
+		log := filepath.Join(dir, fmt.Sprint(i))
+		cmd := program("serve", "--mark=m", "--log-file="+log, "--heartbeat=10ms", "--exclusive="+filepath.Join(dir, "lock"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		logs = append(logs, strings.Join(awaitLines(t, log, 4), "\n"))
+	}
+	if !strings.Contains(logs[0], "alive\nalive") || strings.Contains(logs[0], "not alone") {
+		t.Errorf("the first one's log:\n%s", logs[0])
+	}
+	if !strings.Contains(logs[1], "not alone: ") {
+		t.Errorf("the second one's log:\n%s", logs[1])
+	}
+}
+
+func TestLogByContainer(t *testing.T) {
+	dir := t.TempDir()
+	cmd := program("serve", "--log-file="+filepath.Join(dir, "a"), "--log-by-container", "--exit-after=0s")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "a.?*"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("journals %q, %v", files, err)
+	}
+}
+
 func TestExitCodesByRun(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	var got []int

@@ -1,0 +1,83 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package criproxy
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+)
+
+// Effect is what a rule does to a call.
+type Effect string
+
+// The effects.
+const (
+	// Watch changes nothing: Taken tells that the call came in.
+	Watch Effect = "watch"
+	// Fail answers with an error and does not make the call.
+	Fail Effect = "fail"
+	// FailAfter makes the call and answers with an error.
+	FailAfter Effect = "fail after"
+	// Hang holds the call until the rule is removed or the caller gives up.
+	Hang Effect = "hang"
+	// Twice makes the call twice, one after the other, and gives the second answer.
+	Twice Effect = "twice"
+)
+
+// Rule takes calls.
+type Rule struct {
+	Effect Effect
+	// Methods are the names of the calls, such as StopContainer; none means any.
+	Methods []string
+	// About is a text that the request holds, such as a container's ID.
+	About string
+	// Most is how many calls it takes; 0 is any number.
+	Most int
+
+	mu    sync.Mutex
+	taken int
+	first chan struct{}
+	over  chan struct{}
+}
+
+// NewRule makes a rule for calls of the given names.
+func NewRule(effect Effect, most int, methods ...string) *Rule {
+	return &Rule{Effect: effect, Most: most, Methods: methods, first: make(chan struct{}), over: make(chan struct{})}
+}
+
+// takes tells that the rule takes a call, and counts it.
+func (r *Rule) takes(method string, request []byte) bool {
+	if len(r.Methods) > 0 && !slices.Contains(r.Methods, method) || !bytes.Contains(request, []byte(r.About)) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Most > 0 && r.taken >= r.Most {
+		return false
+	}
+	r.taken++
+	if r.taken == 1 {
+		close(r.first)
+	}
+	return true
+}
+
+// Taken is how many calls the rule took.
+func (r *Rule) Taken() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken
+}
+
+// Await waits for the first call that the rule takes.
+func (r *Rule) Await(ctx context.Context) bool {
+	select {
+	case <-r.first:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,275 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/hack/criproxy"
+	"github.com/managedworkload/managedworkload/hack/faults/history"
+	"github.com/managedworkload/managedworkload/hack/faults/inject"
+)
+
+const (
+	// pointTimeout is how long a fault waits for its point.
+	pointTimeout = 4 * time.Second
+	// backupEvery is the number of faults between two copies of etcd.
+	backupEvery = 5
+)
+
+// made are the faults that were made.
+type made struct {
+	mu     sync.Mutex
+	faults []history.Fault
+}
+
+func newMade() *made { return &made{} }
+
+func (m *made) add(f history.Fault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, f)
+}
+
+func (m *made) list() []history.Fault {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]history.Fault(nil), m.faults...)
+}
+
+func (m *made) counts() map[Kind]int {
+	counts := map[Kind]int{}
+	for _, f := range m.list() {
+		counts[Kind(f.Kind)]++
+	}
+	return counts
+}
+
+// backup is a copy of etcd.
+type backup struct {
+	folder string
+	at     time.Time
+}
+
+// makeFaults makes the faults of the schedule, some beside others.
+func (c *campaign) makeFaults(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	var mu sync.Mutex
+	var errs []error
+	var last backup
+	for i, p := range schedule(c.opts.Seed, c.opts.Faults) {
+		if !p.beside {
+			running.Wait()
+		}
+		if i%backupEvery == 0 {
+			running.Wait()
+			folder, at, err := c.etcd.Backup(ctx)
+			if err != nil {
+				return fmt.Errorf("copy etcd: %w", err)
+			}
+			last = backup{folder, at}
+		}
+		if !pause(ctx, nil, p.gap) {
+			break
+		}
+		copied := last
+		running.Go(func() {
+			c.awaitPoint(ctx, p)
+			c.progress("fault %d: %s for %s at %s", i+1, p.kind, p.lasts, pointName(p))
+			fault, err := c.make(ctx, p, copied)
+			if err != nil && ctx.Err() == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("fault %d, %s: %w", i+1, p.kind, err))
+				return
+			}
+			c.made.add(fault)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// awaitPoint waits for the call at which the fault is to be made.
+func (c *campaign) awaitPoint(ctx context.Context, p planned) {
+	if p.point == "" {
+		return
+	}
+	rule := criproxy.NewRule(criproxy.Watch, 1, p.point)
+	c.proxy.Add(rule)
+	defer c.proxy.Remove(rule)
+	ctx, cancel := context.WithTimeout(ctx, pointTimeout)
+	defer cancel()
+	rule.Await(ctx)
+}
+
+func pointName(p planned) string {
+	if p.point == "" {
+		return "any moment"
+	}
+	return p.point
+}
+
+// make makes a fault and heals it.
+func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.Fault, error) {
+	f := history.Fault{Kind: string(p.kind), From: time.Now()}
+	var err error
+	switch p.kind {
+	case KillShim, StopShim:
+		f.Node, f.API, f.Cuts = true, true, p.kind == KillShim
+		err = c.disturb(ctx, "shim", p, p.kind == KillShim)
+	case KillContainerd, StopContainerd:
+		f.Node, f.Cuts = true, p.kind == KillContainerd
+		err = c.disturb(ctx, "containerd", p, p.kind == KillContainerd)
+	case KillManager, StopManager:
+		f.API = true
+		err = c.disturb(ctx, "manager", p, p.kind == KillManager)
+	case KillAPIServer, StopAPIServer:
+		f.API = true
+		err = c.disturb(ctx, "kube-apiserver", p, p.kind == KillAPIServer)
+	case KillEtcd, StopEtcd:
+		f.API = true
+		err = c.disturb(ctx, "etcd", p, p.kind == KillEtcd)
+	case RestoreEtcd:
+		f.API, f.Backup = true, copied.at
+		err = c.etcd.Restore(ctx, copied.folder)
+	case KillRuntimeShim, StopRuntimeShim:
+		f.Node = true
+		err = c.disturbRuntimeShim(ctx, p, &f)
+	case DiskFull, DiskError, DiskHangs:
+		f.Node = true
+		err = c.breakDisk(ctx, p)
+	case EventsCut:
+		f.Node = true
+		c.proxy.CutEvents(p.choice%2 == 0)
+		err = wait(ctx, p.lasts)
+		c.proxy.AcceptEvents()
+	case CallFails, CallAnswerLost, CallHangs, CallAnsweredTwo:
+		f.Node = true
+		err = c.breakCalls(ctx, p)
+	case ClockOffset:
+		err = c.offsetClock(ctx, p)
+	}
+	f.To = time.Now()
+	return f, err
+}
+
+// offsets are how far the shim's wall clock is set forward or back.
+var offsets = []string{"-8760h", "-1h", "-40s", "-3s", "3s", "40s", "1h", "8760h"}
+
+// offsetClock sets the shim's wall clock, and after a time back to the machine's,
+// which is a jump as well. It excuses nothing.
+func (c *campaign) offsetClock(ctx context.Context, p planned) error {
+	file := c.offsetFile()
+	if err := os.WriteFile(file, []byte(offsets[p.choice%uint64(len(offsets))]), 0o600); err != nil {
+		return err
+	}
+	return errors.Join(wait(ctx, p.lasts), os.WriteFile(file, []byte("0s"), 0o600))
+}
+
+func (c *campaign) offsetFile() string { return filepath.Join(c.stack.StateDir(), "clock-offset") }
+
+func (c *campaign) disturb(ctx context.Context, name string, p planned, kill bool) error {
+	s := c.services[name]
+	if kill {
+		return s.KillFor(ctx, p.lasts)
+	}
+	return s.StopFor(ctx, p.lasts)
+}
+
+func (c *campaign) breakDisk(ctx context.Context, p planned) error {
+	c.disk.Break(map[Kind]inject.DiskFault{DiskFull: inject.NoSpace, DiskError: inject.IOError, DiskHangs: inject.NoAnswer}[p.kind])
+	err := wait(ctx, p.lasts)
+	c.progress("  %s met %d accesses", p.kind, c.disk.Heal())
+	return err
+}
+
+// breakCalls has calls fail: all of the point, or of any kind.
+func (c *campaign) breakCalls(ctx context.Context, p planned) error {
+	effect := map[Kind]criproxy.Effect{
+		CallFails: criproxy.Fail, CallAnswerLost: criproxy.FailAfter, CallHangs: criproxy.Hang, CallAnsweredTwo: criproxy.Twice,
+	}[p.kind]
+	var methods []string
+	if p.point != "" {
+		methods = []string{p.point}
+	}
+	rule := criproxy.NewRule(effect, 0, methods...)
+	c.proxy.Add(rule)
+	defer c.proxy.Remove(rule)
+	if p.point != "" {
+		// The call that was waited for is past; the fault is for those that follow.
+		met, cancel := context.WithTimeout(ctx, pointTimeout)
+		rule.Await(met)
+		cancel()
+	}
+	err := wait(ctx, p.lasts)
+	c.progress("  %s met %d calls", p.kind, rule.Taken())
+	return err
+}
+
+// disturbRuntimeShim kills or stops the runtime shim of a pod.
+func (c *campaign) disturbRuntimeShim(ctx context.Context, p planned, f *history.Fault) error {
+	for range 50 {
+		shims, err := inject.RuntimeShims(c.stack.StateDir())
+		if err != nil {
+			return err
+		}
+		uids, err := c.podUIDs(ctx)
+		if err != nil || len(shims) == 0 {
+			if err := wait(ctx, retryAfter); err != nil {
+				return err
+			}
+			continue
+		}
+		s := shims[p.choice%uint64(len(shims))]
+		if uids[s.SandboxID] == "" {
+			p.choice++ // just made, or just ending
+			continue
+		}
+		f.From = time.Now()
+		if p.kind == StopRuntimeShim {
+			return s.StopFor(ctx, p.lasts)
+		}
+		f.KilledPods = []string{uids[s.SandboxID]}
+		return s.Kill()
+	}
+	return errors.New("no pod has a runtime shim")
+}
+
+// podUIDs are the UIDs of the sandboxes.
+func (c *campaign) podUIDs(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := c.cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, err
+	}
+	uids := map[string]string{}
+	for _, s := range list.GetItems() {
+		uids[s.GetId()] = s.GetMetadata().GetUid()
+	}
+	return uids, nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if !pause(ctx, nil, d) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (c *campaign) progress(format string, args ...any) {
+	if c.opts.Progress != nil {
+		_, _ = fmt.Fprintf(c.opts.Progress, time.Now().Format("15:04:05.000 ")+format+"\n", args...)
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/faults/inject"
+)
+
+const (
+	// settleTimeout is what the shim, containerd and the kernel have to remove
+	// what the last workloads used.
+	settleTimeout = 90 * time.Second
+	cgroupRoot    = "/sys/fs/cgroup"
+)
+
+// leftovers are what workloads leave on a node and in the API, by name.
+type leftovers map[string]bool
+
+// awaitNothingLeft waits until there is no more than before the workloads, and
+// returns what stays.
+func (c *campaign) awaitNothingLeft(ctx context.Context) ([]string, error) {
+	end := time.Now().Add(settleTimeout)
+	for {
+		now, err := c.look(ctx)
+		if err == nil {
+			maps.DeleteFunc(now, func(thing string, _ bool) bool { return c.baseline[thing] })
+		}
+		if err == nil && len(now) == 0 || time.Now().After(end) {
+			return slices.Sorted(maps.Keys(now)), err
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// look lists everything that a workload can leave behind.
+func (c *campaign) look(ctx context.Context) (leftovers, error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*callTimeout)
+	defer cancel()
+	found := leftovers{}
+	for _, list := range []func(context.Context, leftovers) error{
+		c.objects, c.runtimeHas, c.cgroups, c.mounts, c.files, c.processes,
+	} {
+		if err := list(ctx, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (c *campaign) objects(ctx context.Context, found leftovers) error {
+	var workloads v1alpha1.ManagedWorkloadList
+	var shares v1alpha1.NodeWorkloadList
+	for _, list := range []client.ObjectList{&workloads, &shares} {
+		if err := c.kube.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+	}
+	for _, o := range workloads.Items {
+		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = true
+	}
+	for _, o := range shares.Items {
+		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = true
+	}
+	return nil
+}
+
+func (c *campaign) runtimeHas(ctx context.Context, found leftovers) error {
+	sandboxes, err := c.cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	for _, s := range sandboxes.GetItems() {
+		found[fmt.Sprintf("sandbox %s %s %s", s.GetMetadata().GetName(), s.GetId(), s.GetState())] = true
+	}
+	containers, err := c.cri.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return err
+	}
+	for _, one := range containers.GetContainers() {
+		found[fmt.Sprintf("container %s %s %s", one.GetMetadata().GetName(), one.GetId(), one.GetState())] = true
+	}
+	return nil
+}
+
+func (c *campaign) cgroups(_ context.Context, found leftovers) error {
+	for _, pattern := range []string{
+		filepath.Join(cgroupRoot, c.stack.CgroupParent(), "*"), filepath.Join(cgroupRoot, "*", c.stack.CgroupParent(), "*"),
+	} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, dir := range dirs {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+				found["cgroup "+dir] = true
+			}
+		}
+	}
+	return nil
+}
+
+// mounts include network namespaces.
+func (c *campaign) mounts(_ context.Context, found leftovers) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(c.stack.StateDir()))
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		found["mount "+m.Mountpoint] = true
+	}
+	return nil
+}
+
+// files are checkpoints, pods' folders and addresses.
+func (c *campaign) files(_ context.Context, found leftovers) error {
+	for _, pattern := range []string{
+		filepath.Join(c.stack.ShimStateDir(), "workloads", "*"), filepath.Join(c.stack.ShimStateDir(), "pods", "*"),
+		filepath.Join(c.stack.PodLogDir(), "*"), filepath.Join(c.stack.StateDir(), "cni", "ipam", "*", "10.*"),
+	} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			found["file "+path] = true
+		}
+	}
+	return nil
+}
+
+// processes are runtime shims, and whatever runs the test program in a container.
+func (c *campaign) processes(_ context.Context, found leftovers) error {
+	shims, err := inject.RuntimeShims(c.stack.StateDir())
+	if err != nil {
+		return err
+	}
+	for _, s := range shims {
+		found[fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID)] = true
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		groups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+		if err != nil || !strings.Contains(string(groups), c.stack.CgroupParent()+"/") {
+			continue // it ended, or is none of ours
+		}
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
+		found[fmt.Sprintf("process %s %s", filepath.Base(dir), strings.ReplaceAll(string(cmdline), "\x00", " "))] = true
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// beat is how far the last heartbeat may be before the end, with what a busy
+	// machine adds.
+	beat = 700 * time.Millisecond
+	// minimum is what a container has at least (the kubelet's minimum).
+	minimum = 2 * time.Second
+	// slack is what a kill may take beyond its grace period on a busy machine.
+	slack = 6 * time.Second
+	// reaction is what a request may take to become a kill on a busy machine.
+	reaction = 30 * time.Second
+	// recovery is how long a fault has effects after its end: connections and
+	// calls are tried again with back-off.
+	recovery = 15 * time.Second
+	// starting is how long a call that starts a container may be under way beside
+	// the container's program.
+	starting = 2 * time.Second
+	// upheaval is how long a restored etcd, or a sandbox whose runtime shim was
+	// killed, gives reasons for kills.
+	upheaval = 2 * time.Minute
+)
+
+// The rules, in the order in which they are checked.
+var rules = []struct {
+	name  string
+	check func(*judge)
+}{
+	{"two instances at once", (*judge).instances},
+	{"kill not requested", (*judge).requested},
+	{"kill not completed", (*judge).completed},
+	{"less than its grace", (*judge).atLeast},
+	{"more than its grace and the outage", (*judge).atMost},
+	{"record disagrees with the journal", (*judge).records},
+	{"left behind", (*judge).leftBehind},
+}
+
+// judge holds what the rules share.
+type judge struct {
+	*History
+	byWorkload map[string][]*Life
+	byID       map[string]*Life
+	report     Report
+	rule       string
+}
+
+// Check judges a history.
+func Check(h *History) Report {
+	j := &judge{History: h, byWorkload: map[string][]*Life{}, byID: map[string]*Life{}, report: Report{Exempt: map[string]int{}}}
+	for i := range h.Lives {
+		l := &h.Lives[i]
+		j.byWorkload[l.Workload] = append(j.byWorkload[l.Workload], l)
+		j.byID[l.ID] = l
+		j.report.Lives++
+		if l.killed() {
+			j.report.Kills++
+		}
+	}
+	for _, lives := range j.byWorkload {
+		slices.SortFunc(lives, func(a, b *Life) int { return a.Start.Compare(b.Start) })
+	}
+	for _, rule := range rules {
+		j.rule = rule.name
+		rule.check(j)
+	}
+	return j.report
+}
+
+func (j *judge) violation(format string, args ...any) {
+	j.report.Violations = append(j.report.Violations, Violation{Rule: j.rule, Text: fmt.Sprintf(format, args...)})
+}
+
+func (j *judge) exempt(reason string) { j.report.Exempt[reason]++ }
+
+// lostShim tells that the runtime shim of the life's pod was killed while it ran
+// or as it started.
+func (j *judge) lostShim(l *Life) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		return slices.Contains(f.KilledPods, l.UID) && !l.Last.Before(f.From.Add(-time.Second)) && !l.Start.After(f.To.Add(recovery))
+	})
+}
+
+// cutStart tells that the life ended because the call that started it was cut off.
+func (j *judge) cutStart(l *Life) bool {
+	return l.Asked().IsZero() && slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		return f.Cuts && !l.Start.After(f.From.Add(starting)) && l.Start.Add(starting).After(f.From) && l.Last.Before(f.From.Add(starting))
+	})
+}
+
+// lostSandbox tells that a kill may be for a sandbox that went with its runtime
+// shim.
+func (j *judge) lostSandbox(l *Life) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		return slices.Contains(f.KilledPods, l.UID) && !l.began().Before(f.From) && l.began().Before(f.To.Add(upheaval))
+	})
+}
+
+// lost tells that a request was made between a backup and its restoration.
+func (j *judge) lost(r *Request) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool { return lostIn(&f, r) })
+}
+
+func lostIn(f *Fault, r *Request) bool {
+	if f.Backup.IsZero() {
+		return false
+	}
+	over := r.Acked
+	if over.IsZero() {
+		over = f.To
+	}
+	return !over.Before(f.Backup) && !r.From.After(f.To)
+}
+
+// rolledBack tells that a restored etcd may have asked for the kill: the workload
+// was changed, created or deleted since the backup.
+func (j *judge) rolledBack(l *Life) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		if f.Backup.IsZero() || l.began().Before(f.From) || l.began().After(f.To.Add(upheaval)) {
+			return false
+		}
+		return l.Start.After(f.Backup) || slices.ContainsFunc(j.Requests, func(r Request) bool {
+			return r.Workload == l.Workload && lostIn(&f, &r)
+		})
+	})
+}
+
+// outage is how much of a time faults that are chosen, and their after-effects,
+// take up.
+func (j *judge) outage(from, to time.Time, chosen func(*Fault) bool) time.Duration {
+	var total time.Duration
+	faults := slices.Clone(j.Faults)
+	slices.SortFunc(faults, func(a, b Fault) int { return a.From.Compare(b.From) })
+	for i := range faults {
+		if !chosen(&faults[i]) {
+			continue
+		}
+		begin, end := faults[i].From, faults[i].To.Add(recovery)
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		if end.After(begin) {
+			total += end.Sub(begin)
+			from = end
+		}
+	}
+	return total
+}
+
+func anyFault(*Fault) bool    { return true }
+func nodeFault(f *Fault) bool { return f.Node }
+
+func (l *Life) String() string {
+	id := l.ID
+	if len(id) > 12 {
+		id = id[:12]
+	}
+	return fmt.Sprintf("%s/%s %s (incarnation %d, revision %d, grace %s)", l.Workload, l.Container, id, l.Incarnation, l.Revision, l.Grace)
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format("15:04:05.000")
+}

@@ -1,0 +1,122 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// records: what the API said of a kill is what the container saw, and every kill
+// that a container saw has a record.
+func (j *judge) records() {
+	told := map[string]bool{}
+	for i := range j.Records {
+		r := &j.Records[i]
+		id := r.ContainerID[strings.LastIndex(r.ContainerID, "/")+1:] // with or without the runtime's name
+		told[id] = true
+		l := j.byID[id]
+		if l == nil || r.Phase != v1alpha1.KillPhaseDone {
+			continue // it was killed before its program ran, or the end is told of in another
+		}
+		if j.lostShim(l) {
+			j.exempt("runtime shim killed")
+			continue
+		}
+		j.report.Judged++
+		if wrong := j.disagreement(r, l); wrong != "" {
+			j.violation("%s: hook %s, stop signal %s, last seen %s, stopped %t with %d: %s; record %s %s %s",
+				l, clock(l.Hook), clock(l.Term), clock(l.Last), l.Stopped, l.Code, wrong, r.Trigger, r.Outcome, r.Summary)
+		}
+	}
+	for i := range j.Lives {
+		l := &j.Lives[i]
+		switch {
+		case l.Asked().IsZero() || told[l.ID]:
+		case j.lostShim(l):
+			j.exempt("runtime shim killed")
+		case j.unreported(l):
+			j.exempt("record not in the restored etcd")
+		default:
+			j.violation("%s: hook %s, stop signal %s, last seen %s, and no record tells of it", l, clock(l.Hook), clock(l.Term), clock(l.Last))
+		}
+	}
+}
+
+// unreported tells that the record may have gone with what a restored etcd lacks.
+func (j *judge) unreported(l *Life) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		return !f.Backup.IsZero() && l.Last.After(f.Backup) && l.began().Before(f.To.Add(upheaval))
+	})
+}
+
+// disagreement is what the record says and the journal does not, "" if nothing.
+func (j *judge) disagreement(r *Record, l *Life) string {
+	if wrong := outcomeDisagrees(r, l); wrong != "" {
+		return wrong
+	}
+	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() {
+		return "the hook never reached the container"
+	}
+	if r.UID != l.UID {
+		return "the record is on the NodeWorkload " + r.UID
+	}
+	return j.triggerDisagrees(r, l)
+}
+
+func outcomeDisagrees(r *Record, l *Life) string {
+	switch r.Outcome {
+	case v1alpha1.KillOutcomeGraceful:
+		if !l.Stopped {
+			return "it was killed by SIGKILL"
+		}
+	case v1alpha1.KillOutcomeForced:
+		if l.Stopped {
+			return "it left by itself"
+		}
+	case v1alpha1.KillOutcomeAlreadyStopped:
+		if !l.Stopped {
+			return "it was killed by SIGKILL"
+		}
+	case v1alpha1.KillOutcomeFailed:
+		return ""
+	}
+	if r.ExitCode != nil && l.Stopped && r.Outcome != "" && int(*r.ExitCode) != l.Code {
+		return "another exit code"
+	}
+	return ""
+}
+
+// kinds are the requests that explain a trigger.
+var kinds = map[v1alpha1.KillTrigger]RequestKind{
+	v1alpha1.TriggerTermination:       Delete,
+	v1alpha1.TriggerDefinitionChanged: Change,
+	v1alpha1.TriggerRestartRequested:  Restart,
+	v1alpha1.TriggerLivenessProbe:     FailProbe,
+}
+
+// triggerDisagrees compares what the record says asked for the kill with what was
+// asked for.
+func (j *judge) triggerDisagrees(r *Record, l *Life) string {
+	kind, known := kinds[r.Trigger]
+	if !known || j.rolledBack(l) {
+		return ""
+	}
+	for _, q := range j.covering(l) {
+		if q.Kind == kind {
+			return ""
+		}
+	}
+	return "nothing of the kind was asked for by " + l.Last.Format(time.TimeOnly)
+}
+
+// leftBehind: nothing is.
+func (j *judge) leftBehind() {
+	for _, thing := range j.LeftBehind {
+		j.violation("%s", thing)
+	}
+}

@@ -1,0 +1,120 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import "time"
+
+// covering are the requests that may have asked for the life's end.
+func (j *judge) covering(l *Life) []*Request {
+	var found []*Request
+	began := l.began()
+	for i := range j.Requests {
+		r := &j.Requests[i]
+		if r.Workload != l.Workload || r.Incarnation != l.Incarnation || r.From.After(l.Last) {
+			continue
+		}
+		switch r.Kind {
+		case Delete:
+			found = append(found, r)
+		case Change, Restart:
+			if r.Revision > l.Revision {
+				found = append(found, r)
+			}
+		case FailProbe:
+			if r.Container == l.Container && !l.Start.After(r.Until) && !j.after(began, r.Until) {
+				found = append(found, r)
+			}
+		}
+	}
+	return found
+}
+
+// after tells that a time is later than another by more than what a probe, a
+// sync and the outages between them take.
+func (j *judge) after(t, until time.Time) bool {
+	return t.Sub(until)-j.outage(until, t, nodeFault) > slack
+}
+
+// requested: no kill that was not requested.
+func (j *judge) requested() {
+	for i := range j.Lives {
+		l := &j.Lives[i]
+		if !l.killed() {
+			continue
+		}
+		asked := false
+		for _, r := range j.covering(l) {
+			asked = asked || !r.From.After(l.began())
+		}
+		switch {
+		case asked:
+		case j.lostShim(l) || j.lostSandbox(l):
+			j.exempt("runtime shim killed")
+		case j.cutStart(l):
+			j.exempt("start cut off")
+		case j.rolledBack(l):
+			j.exempt("not in the restored etcd")
+		default:
+			j.violation("%s: hook %s, stop signal %s, last seen %s, and nothing had asked for its end", l, clock(l.Hook), clock(l.Term), clock(l.Last))
+		}
+	}
+}
+
+// completed: every kill that was asked for ends its containers, with what the
+// outages add. An object is not gone before its containers are.
+func (j *judge) completed() {
+	for i := range j.Requests {
+		r := &j.Requests[i]
+		if r.Acked.IsZero() || r.Kind == FailProbe && r.Until.Sub(r.From)-j.outage(r.From, r.Until, nodeFault) < reaction {
+			continue
+		}
+		if j.lost(r) {
+			j.exempt("request not in the restored etcd")
+			continue
+		}
+		for _, l := range j.byWorkload[r.Workload] {
+			if j.ends(r, l) && j.tooLate(r, l) {
+				j.violation("%s asked at %s for the end of %s, which ran until %s", r.Kind, clock(r.Acked), l, clock(l.Last))
+			}
+		}
+	}
+	for _, lives := range j.byWorkload {
+		for _, l := range lives {
+			if gone, ok := j.Gone[l.UID]; ok && l.Last.After(gone.Add(beat)) && !j.lostShim(l) && !j.rolledBackAt(gone) {
+				j.violation("%s ran until %s, and its NodeWorkload was gone at %s", l, clock(l.Last), clock(gone))
+			}
+		}
+	}
+}
+
+// ends tells that the request is to end this life.
+func (j *judge) ends(r *Request, l *Life) bool {
+	if l.Incarnation != r.Incarnation || l.Start.After(r.Acked) || !l.Last.After(r.Acked) {
+		return false
+	}
+	switch r.Kind {
+	case Delete:
+		return true
+	case Change, Restart:
+		return r.Revision > l.Revision
+	case FailProbe:
+		return r.Container == l.Container && !l.Start.After(r.From)
+	}
+	return false
+}
+
+func (j *judge) tooLate(r *Request, l *Life) bool {
+	took := l.Last.Sub(r.Acked) - j.outage(r.Acked, l.Last, anyFault)
+	return took > max(l.Grace, r.Grace, minimum)+minimum+reaction
+}
+
+// rolledBackAt tells that an object vanished because etcd was restored.
+func (j *judge) rolledBackAt(t time.Time) bool {
+	for _, f := range j.Faults {
+		if !f.Backup.IsZero() && !t.Before(f.From) && t.Before(f.To.Add(upheaval)) {
+			return true
+		}
+	}
+	return false
+}

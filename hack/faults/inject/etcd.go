@@ -1,0 +1,144 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Etcd makes copies of etcd's folder and puts them back.
+type Etcd struct {
+	Service, APIServer *Service
+	// Data is etcd's folder, Copies where copies are kept.
+	Data, Copies string
+}
+
+// Backup copies the folder at one moment, as after a crash of etcd. It returns the
+// copy and the time.
+func (e *Etcd) Backup(ctx context.Context) (copied string, at time.Time, err error) {
+	e.Service.mu.Lock()
+	defer e.Service.mu.Unlock()
+	if err := e.Service.Signal(syscall.SIGSTOP); err != nil {
+		return "", at, err
+	}
+	defer func() { err = errors.Join(err, e.Service.Signal(syscall.SIGCONT)) }()
+	at = time.Now()
+	copied = filepath.Join(e.Copies, strconv.FormatInt(at.UnixNano(), 10))
+	return copied, at, copyFolder(ctx, e.Data, copied)
+}
+
+// Restore puts a copy back, as etcdutl's snapshot restore does with --bump-revision
+// and --mark-compacted: revisions go on above those that clients have seen, and
+// watches of before have to list again. The API server is away meanwhile.
+func (e *Etcd) Restore(ctx context.Context, copied string) error {
+	err := e.APIServer.whileDown(ctx, func() error {
+		before, err := e.revision(ctx)
+		if err != nil {
+			return err
+		}
+		err = e.Service.whileDown(ctx, func() error {
+			return errors.Join(os.RemoveAll(e.Data), copyFolder(ctx, copied, e.Data))
+		})
+		if err != nil {
+			return err
+		}
+		if err := e.Service.AwaitReady(ctx); err != nil {
+			return err
+		}
+		return e.raiseRevision(ctx, before+1)
+	})
+	if err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	return e.APIServer.AwaitReady(ctx)
+}
+
+func copyFolder(ctx context.Context, from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	output, err := exec.CommandContext(ctx, "cp", "-a", "--", from, to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copy %s: %w: %s", from, err, output)
+	}
+	return nil
+}
+
+func (e *Etcd) url() string {
+	for _, arg := range e.Service.Args() {
+		if url, found := strings.CutPrefix(arg, "--listen-client-urls="); found {
+			return url
+		}
+	}
+	return ""
+}
+
+// call asks etcd's JSON gateway, which returns the store's revision with
+// everything.
+func (e *Etcd) call(ctx context.Context, path string, request map[string]any) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return 0, err
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url()+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(post)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("etcd %s: %s %s", path, response.Status, text)
+	}
+	var answer struct {
+		Header struct {
+			Revision int64 `json:"revision,string"`
+		} `json:"header"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return 0, fmt.Errorf("etcd %s: %w", path, err)
+	}
+	return answer.Header.Revision, nil
+}
+
+func (e *Etcd) revision(ctx context.Context) (int64, error) {
+	return e.call(ctx, "/v3/kv/range", map[string]any{"key": encoded("revision")})
+}
+
+// raiseRevision writes until the revision is reached, and compacts there.
+func (e *Etcd) raiseRevision(ctx context.Context, wanted int64) error {
+	now, err := e.revision(ctx)
+	for err == nil && now < wanted {
+		now, err = e.call(ctx, "/v3/kv/put", map[string]any{"key": encoded("revision"), "value": encoded("raised")})
+	}
+	if err != nil {
+		return err
+	}
+	_, err = e.call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatInt(now, 10), "physical": false})
+	return err
+}
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

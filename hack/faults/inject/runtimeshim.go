@@ -1,0 +1,87 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// RuntimeShim is a containerd-shim process, which holds one pod's sandbox.
+type RuntimeShim struct {
+	PID       int
+	SandboxID string
+}
+
+// RuntimeShims finds those of one stack.
+func RuntimeShims(stateDir string) ([]RuntimeShim, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []RuntimeShim
+	for _, dir := range dirs {
+		cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil {
+			continue // it ended
+		}
+		args := strings.Split(string(cmdline), "\x00")
+		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !strings.Contains(filepath.Base(args[0]), "containerd-shim") || !bytes.Contains(environ, []byte("="+stateDir+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		for i, arg := range args[:len(args)-1] {
+			if arg == "-id" {
+				found = append(found, RuntimeShim{PID: pid, SandboxID: args[i+1]})
+			}
+		}
+	}
+	return found, nil
+}
+
+// Kill kills the process.
+func (s RuntimeShim) Kill() error { return s.signal(unix.SIGKILL) }
+
+// StopFor stops the process for a time.
+func (s RuntimeShim) StopFor(ctx context.Context, d time.Duration) error {
+	if err := s.signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	return errors.Join(sleep(ctx, d), s.signal(unix.SIGCONT))
+}
+
+// signal sends a signal, if the process is still that shim.
+func (s RuntimeShim) signal(sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(s.PID, 0)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing to lose
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.PID))
+	if err != nil || !bytes.Contains(cmdline, []byte(s.SandboxID)) {
+		return nil // it ended
+	}
+	return ignoreGone(unix.PidfdSendSignal(fd, sig, nil, 0))
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}

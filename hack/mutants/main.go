@@ -32,7 +32,7 @@ func main() {
 	which := flag.String("run", "", "only mutants whose name or file matches")
 	parallel := flag.Int("p", 2, "how many mutants to try at one time")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // the root of all contexts
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) // the root of all contexts
 	err := run(ctx, *which, *parallel)
 	stop()
 	if err != nil {
@@ -110,12 +110,12 @@ func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) 
 		return "", err
 	}
 	binary := filepath.Join(dir, "unit.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+filepath.Dir(m.File)) //nolint:gosec // our own list
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+filepath.Dir(m.File))
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
-	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout.String()) //nolint:gosec // built above
+	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout.String())
 	test.Dir = filepath.Join(root, filepath.Dir(m.File))
 	out, err := test.CombinedOutput()
 	if err == nil {

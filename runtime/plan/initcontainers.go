@@ -86,9 +86,7 @@ func (p *planner) sidecar(i int, s *ContainerStatus, scan *initScan) {
 		p.runningSidecar(i, s, scan)
 	case ContainerExited:
 		p.startInit(i)
-	case ContainerCreated, ContainerUnknown:
-		p.restartUnknownInit(i, s)
-	default:
+	default: // Created, Unknown, or a state that is not one.
 		p.restartUnknownInit(i, s)
 	}
 }
@@ -132,9 +130,7 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 		default:
 			p.initFailed(c)
 		}
-	case ContainerCreated, ContainerUnknown:
-		p.unknownInit(i, s)
-	default:
+	default: // Created, Unknown, or a state that is not one.
 		p.unknownInit(i, s)
 	}
 }

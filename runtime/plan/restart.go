@@ -23,8 +23,6 @@ func MatchingRestartRule(c *corev1.Container, exitCode int32) (rule corev1.Conta
 			found = listed
 		case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
 			found = !listed
-		default:
-			found = false
 		}
 		if found {
 			return rule, true
@@ -72,9 +70,8 @@ func ownPolicy(c *corev1.Container, pod corev1.RestartPolicy) corev1.RestartPoli
 		return corev1.RestartPolicyOnFailure
 	case corev1.ContainerRestartPolicyNever:
 		return corev1.RestartPolicyNever
-	default:
-		return pod
 	}
+	return pod
 }
 
 // restartsWhenKilled is whether a container that is killed while it runs, or

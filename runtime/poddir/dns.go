@@ -94,9 +94,7 @@ func wantsClusterDNS(pod *corev1.Pod) bool {
 		return false
 	case corev1.DNSClusterFirst:
 		return !pod.Spec.HostNetwork
-	case corev1.DNSClusterFirstWithHostNet, corev1.DNSNone:
-		return true
-	default:
+	default: // ClusterFirstWithHostNet, None, or a policy that is not one.
 		return true
 	}
 }

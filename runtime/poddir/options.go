@@ -165,9 +165,8 @@ func propagationOf(mount *corev1.VolumeMount) (corev1.MountPropagationMode, erro
 	switch mode := *mount.MountPropagation; mode {
 	case corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional:
 		return mode, nil
-	default:
-		return "", fmt.Errorf("invalid MountPropagation mode: %q", mode)
 	}
+	return "", fmt.Errorf("invalid MountPropagation mode: %q", *mount.MountPropagation)
 }
 
 // recursiveReadOnly decides the mode of a mount.

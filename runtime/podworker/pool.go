@@ -63,7 +63,7 @@ type Pool struct {
 	wg  sync.WaitGroup
 
 	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // the lifetime of all workers, set by Run
+	ctx     context.Context // the lifetime of all workers, set by Run
 	workers map[types.UID]*worker
 	// present are the UIDs that the runtime was last seen to have, by name.
 	present map[types.NamespacedName][]types.UID

@@ -28,7 +28,7 @@ type Events interface {
 
 // Manager owns the workers of all pods. It is safe for concurrent use.
 type Manager struct {
-	ctx      context.Context //nolint:containedctx // the workers' own, cancelled by Close
+	ctx      context.Context // the workers' own, cancelled by Close
 	cancel   context.CancelFunc
 	logger   logr.Logger
 	prober   prober

@@ -29,9 +29,7 @@ func (r *run) add(result plan.ProbeResult, probe *corev1.Probe) (verdict bool) {
 		return r.count >= int(probe.FailureThreshold)
 	case plan.ProbeSuccess:
 		return r.count >= int(probe.SuccessThreshold)
-	case plan.ProbeUnknown:
-		return true
-	default:
+	default: // ProbeUnknown
 		return true
 	}
 }

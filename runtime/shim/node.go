@@ -176,7 +176,7 @@ func capacity() corev1.ResourceList {
 	}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err == nil {
-		bytes := uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // 32 bits on some machines
+		bytes := uint64(info.Totalram) * uint64(info.Unit) // Totalram has 32 bits on some machines
 		list[corev1.ResourceMemory] = *resource.NewQuantity(int64(bytes), resource.BinarySI)
 	}
 	return list

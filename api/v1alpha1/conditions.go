@@ -40,6 +40,9 @@ const (
 	// ConditionCheckpointFailing is True while the shim cannot write the workload's
 	// checkpoint; it is absent otherwise. Kills go on without it.
 	ConditionCheckpointFailing = "CheckpointFailing"
+	// ConditionStatusTruncated is True while the API server does not take the whole
+	// status; the message says what is missing. It is absent otherwise.
+	ConditionStatusTruncated = "StatusTruncated"
 	// ConditionForeignContainers is True while containers that the shim did not
 	// create run in the workload's sandbox; it is absent otherwise.
 	ConditionForeignContainers = "ForeignContainers"
@@ -87,6 +90,8 @@ const (
 	ReasonLeaseRenewed = "LeaseRenewed"
 	// ReasonCheckpointNotWritten: the disk has no room, fails or does not answer.
 	ReasonCheckpointNotWritten = "CheckpointNotWritten"
+	// ReasonStatusTooLarge: the status is larger than the API server takes.
+	ReasonStatusTooLarge = "StatusTooLarge"
 	// ReasonForeignPods: the runtime holds pods that are not the shim's own.
 	ReasonForeignPods = "ForeignPods"
 	// ReasonForeignContainers: the workload's sandbox holds containers that are not

@@ -131,6 +131,11 @@ type KillRecord struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
+	// sequence numbers the kills of the object in the order in which they began,
+	// whatever the node's clock said. 0 in records of earlier versions, which are
+	// older than all others.
+	// +optional
+	Sequence int64 `json:"sequence,omitempty"`
 	// container is the name of the container.
 	// +required
 	// +kubebuilder:validation:MaxLength=63

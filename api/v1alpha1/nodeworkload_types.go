@@ -133,8 +133,9 @@ type NodeWorkloadStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	ContainerStatuses []corev1.ContainerStatus `json:"containerStatuses,omitempty"`
-	// kills are the kill records, newest first, at most 10 of a container and
-	// trigger so that a crash loop does not push the others out.
+	// kills are the kill records: those under way, then the others, each newest
+	// first by sequence; at most 10 of a container and trigger so that a crash loop
+	// does not push the others out.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

@@ -86,7 +86,7 @@ func (m *memory) detail(id string) (detail string, known bool) {
 
 // killedNotice is the event about the end of a kill.
 func killedNotice(pod *corev1.Pod, k v1alpha1.KillRecord) notice {
-	n := notice{Type: corev1.EventTypeNormal, Reason: killedReason, Message: k.Summary}
+	n := notice{Type: corev1.EventTypeNormal, Reason: killedReason, Message: "Container " + k.Container + ": " + k.Summary}
 	if pod != nil {
 		n.FieldPath = podspec.FieldPath(pod, k.Container)
 	}

@@ -366,7 +366,7 @@ func TestEventAfterRecord(t *testing.T) {
 		p.Kill("a", plan.KillProgress{Record: rec})
 		n.settle(10 * time.Second)
 		told := func() bool {
-			return slices.ContainsFunc(n.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
+			return slices.ContainsFunc(n.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: Container c: ") })
 		}
 		if told() {
 			t.Error("the event came before the record")

@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // maxConflicts is how often a write is tried again with a fresh object before
@@ -28,6 +30,7 @@ const maxConflicts = 5
 
 // publisher writes the status of NodeWorkloads, all but the manager's condition.
 type publisher struct {
+	clock *clock.Clock
 	// cached reads from the informer, live from the API server.
 	cached, live client.Reader
 	writer       client.Client
@@ -35,6 +38,8 @@ type publisher struct {
 	mu sync.Mutex
 	// written is what the last write left: the cache may lag.
 	written map[types.UID]written
+	// refused is the size of the smallest status that was too large, by UID.
+	refused map[types.UID]int
 }
 
 // written is what is remembered of an object that was just written.
@@ -44,34 +49,58 @@ type written struct {
 }
 
 func newPublisher(cached, live client.Reader, writer client.Client) *publisher {
-	return &publisher{cached: cached, live: live, writer: writer, written: map[types.UID]written{}}
+	return &publisher{cached: cached, live: live, writer: writer, written: map[types.UID]written{}, refused: map[types.UID]int{}}
 }
 
-// Publish implements podworker.Publisher.
+// Publish implements podworker.Publisher. A status that the API server does not take for
+// its size is written with less in it, and says so.
 func (p *publisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
 	return p.change(ctx, id, func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
-		merged := mergeStatus(&nw.Status, st)
-		if equality.Semantic.DeepEqual(nw.Status, *merged) {
-			return nil
+		fitting, level, err := st, 0, error(nil)
+		if p.tooLarge(id.UID, st) {
+			err = errTooLarge
 		}
-		// Only metadata and status count in an update of the status.
-		lean := &v1alpha1.NodeWorkload{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID, ResourceVersion: nw.ResourceVersion,
-			},
-			Spec:   v1alpha1.NodeWorkloadSpec{NodeName: nw.Spec.NodeName},
-			Status: *merged,
+		for {
+			if err == nil {
+				err = p.write(ctx, nw, fitting)
+			}
+			if !isTooLarge(err) {
+				return err
+			}
+			p.noteTooLarge(id.UID, st)
+			level++
+			shrunk, ok := status.Shrink(st, &nw.Status, level, p.clock.Now())
+			if !ok {
+				return fmt.Errorf("update status: %w: %w", podworker.ErrRefused, err)
+			}
+			fitting, err = shrunk, nil
 		}
-		err := p.writer.Status().Update(ctx, lean)
-		if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-			return fmt.Errorf("update status: %w: %w", podworker.ErrRefused, err)
-		}
-		if err != nil {
-			return fmt.Errorf("update status: %w", err)
-		}
-		p.remember(lean)
-		return nil
 	})
+}
+
+// write writes a status if it differs.
+func (p *publisher) write(ctx context.Context, nw *v1alpha1.NodeWorkload, st *v1alpha1.NodeWorkloadStatus) error {
+	merged := mergeStatus(&nw.Status, st)
+	if equality.Semantic.DeepEqual(nw.Status, *merged) {
+		return nil
+	}
+	// Only metadata and status count in an update of the status.
+	lean := &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID, ResourceVersion: nw.ResourceVersion,
+		},
+		Spec:   v1alpha1.NodeWorkloadSpec{NodeName: nw.Spec.NodeName},
+		Status: *merged,
+	}
+	err := p.writer.Status().Update(ctx, lean)
+	if apierrors.IsInvalid(err) && !isTooLarge(err) {
+		return fmt.Errorf("update status: %w: %w", podworker.ErrRefused, err)
+	}
+	if err != nil {
+		return fmt.Errorf("update status: %w", err)
+	}
+	p.remember(lean)
+	return nil
 }
 
 // Release implements podworker.Publisher.
@@ -101,6 +130,9 @@ func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
 		return nil
 	})
 	p.forget(id.UID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.refused, id.UID)
 	return err
 }
 

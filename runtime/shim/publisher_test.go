@@ -4,13 +4,21 @@
 package shim
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -36,6 +44,70 @@ func TestLiveWithoutObject(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
 	if _, err := newPublisher(api, api, api).Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"}); !errors.Is(err, podworker.ErrGone) {
 		t.Errorf("error %v, want ErrGone", err)
+	}
+}
+
+// A status that is too large for the API server, or for etcd, is written with less in it,
+// and whole again when it fits.
+func TestPublishTooLarge(t *testing.T) {
+	tests := map[string]error{
+		"the API server": apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
+		"etcd":           errors.New("etcdserver: request is too large"),
+		"its client":     errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2100000 vs. 2097152)"),
+		"a bound":        apierrors.NewInvalid(schema.GroupKind{}, "n", field.ErrorList{field.TooMany(field.NewPath("status", "kills"), 200, 100)}),
+	}
+	for name, refusal := range tests {
+		t.Run(name, func(t *testing.T) {
+			limit, tries := 20_000, 0
+			api := newFakeAPI(t, interceptor.Funcs{
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+					tries++
+					if sizeOf(&obj.(*v1alpha1.NodeWorkload).Status) > limit {
+						return refusal
+					}
+					return c.SubResource(sub).Update(ctx, obj, opts...)
+				},
+			}, nodeWorkload())
+			p := newPublisher(api, api, api)
+			st := &v1alpha1.NodeWorkloadStatus{Summary: "Running", Kills: []v1alpha1.KillRecord{{ID: "u", Container: "c", Phase: v1alpha1.KillPhaseStopping}}}
+			for i := range 60 {
+				st.Kills = append(st.Kills, v1alpha1.KillRecord{ID: fmt.Sprint(i), Container: "c", Phase: v1alpha1.KillPhaseDone, Message: strings.Repeat("x", 1000)})
+			}
+			publish := func() *v1alpha1.NodeWorkload {
+				t.Helper()
+				if err := p.Publish(t.Context(), identity, st); err != nil {
+					t.Fatal(err)
+				}
+				nw, err := p.Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return nw
+			}
+			got := publish()
+			c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionStatusTruncated)
+			if c == nil || c.Status != metav1.ConditionTrue || len(got.Status.Kills) != 6 || got.Status.Kills[0].ID != "u" || got.Status.Summary != "Running" {
+				t.Errorf("condition %+v, %d kills", c, len(got.Status.Kills))
+			}
+			if meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionShimResponding) == nil {
+				t.Error("the manager's condition is lost")
+			}
+			tries = 0
+			publish()
+			if tries > 1 {
+				t.Errorf("%d tries for what is known to be too large", tries)
+			}
+			st.Kills = st.Kills[:3]
+			got = publish()
+			if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionStatusTruncated); c != nil || len(got.Status.Kills) != 3 {
+				t.Errorf("condition %+v, %d kills once it fits", c, len(got.Status.Kills))
+			}
+			limit = 10
+			st.Summary = "Terminating"
+			if err := p.Publish(t.Context(), identity, st); !errors.Is(err, podworker.ErrRefused) {
+				t.Errorf("error %v, want ErrRefused when nothing fits", err)
+			}
+		})
 	}
 }
 

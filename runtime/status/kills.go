@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,26 +20,60 @@ const (
 	maxKills           = 100
 )
 
-// AddKill returns the kill records with one added, or replaced if there is one
-// with the same ID: newest first, at most 10 of a container and trigger and 100
-// in all. A kill under way is never dropped. The record's summary is set if
-// it is empty, and its texts are cut to what the API takes. The given list is not changed.
+// AddKill returns the kill records with one added, or replaced if there is one with the
+// same ID: those under way, then the others, each newest first; at most 10 of a container
+// and trigger and 100 in all. A kill under way is never dropped, nor is the newest one.
+// The order is that of the records' sequence, for clocks are set; a new record without
+// one gets the next. The record's summary is set if it is empty, and its texts are cut to
+// what the API takes. The given list is not changed.
 func AddKill(kills []v1alpha1.KillRecord, r v1alpha1.KillRecord) []v1alpha1.KillRecord {
 	r = boundKill(r)
 	added := slices.Clone(kills)
 	if i := slices.IndexFunc(added, func(k v1alpha1.KillRecord) bool { return k.ID == r.ID }); i >= 0 {
+		r.Sequence = added[i].Sequence
 		added[i] = r
-		return dropOldKills(added)
+	} else {
+		if r.Sequence == 0 {
+			r.Sequence = nextSequence(kills)
+		}
+		added = append(added, r)
 	}
-	// Before the first that is not newer: records may come late.
-	i := slices.IndexFunc(added, func(k v1alpha1.KillRecord) bool { return !k.StartTime.After(r.StartTime.Time) })
-	if i < 0 {
-		i = len(added)
-	}
-	return dropOldKills(slices.Insert(added, i, r))
+	slices.SortStableFunc(added, newestFirst)
+	kept := dropOldKills(added)
+	slices.SortStableFunc(kept, underWayFirst)
+	return kept
 }
 
-// dropOldKills drops the oldest finished records above the bounds.
+// nextSequence is the number of the kill that begins after the given ones.
+func nextSequence(kills []v1alpha1.KillRecord) int64 {
+	last := int64(0)
+	for i := range kills {
+		last = max(last, kills[i].Sequence)
+	}
+	return last + 1
+}
+
+// newestFirst orders records by their sequence, and those of earlier versions, which have
+// none, by their start.
+func newestFirst(a, b v1alpha1.KillRecord) int {
+	if a.Sequence == 0 && b.Sequence == 0 {
+		return b.StartTime.Compare(a.StartTime.Time)
+	}
+	return cmp.Compare(b.Sequence, a.Sequence)
+}
+
+func underWayFirst(a, b v1alpha1.KillRecord) int {
+	switch {
+	case isUnderWay(a) == isUnderWay(b):
+		return 0
+	case isUnderWay(a):
+		return -1
+	}
+	return 1
+}
+
+// dropOldKills drops the oldest finished records above the bounds, of records that are
+// newest first.
 func dropOldKills(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
 	type group struct {
 		container string
@@ -53,7 +88,7 @@ func dropOldKills(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
 			kept = append(kept, k)
 		}
 	}
-	for i := len(kept) - 1; i >= 0 && len(kept) > maxKills; i-- {
+	for i := len(kept) - 1; i > 0 && len(kept) > maxKills; i-- {
 		if !isUnderWay(kept[i]) {
 			kept = slices.Delete(kept, i, i+1)
 		}

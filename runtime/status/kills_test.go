@@ -44,6 +44,10 @@ func TestAddKill(t *testing.T) {
 		return kills
 	}
 	old := record("definition", "c", v1alpha1.TriggerDefinitionChanged, done, t0.Add(-time.Hour))
+	numbered := func(r v1alpha1.KillRecord, sequence int64) v1alpha1.KillRecord {
+		r.Sequence = sequence
+		return r
+	}
 	tests := map[string]struct {
 		kills []v1alpha1.KillRecord
 		add   v1alpha1.KillRecord
@@ -51,11 +55,13 @@ func TestAddKill(t *testing.T) {
 	}{
 		"the first":                 {add: liveness(0, stopping), want: []string{"l0"}},
 		"newest first":              {kills: crashLoop(2), add: liveness(2, stopping), want: []string{"l2", "l1", "l0"}},
-		"late ones in their place":  {kills: crashLoop(2), add: old, want: []string{"l1", "l0", "definition"}},
+		"whatever the clock says":   {kills: crashLoop(2), add: old, want: []string{"definition", "l1", "l0"}},
+		"late ones in their place":  {kills: crashLoop(2), add: numbered(old, 1), want: []string{"l1", "l0", "definition"}},
+		"earlier versions' are old": {kills: []v1alpha1.KillRecord{liveness(7, done), liveness(5, done)}, add: liveness(2, done), want: []string{"l2", "l7", "l5"}},
 		"same ID takes its place":   {kills: crashLoop(3), add: liveness(1, done), want: []string{"l2", "l1", "l0"}},
 		"a crash loop is bounded":   {kills: append(crashLoop(10), old), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "definition"}},
-		"another container's count": {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "d", "l0"}},
-		"one under way is kept":     {kills: append(crashLoop(10), liveness(-1, stopping)), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "l-1"}},
+		"another container's count": {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"d", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "l0"}},
+		"one under way comes first": {kills: append(crashLoop(10), liveness(-1, stopping)), add: liveness(10, done), want: []string{"l-1", "l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +83,26 @@ func TestAddKillReplaces(t *testing.T) {
 	ended.Outcome = v1alpha1.KillOutcomeAlreadyStopped
 	kills := AddKill(AddKill(nil, first), ended)
 	want := ended
-	want.Summary = "terminated; had already stopped"
+	want.Summary, want.Sequence = "terminated; had already stopped", 1
 	if diff := cmp.Diff([]v1alpha1.KillRecord{want}, kills); diff != "" {
+		t.Errorf("Kills (-want +got):\n%s", diff)
+	}
+}
+
+// A clock that was set back costs no record: the newest kills are there.
+func TestAddKillAfterTheClockWasSetBack(t *testing.T) {
+	var kills []v1alpha1.KillRecord
+	for i := range 12 {
+		kills = AddKill(kills, record(fmt.Sprint(i), "c", v1alpha1.TriggerLivenessProbe, v1alpha1.KillPhaseDone, t0.Add(time.Duration(i)*time.Minute)))
+	}
+	var want []string
+	for i := range 10 {
+		id, at := fmt.Sprint("back", i), t0.Add(time.Duration(i)*5*time.Minute-time.Hour)
+		kills = AddKill(kills, record(id, "c", v1alpha1.TriggerLivenessProbe, v1alpha1.KillPhaseStopping, at))
+		kills = AddKill(kills, record(id, "c", v1alpha1.TriggerLivenessProbe, v1alpha1.KillPhaseDone, at))
+		want = append([]string{id}, want...)
+	}
+	if diff := cmp.Diff(want, ids(kills)); diff != "" {
 		t.Errorf("Kills (-want +got):\n%s", diff)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // PodScheduled says nothing here.
 var reportedConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
-	corev1.AllContainersRestarting, corev1.PodResizeInProgress, v1alpha1.ConditionForeignContainers,
+	corev1.AllContainersRestarting, corev1.DisruptionTarget, corev1.PodResizeInProgress, v1alpha1.ConditionForeignContainers,
 }
 
 // shimConditions are the conditions of the shim beside those of the pod.

@@ -1,0 +1,176 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// publishing is a publisher whose writes can be watched and held.
+type publishing struct {
+	*fakeNode
+	on func()
+}
+
+func (p *publishing) Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error {
+	if p.on != nil {
+		p.on()
+	}
+	return p.fakeNode.Publish(ctx, id, st)
+}
+
+// withPublisher runs a pool with that publisher.
+func withPublisher(t *testing.T, n *fakeNode, p *publishing) *Pool {
+	t.Helper()
+	pool := n.restore(t)
+	pool.cfg.Publisher = p
+	n.begin(t)
+	return pool
+}
+
+// Kills while the API server is away are counted when they end. Their events come after
+// the write, in order; of many only the newest, and the first says how many are missing.
+func TestKillsWhileTheAPIIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		n := newFakeNode(t)
+		n.restore(t)
+		n.pool.cfg.Metrics = NewMetrics(reg)
+		n.begin(t)
+		p := n.pool
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		n.setAPI(true)
+		const kills = 500
+		for i := range kills {
+			p.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
+				ID: fmt.Sprintf("kill-%032d", i), Container: "c", ContainerID: "x", Trigger: v1alpha1.TriggerLivenessProbe,
+				Message: fmt.Sprint("Container c failed liveness probe, will be restarted; ", i), Phase: v1alpha1.KillPhaseDone,
+				Outcome: v1alpha1.KillOutcomeForced, StartTime: metav1.NowMicro(),
+			}})
+			n.settle(time.Second)
+		}
+		if counted := countKills(t, reg); counted != kills {
+			t.Errorf("%v kills counted before the API answers, want %d", counted, kills)
+		}
+		saved, err := n.store.Load()
+		if err != nil || len(saved[0].Outbox.Notices) != maxNotices || len(saved[0].Unannounced) != 0 {
+			t.Errorf("the checkpoint holds %d events, error %v, want %d", len(saved[0].Outbox.Notices), err, maxNotices)
+		}
+		n.setAPI(false)
+		n.settle(10 * time.Minute)
+		events := slices.DeleteFunc(n.log(), func(c string) bool { return !strings.HasPrefix(c, "event Killed") })
+		if len(events) != maxNotices || !strings.Contains(events[0], "(450 earlier events were dropped") {
+			t.Fatalf("%d events, the first %q", len(events), events[0])
+		}
+		for i, event := range events {
+			if !strings.Contains(event, fmt.Sprint("; ", kills-maxNotices+i)) && !strings.Contains(event, fmt.Sprintf("(%d)", kills-maxNotices+i)) {
+				t.Errorf("event %d is %q", i, event)
+			}
+		}
+		if st := n.published("a"); st.KillCount != kills || st.Kills[0].Sequence != kills {
+			t.Errorf("kill count %d, latest sequence %d", st.KillCount, st.Kills[0].Sequence)
+		}
+	})
+}
+
+func countKills(t *testing.T, reg *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() == "managedworkload_shim_kills_total" {
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// While the API server is away it is asked less and less often.
+func TestPublishBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		tries := 0
+		p := withPublisher(t, n, &publishing{n, func() { tries++ }})
+		n.setAPI(true)
+		p.Update(workload("a"))
+		n.settle(10 * time.Minute)
+		if tries < 10 || tries > 30 {
+			t.Errorf("%d tries in 10 minutes, want one each 30 s to 45 s after the first few", tries)
+		}
+	})
+}
+
+// A panic while publishing is a failure like another: the process and the workload
+// continue, and the status is written later.
+func TestPublishPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		panics := 2
+		p := withPublisher(t, n, &publishing{n, func() {
+			if panics--; panics >= 0 {
+				panic("a bug")
+			}
+		}})
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		if st := n.published("a"); st.Summary != "Running" || panics >= 0 {
+			t.Errorf("status %q, %d panics left", st.Summary, panics)
+		}
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		if !n.did("release a") {
+			t.Error("not released")
+		}
+	})
+}
+
+// The finalizer stays while the last status is being written.
+func TestReleaseWaitsForAWriteUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		var hang chan struct{}
+		publisher := &publishing{n, func() {
+			n.mu.Lock()
+			wait := hang
+			n.mu.Unlock()
+			if wait != nil {
+				<-wait
+			}
+		}}
+		p := withPublisher(t, n, publisher)
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		n.mu.Lock()
+		hang = make(chan struct{})
+		n.mu.Unlock()
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		if n.did("release a") {
+			t.Fatal("released while the status was being written")
+		}
+		close(hang)
+		n.settle(time.Minute)
+		if st := n.published("a"); !n.did("release a") || len(st.Kills) != 1 || st.Kills[0].Phase != v1alpha1.KillPhaseDone {
+			t.Errorf("released %t, kills %+v", n.did("release a"), st.Kills)
+		}
+	})
+}

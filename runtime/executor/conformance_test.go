@@ -13,11 +13,9 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // exclusions counts, by rule, in how many vectors something is not compared.
@@ -29,9 +27,6 @@ const (
 	// A hook that is still running when the grace period is over is cancelled
 	// here; the kubelet lets it run on, and its end and its event come later.
 	ruleHookCancelled = "overrunning preStop hook is cancelled"
-	// A container that the pod does not name is killed here by its record; the
-	// kubelet cannot kill it at all. Only the name's own entries are dropped.
-	ruleRemovedKilled = "container that the pod does not name is killed"
 	// The kubelet's error prints its own data structures.
 	ruleNoIPText = "error text of a hook without a pod IP"
 )
@@ -123,24 +118,6 @@ func dropHookEnds(want, got []entry, cut map[string]float64, excluded exclusions
 		return ok && e.Time() >= at && (e.Text("reason") == "FailedPreStopHook" || e.Text("op") == "HTTPRequest")
 	}
 	return slices.DeleteFunc(slices.Clone(want), late), slices.DeleteFunc(slices.Clone(got), late)
-}
-
-// dropRemoved drops from both traces the containers that the pod does not name.
-func dropRemoved(pod *corev1.Pod, want, got []entry, excluded exclusions) ([]entry, []entry) {
-	removed := func(e entry) bool {
-		name := e.Text("container")
-		return name != "" && podspec.Container(pod, name) == nil
-	}
-	if slices.ContainsFunc(got, removed) {
-		excluded[ruleRemovedKilled]++
-	}
-	return slices.DeleteFunc(slices.Clone(want), removed), slices.DeleteFunc(slices.Clone(got), removed)
-}
-
-func dropRemovedResults(pod *corev1.Pod, results []recordings.Result) []recordings.Result {
-	return slices.DeleteFunc(slices.Clone(results), func(r recordings.Result) bool {
-		return r.Action == string(plan.ActionKillContainer) && podspec.Container(pod, r.Target) == nil
-	})
 }
 
 const noIP = "failed to find networking container: "

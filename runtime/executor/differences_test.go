@@ -91,8 +91,7 @@ func TestSecondsOfAFailedHook(t *testing.T) {
 		f := newFakeRuntime()
 		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
 		f.running("app", nil)
-		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, withPreStopExec), "app-id", "app",
-			KillOptions{Trigger: v1alpha1.TriggerTermination})
+		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, withPreStopExec), killApp(testPod(30, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,6 +64,8 @@ type Config struct {
 	Runtime Runtime
 	Events  Events
 	Kills   KillSink
+	// Differences from the kubelet.
+	Differences plan.Differences
 	// Prepare makes a pod's directories and volumes ready; nil means that there
 	// is nothing to prepare.
 	Prepare func(ctx context.Context, pod *corev1.Pod) error
@@ -87,6 +89,7 @@ type Executor struct {
 	runtime     Runtime
 	events      Events
 	kills       KillSink
+	differences plan.Differences
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
 	cgroup      PodCgroup
 	logDir      func(pod *corev1.Pod) string
@@ -105,6 +108,7 @@ func New(cfg Config) *Executor {
 		runtime:     cfg.Runtime,
 		events:      cfg.Events,
 		kills:       cfg.Kills,
+		differences: cfg.Differences,
 		prepare:     cfg.Prepare,
 		cgroup:      cfg.PodCgroup,
 		logDir:      cfg.LogDirectory,

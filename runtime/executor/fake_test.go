@@ -341,10 +341,30 @@ func override(seconds *int64) *plan.Grace {
 	return &plan.Grace{Seconds: *seconds, Source: v1alpha1.GraceSourceOverride}
 }
 
-// newFakeExecutor returns a real executor over the fake runtime.
+// killApp decides about the kill of the container app.
+func killApp(pod *corev1.Pod, f *fakeRuntime, why plan.Kill) plan.Kill {
+	status := &plan.ContainerStatus{ID: "app-id", Name: "app"}
+	if c := f.find("app-id"); c != nil {
+		status = &c.ContainerStatus
+	}
+	return plan.DecideKill(pod, status, why, nil, plan.AllDifferences())
+}
+
+// newFakeExecutor returns a real executor over the fake runtime, as production
+// has it.
 func newFakeExecutor(f *fakeRuntime) *Executor {
+	return newExecutorWith(f, plan.AllDifferences())
+}
+
+// newKubeletExecutor returns one that does what the kubelet does.
+func newKubeletExecutor(f *fakeRuntime) *Executor {
+	return newExecutorWith(f, plan.Differences{})
+}
+
+func newExecutorWith(f *fakeRuntime, differences plan.Differences) *Executor {
 	e := New(Config{
-		Runtime: f, Events: f, Kills: f, HTTP: f, RuntimeName: "fakeRuntime",
+		Differences: differences,
+		Runtime:     f, Events: f, Kills: f, HTTP: f, RuntimeName: "fakeRuntime",
 	})
 	e.hooks = &recordingHooks{hookRunner: e.hooks, f: f}
 	return e

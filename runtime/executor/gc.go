@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // Garbage is what lies on the runtime and belongs to us.
@@ -218,10 +218,14 @@ func (g *collection) removeOldest(ctx context.Context, list []GarbageContainer, 
 func (g *collection) killUnknown(ctx context.Context, c GarbageContainer) error {
 	pod := &corev1.Pod{}
 	pod.UID, pod.Name, pod.Namespace = c.PodUID, c.PodName, c.PodNamespace
-	return g.e.KillContainer(ctx, pod, c.ID, c.Name, KillOptions{
-		Trigger: v1alpha1.TriggerGarbageCollection, FromRecord: true, RequestedBy: "garbage collector",
-		Message: "Container is in unknown state, try killing it before removal",
-	})
+	status, err := g.e.facts(ctx, c.ID)
+	if runtimeerror.IsNotFound(err) {
+		return nil // gone, and its record with it
+	}
+	if err != nil {
+		return err
+	}
+	return g.e.KillContainer(ctx, pod, plan.GarbageKill(pod, &status))
 }
 
 // sandboxes removes sandboxes that are not ready and hold no container, but the

@@ -28,7 +28,7 @@ func TestConformanceGarbageCollection(t *testing.T) {
 
 func replayGC(t *testing.T, v *gcVector) {
 	f, owners := v.runtime()
-	e := newFakeExecutor(f)
+	e := newKubeletExecutor(f)
 	err := e.CollectGarbage(t.Context(), GarbageOptions{
 		List:                func(context.Context) (Garbage, error) { return f.garbage(owners), nil },
 		ContentRemoved:      func(uid types.UID) bool { return v.Pods[string(uid)].ContentRemoved },

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,9 +24,18 @@ var errTimeOver = errors.New("the grace period is over")
 // kill is one kill under way.
 type kill struct {
 	e *Executor
-	target
-	opts  KillOptions
+	// pod is whose container it is; events go to it.
+	pod *corev1.Pod
+	plan.Kill
 	turns *turns
+	// before is the container as it was when the kill began; nil if the runtime
+	// did not tell. missing: the runtime did not know it.
+	before  *plan.ContainerStatus
+	missing bool
+	// open is what is left of a kill that was cut off, nil if this one is new;
+	// limitTo is the grace period that its caller gives it now, nil if none.
+	open    *plan.KillProgress
+	limitTo *plan.Grace
 	// left is what is left of the grace period, in whole seconds. Only the kill
 	// itself touches it.
 	left int64
@@ -212,15 +222,14 @@ func (k *kill) phaseError(ctx, phaseCtx context.Context) error {
 	return ctx.Err()
 }
 
-// stopLimit is the timeout for a further StopContainer after a shortening, in
-// seconds.
-func (k *kill) stopLimit() int64 {
+// limitLeft is what is left of the grace period after a shortening, in seconds.
+func (k *kill) limitLeft() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.limit.IsZero() {
 		return math.MaxInt32
 	}
-	return plan.StopTimeout(secondsUntil(k.limit))
+	return secondsUntil(k.limit)
 }
 
 // wholeSeconds rounds down, as the kubelet does with what a hook or a wait took.

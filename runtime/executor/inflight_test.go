@@ -171,7 +171,7 @@ func TestShortenReachesNoOtherPod(t *testing.T) {
 		e := newFakeExecutor(f)
 		done := make(chan error)
 		go func() {
-			done <- e.KillContainer(t.Context(), testPod(20, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerTermination})
+			done <- e.KillContainer(t.Context(), testPod(20, nil), killApp(testPod(20, nil), f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 		}()
 		time.Sleep(time.Second)
 		e.Shorten("another", 1)
@@ -197,7 +197,7 @@ func TestShortenReachesAKillOfASync(t *testing.T) {
 		go func() {
 			result <- e.SyncPod(ctx, plan.SyncRequest{Pod: pod, Observed: f.observed(), Actions: plan.Actions{
 				SandboxID:         "sb",
-				ContainersToKill:  []plan.Kill{{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}},
+				ContainersToKill:  []plan.Kill{killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})},
 				ContainersToStart: []int{1},
 			}})
 		}()
@@ -270,8 +270,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
-		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), "app-id", "app",
-			KillOptions{Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container app definition changed", RequestedBy: "shim"})
+		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), killApp(testPod(5, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container app definition changed", RequestedBy: "shim"}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +312,7 @@ func TestCancelledCallerLeavesTheKillOpen(t *testing.T) {
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		err := e.KillContainer(ctx, testPod(60, withPreStopExec), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerTermination})
+		err := e.KillContainer(ctx, testPod(60, withPreStopExec), killApp(testPod(60, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("want the context's error, got %v", err)
 		}
@@ -330,7 +329,7 @@ func TestCancelledCallerDoesNotCutStopContainer(t *testing.T) {
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := e.KillContainer(ctx, testPod(10, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerTermination}); err != nil {
+		if err := e.KillContainer(ctx, testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerTermination})); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Since(f.start); got != 10*time.Second {

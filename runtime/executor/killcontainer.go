@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
@@ -24,53 +25,58 @@ import (
 // When ctx ends, a hook is cancelled, ctx's error is returned, and the record
 // stays open for Resume. A StopContainer under way goes on.
 // (kubelet kuberuntime_container.go:killContainer)
-func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions) error {
-	return e.kill(ctx, pod, id, name, opts, nil)
+func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, decided plan.Kill) error {
+	return e.newKill(pod, decided).carryOut(ctx)
 }
 
-// kill is KillContainer for a container that may have to wait for its turn.
-func (e *Executor) kill(ctx context.Context, pod *corev1.Pod, id, name string, opts KillOptions, turns *turns) error {
-	t, err := e.resolveTarget(ctx, pod, id, name, opts)
-	if opts.FromRecord && runtimeerror.IsNotFound(err) {
-		return nil // gone, and its record with it
+// newKill returns a kill that is about to begin.
+func (e *Executor) newKill(pod *corev1.Pod, decided plan.Kill) *kill {
+	return &kill{e: e, pod: pod, Kill: decided, shortened: make(chan struct{}, 1)}
+}
+
+// carryOut takes a kill from its begin, or from where it was cut off, to its end.
+func (k *kill) carryOut(ctx context.Context) error {
+	e := k.e
+	if k.Container == nil {
+		return e.errNoContainer(k.pod, k.Kill)
 	}
-	if err != nil {
-		return err
+	before, err := e.facts(ctx, k.ID)
+	if err == nil {
+		k.before = &before
 	}
-	k := newKill(e, t, opts, turns)
+	k.missing = runtimeerror.IsNotFound(err)
+	k.start()
 	if err := e.enter(k); err != nil {
 		return err
 	}
 	defer e.leave(k)
-	if opts.Resume == nil {
-		e.containerEvent(pod, t.container.Name, id, corev1.EventTypeNormal, "Killing", killingMessage(t, opts))
+	if k.open == nil {
+		e.containerEvent(k.pod, k.Name, k.ID, corev1.EventTypeNormal, "Killing", k.EventMessage())
 	}
 	return k.run(ctx)
 }
 
-func newKill(e *Executor, t target, opts KillOptions, turns *turns) *kill {
-	k := &kill{e: e, target: t, opts: opts, turns: turns, shortened: make(chan struct{}, 1)}
-	if opts.Resume != nil {
-		k.resume(opts.Resume)
-		if opts.Override != nil && k.setLimit(time.Now(), opts.Override.Seconds) {
-			k.applyLimit()
-		}
-		return k
+// start begins the record, or continues one.
+func (k *kill) start() {
+	if k.open == nil {
+		k.rec, k.left = newRecord(k), k.Grace.Seconds
+		return
 	}
-	grace := graceOf(t, opts)
-	k.rec, k.left = newRecord(t, opts, grace), grace.Seconds
-	return k
+	k.resume()
+	if k.limitTo != nil && k.setLimit(time.Now(), k.limitTo.Seconds) {
+		k.applyLimit()
+	}
 }
 
 // run takes the kill through its phases.
 func (k *kill) run(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx).WithValues("container", k.container.Name, "trigger", k.opts.Trigger)
+	log := logr.FromContextOrDiscard(ctx).WithValues("container", k.Name, "trigger", k.Trigger)
 	log.Info("Killing container", "graceSeconds", k.left)
 	if err := k.runPreStop(ctx); err != nil {
-		return fmt.Errorf("preStop hook of container %q: %w", k.container.Name, err)
+		return fmt.Errorf("preStop hook of container %q: %w", k.Name, err)
 	}
 	if err := k.waitForTurn(ctx); err != nil {
-		return fmt.Errorf("wait for the turn of container %q: %w", k.container.Name, err)
+		return fmt.Errorf("wait for the turn of container %q: %w", k.Name, err)
 	}
 	err := k.stop(ctx)
 	if errors.Is(err, ErrInterrupted) {
@@ -79,7 +85,7 @@ func (k *kill) run(ctx context.Context) error {
 	if err := k.finish(ctx, err); err != nil {
 		return err
 	}
-	k.turns.ended(k.container.Name)
+	k.turns.ended(k.Name)
 	return nil
 }
 
@@ -87,11 +93,11 @@ func (k *kill) run(ctx context.Context) error {
 // the grace period that is left. (kubelet
 // kuberuntime_termination_order.go:waitForTurn)
 func (k *kill) waitForTurn(ctx context.Context) error {
-	if k.left <= 0 || !k.turns.mustWait(k.container.Name) {
+	if k.left <= 0 || !k.turns.mustWait(k.WaitsFor) {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)
-	k.turns.wait(waitCtx, k.container.Name)
+	k.turns.wait(waitCtx, k.WaitsFor)
 	err := k.phaseError(ctx, waitCtx)
 	end()
 	return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
@@ -44,22 +43,18 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 // the order they were observed. cut is set if a kill was cut off.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, cut error) {
-	var running []*plan.ContainerStatus
-	var names []string
-	for i := range r.Observed.Containers {
-		if c := &r.Observed.Containers[i]; c.State == plan.ContainerRunning {
-			running, names = append(running, c), append(names, c.Name)
-		}
-	}
-	e.closeRecords(ctx, r, running)
-	turns := newTurns(r.Pod, names)
-	results = make([]plan.Result, len(running))
-	errs := make([]error, len(running))
+	kills := plan.PodKills(r, e.differences)
+	e.closeRecords(ctx, r, kills)
+	turns := newTurns(kills)
+	results = make([]plan.Result, len(kills))
+	errs := make([]error, len(kills))
 	var wg sync.WaitGroup
-	for i, c := range running {
+	for i, kill := range kills {
 		wg.Go(func() {
-			errs[i] = e.kill(ctx, r.Pod, c.ID, c.Name, forContainer(r, c), turns)
-			results[i] = killResult(c.Name, errs[i])
+			k := e.newKill(r.Pod, kill)
+			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
+			errs[i] = k.carryOut(ctx)
+			results[i] = killResult(kill.Name, errs[i])
 		})
 	}
 	wg.Wait()
@@ -71,6 +66,16 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 	return results, nil
 }
 
+// openKill returns the kill of a container that was cut off, nil if none was.
+func openKill(open []plan.KillProgress, id string) *plan.KillProgress {
+	for i := range open {
+		if rec := &open[i].Record; rec.ContainerID == id && rec.Phase != v1alpha1.KillPhaseDone {
+			return &open[i]
+		}
+	}
+	return nil
+}
+
 // killResult is the result of a kill.
 func killResult(name string, err error) plan.Result {
 	result := plan.Result{Action: plan.ActionKillContainer, Target: name}
@@ -78,35 +83,6 @@ func killResult(name string, err error) plan.Result {
 		result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
 	}
 	return result
-}
-
-// forContainer are the options for one container of the pod.
-func forContainer(r plan.KillRequest, c *plan.ContainerStatus) KillOptions {
-	opts := KillOptions{
-		Trigger: r.Trigger, Story: r.Message, RequestedBy: r.RequestedBy,
-		Override:   r.Override,
-		FromRecord: goesByRecord(r.Pod, c, r.Trigger),
-	}
-	for i := range r.Open {
-		if rec := &r.Open[i].Record; rec.ContainerID == c.ID && rec.Phase != v1alpha1.KillPhaseDone {
-			opts.Resume = &r.Open[i]
-		}
-	}
-	return opts
-}
-
-// goesByRecord tells whether a container is killed by what was recorded when it
-// was created: the pod does not name it any more, or defines it differently, so
-// that the hook may not exist in its image. An orphan's pod is made of records.
-func goesByRecord(pod *corev1.Pod, c *plan.ContainerStatus, trigger v1alpha1.KillTrigger) bool {
-	spec := podspec.Container(pod, c.Name)
-	if spec == nil {
-		return true
-	}
-	if trigger == v1alpha1.TriggerOrphan {
-		return false
-	}
-	return plan.Redefined(spec, c)
 }
 
 // stopSandboxes stops every sandbox of a pod.

@@ -52,7 +52,7 @@ func newLife(t *testing.T, v *lifeVector) *life {
 	f.scriptFor = func(name string, _ int) fakeContainer {
 		return fakeContainer{stopExitCode: v.Scripts[name].StopExitCode, sameExitCode: true}
 	}
-	return &life{t: t, v: v, f: f, e: newFakeExecutor(f), start: time.Now(), backoff: map[string]*plan.Backoff{}}
+	return &life{t: t, v: v, f: f, e: newKubeletExecutor(f), start: time.Now(), backoff: map[string]*plan.Backoff{}}
 }
 
 func (l *life) replay(excluded exclusions) {
@@ -205,7 +205,7 @@ func (l *life) compare(got []lifeSync, excluded exclusions) {
 			l.t.Fatalf("sync %d: want %v, got %v", i, want, got)
 		}
 		w, g := want[i], got[i].LifeSync
-		wantOps, gotOps := canonicalTraces(l.v.Pod, w.Ops, g.Ops, got[i].actions, got[i].running, cut, exclusions{})
+		wantOps, gotOps := canonicalTraces(w.Ops, g.Ops, got[i].actions, got[i].running, cut, exclusions{})
 		w.Ops, g.Ops = nil, nil
 		w.Results, g.Results = recordings.KillResults(w.Results), recordings.KillResults(g.Results)
 		diffLines(l.t, "ops", rendered(wantOps), rendered(gotOps))

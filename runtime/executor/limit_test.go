@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // A shortening that comes between two phases holds for the next one.
 func TestShortenBetweenPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := testPod(30, nil)
-		k := newKill(newFakeExecutor(newFakeRuntime()), target{
-			pod: pod, spec: pod, id: "app-id", container: &pod.Spec.Containers[0],
-		}, KillOptions{Trigger: v1alpha1.TriggerTermination}, nil)
+		f := newFakeRuntime()
+		f.running("app", nil)
+		k := newFakeExecutor(f).newKill(pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
+		k.start()
 		k.shorten(time.Now(), 5)
 		begun := time.Now()
 		ctx, end := k.begin(t.Context(), v1alpha1.KillPhaseWaitingForTurn)

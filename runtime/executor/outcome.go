@@ -101,7 +101,7 @@ const (
 // settled is the container after its kill.
 func (k *kill) settled(ctx context.Context, stopErr error) (plan.ContainerStatus, error) {
 	for until := time.Now().Add(settlePatience); ; time.Sleep(settleInterval) {
-		after, err := k.e.facts(ctx, k.id)
+		after, err := k.e.facts(ctx, k.ID)
 		if err != nil || stopErr != nil || k.doubt(after) == nil || !time.Now().Before(until) || ctx.Err() != nil {
 			return after, err
 		}
@@ -129,7 +129,7 @@ func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 		requested: rec.StartTime.Time, forcedFrom: k.forcedFrom,
 		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
 	}
-	if k.opts.Resume == nil {
+	if k.open == nil {
 		e.stoppedBefore = k.missing || (k.before != nil && k.before.State == plan.ContainerExited)
 	}
 	return e

@@ -64,7 +64,7 @@ func TestOutcome(t *testing.T) {
 				f := newFakeRuntime()
 				f.running("app", tc.edit)
 				e := newFakeExecutor(f)
-				err := e.KillContainer(t.Context(), testPod(10, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerLivenessProbe})
+				err := e.KillContainer(t.Context(), testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}))
 				if (err != nil) != tc.wantErr {
 					t.Errorf("error %v", err)
 				}
@@ -177,7 +177,7 @@ func TestOutcomeWithoutAnswers(t *testing.T) {
 				f.running("app", tc.edit)
 				e := newFakeExecutor(f)
 				e.runtime = &mute{f, tc.answers, errorOf(tc.err)}
-				if err := e.KillContainer(t.Context(), testPod(10, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerLivenessProbe}); err != nil {
+				if err := e.KillContainer(t.Context(), testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})); err != nil {
 					t.Fatal(err)
 				}
 				rec := f.lastRecords()[0]
@@ -211,7 +211,7 @@ func TestAFailedShorteningForcesNothing(t *testing.T) {
 		e.runtime = &deaf{fakeRuntime: f}
 		done := make(chan error)
 		go func() {
-			done <- e.KillContainer(t.Context(), testPod(60, nil), "app-id", "app", KillOptions{Trigger: v1alpha1.TriggerTermination})
+			done <- e.KillContainer(t.Context(), testPod(60, nil), killApp(testPod(60, nil), f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 		}()
 		time.Sleep(10 * time.Second)
 		e.Shorten(testUID, 5)

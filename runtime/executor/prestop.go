@@ -18,13 +18,13 @@ import (
 // because its time is over, does not keep the kill from going on.
 // (kubelet kuberuntime_container.go:executePreStopHook)
 func (k *kill) runPreStop(ctx context.Context) error {
-	hook := preStopHook(k.container)
+	hook := k.PreStop()
 	if hook == nil || k.left <= 0 || k.preStopIsOver() {
 		return nil
 	}
 	started := time.Now()
 	hookCtx, end := k.begin(ctx, v1alpha1.KillPhasePreStop)
-	_, hookErr := k.e.hooks.Run(hookCtx, k.id, k.pod, k.container, hook)
+	_, hookErr := k.e.hooks.Run(hookCtx, k.ID, k.pod, k.Container, hook)
 	gaveUp := k.phaseError(ctx, hookCtx)
 	outcome := k.preStopOutcome(hookErr)
 	end()
@@ -34,7 +34,7 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	k.preStopEvent(outcome)
 	if hookErr != nil {
 		// Without the error, which may hold what the container wrote.
-		logr.FromContextOrDiscard(ctx).Info("PreStop hook did not succeed", "container", k.container.Name, "outcome", outcome)
+		logr.FromContextOrDiscard(ctx).Info("PreStop hook did not succeed", "container", k.Name, "outcome", outcome)
 	}
 	k.change(func(rec *v1alpha1.KillRecord) {
 		rec.PreStop.Outcome = outcome
@@ -74,7 +74,7 @@ func (k *kill) preStopEvent(outcome v1alpha1.PreStopOutcome) {
 	case v1alpha1.PreStopSucceeded, v1alpha1.PreStopSkipped:
 		return
 	}
-	k.e.containerEvent(k.pod, k.container.Name, k.id, corev1.EventTypeWarning, "FailedPreStopHook", message)
+	k.e.containerEvent(k.pod, k.Name, k.ID, corev1.EventTypeWarning, "FailedPreStopHook", message)
 }
 
 const preStopCancelledMessage = "PreStopHook not completed in grace period, cancelled"

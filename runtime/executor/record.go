@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -22,67 +21,35 @@ const (
 )
 
 // newRecord begins the record of a kill.
-func newRecord(t target, opts KillOptions, grace plan.Grace) v1alpha1.KillRecord {
+func newRecord(k *kill) v1alpha1.KillRecord {
 	now := time.Now()
 	rec := v1alpha1.KillRecord{
 		ID:          string(uuid.NewUUID()),
-		Container:   t.container.Name,
-		ContainerID: t.id,
-		Trigger:     opts.Trigger,
-		RequestedBy: truncate(opts.RequestedBy, maxRecordReason),
-		Message:     truncate(storyOf(t, opts), maxRecordMessage),
+		Container:   k.Name,
+		ContainerID: k.ID,
+		Trigger:     k.Trigger,
+		RequestedBy: truncate(k.RequestedBy, maxRecordReason),
+		Message:     truncate(k.RecordMessage(), maxRecordMessage),
 		Phase:       v1alpha1.KillPhaseStopping,
 		StartTime:   metav1.MicroTime{Time: now},
 		Grace: v1alpha1.KillGrace{
-			Seconds: grace.Seconds, Source: grace.Source,
-			Deadline: &metav1.MicroTime{Time: now.Add(seconds(grace.Seconds))},
+			Seconds: k.Grace.Seconds, Source: k.Grace.Source,
+			Deadline: &metav1.MicroTime{Time: now.Add(seconds(k.Grace.Seconds))},
 		},
 	}
-	if hook := preStopHook(t.container); hook != nil {
+	if hook := k.PreStop(); hook != nil {
 		rec.PreStop = &v1alpha1.KillPreStop{Handler: hookKind(hook)}
-		if grace.Seconds > 0 {
+		if k.Grace.Seconds > 0 {
 			rec.Phase = v1alpha1.KillPhasePreStop
 		} else {
 			rec.PreStop.Outcome = v1alpha1.PreStopSkipped
 		}
 	}
-	if t.before != nil {
-		rec.RestartCount = int32(min(t.before.RestartCount, 1<<30))
-		rec.StopSignal = t.before.StopSignal
+	if k.before != nil {
+		rec.RestartCount = int32(min(k.before.RestartCount, 1<<30))
+		rec.StopSignal = k.before.StopSignal
 	}
 	return rec
-}
-
-func storyOf(t target, opts KillOptions) string {
-	if opts.Story != "" {
-		return opts.Story
-	}
-	return killingMessage(t, opts)
-}
-
-// killingMessage is the message of the event Killing.
-func killingMessage(t target, opts KillOptions) string {
-	if opts.Message != "" {
-		return opts.Message
-	}
-	return "Stopping container " + t.container.Name
-}
-
-// graceOf is the grace period of a kill: an override, or what pod, deletion and
-// probe say.
-func graceOf(t target, opts KillOptions) plan.Grace {
-	if opts.Override == nil {
-		return plan.ContainerGrace(t.spec, t.container, opts.Trigger)
-	}
-	return *opts.Override
-}
-
-// preStopHook returns a container's preStop hook, nil if it has none.
-func preStopHook(c *corev1.Container) *corev1.LifecycleHandler {
-	if c.Lifecycle == nil {
-		return nil
-	}
-	return c.Lifecycle.PreStop
 }
 
 // change edits the record and hands it on.

@@ -79,9 +79,8 @@ func TestKillByRecordHasTheProbesGrace(t *testing.T) {
 		grace := int64(4)
 		pod.Spec.Containers[0].StartupProbe = &corev1.Probe{TerminationGracePeriodSeconds: &grace}
 		f := newFakeRuntime()
-		f.running("app", recorded)
-		err := newFakeExecutor(f).KillContainer(t.Context(), pod, "app-id", "app",
-			KillOptions{Trigger: v1alpha1.TriggerStartupProbe, FromRecord: true})
+		f.running("app", recorded).Hash = "v2:another"
+		err := newFakeExecutor(f).KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerStartupProbe}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,14 +94,19 @@ func TestKillByRecordHasTheProbesGrace(t *testing.T) {
 func TestKillByRecordHasTheRecordedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.running("app", recorded)
-		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, nil), "app-id", "other",
-			KillOptions{Trigger: v1alpha1.TriggerGarbageCollection, FromRecord: true})
+		f.running("app", recorded).State = plan.ContainerUnknown
+		err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
+			List: func(context.Context) (Garbage, error) {
+				return Garbage{Containers: []GarbageContainer{{ID: "app-id", Name: "other", PodUID: testUID, State: plan.ContainerUnknown}}}, nil
+			},
+			ContentRemoved: func(types.UID) bool { return true },
+			AllKnown:       true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		killing := f.ops("Event")[0]
-		if killing.Text("container") != "app" || killing.Text("message") != "Stopping container app" {
+		if killing.Text("container") != "app" || killing.Text("message") != "Container is in unknown state, try killing it before removal" {
 			t.Errorf("event of the kill: %v", killing)
 		}
 	})
@@ -115,8 +119,8 @@ func TestRemovedContainerIsRemoved(t *testing.T) {
 		e := newFakeExecutor(f)
 		result := e.SyncPod(t.Context(), plan.SyncRequest{Pod: testPod(30, nil), Observed: f.observed(), Actions: plan.Actions{
 			SandboxID: "sb",
-			ContainersToKill: []plan.Kill{{ID: "gone-id", Name: "gone", Trigger: v1alpha1.TriggerContainerRemoved,
-				Removed: true, FromRecord: true}},
+			ContainersToKill: []plan.Kill{plan.DecideKill(testPod(30, nil), &f.observed().Containers[0],
+				plan.Kill{Trigger: v1alpha1.TriggerContainerRemoved, Removed: true}, nil, plan.AllDifferences())},
 		}})
 		if result.Err != nil {
 			t.Fatal(result.Err)
@@ -134,8 +138,8 @@ func TestFailedKillEndsTheSync(t *testing.T) {
 		e := newFakeExecutor(f)
 		in := startApp(testPod(30, nil), f)
 		in.Actions.ContainersToKill = []plan.Kill{
-			{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe},
-			{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerUnknownState},
+			killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}),
+			killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerUnknownState}),
 		}
 		result := e.SyncPod(t.Context(), in)
 		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 || result.Err == nil {

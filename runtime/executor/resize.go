@@ -38,7 +38,7 @@ var errNoResizer = errors.New("the runtime cannot change the resources of runnin
 // (kubelet kuberuntime_manager.go:doPodResizeAction)
 func (s *syncRun) resize(ctx context.Context) {
 	a := &s.in.Actions
-	if !a.Resizes() || a.KillPod || ctx.Err() != nil {
+	if !a.Resizes() || a.KillPod && s.e.differences.SpareKilled || ctx.Err() != nil {
 		return
 	}
 	result := plan.Result{Action: plan.ActionResizePodInPlace, Target: podspec.Format(s.in.Pod)}

@@ -26,66 +26,64 @@ import (
 //
 // The kills of a pod kill are to be handed to KillPod instead, so that its
 // sandboxes are stopped too.
-func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, kills []plan.KillProgress) error {
-	kills = slices.DeleteFunc(slices.Clone(kills), func(k plan.KillProgress) bool {
-		return k.Record.Phase == v1alpha1.KillPhaseDone
-	})
-	names := make([]string, len(kills))
-	for i := range kills {
-		names[i] = kills[i].Record.Container
+func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.KillProgress) error {
+	var errs []error
+	var left []plan.KillProgress
+	var statuses []plan.ContainerStatus
+	for _, o := range open {
+		if o.Record.Phase == v1alpha1.KillPhaseDone {
+			continue
+		}
+		now, err := e.facts(ctx, o.Record.ContainerID)
+		switch {
+		case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
+			e.closeRecord(ctx, pod, &o)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("resume the kill of container %q: %w", o.Record.Container, err))
+		default:
+			left, statuses = append(left, o), append(statuses, now)
+		}
 	}
-	turns := newTurns(pod, names)
-	errs := make([]error, len(kills))
+	kills := plan.ResumedKills(pod, left, statuses, e.differences)
+	turns := newTurns(kills)
+	ends := make([]error, len(kills))
 	var wg sync.WaitGroup
 	for i := range kills {
-		wg.Go(func() { errs[i] = e.resumeOne(ctx, pod, &kills[i], turns) })
+		wg.Go(func() {
+			k := e.newKill(pod, kills[i])
+			k.turns, k.open = turns, &left[i]
+			ends[i] = k.carryOut(ctx)
+		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (e *Executor) resumeOne(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, turns *turns) error {
-	rec := &open.Record
-	now, err := e.facts(ctx, rec.ContainerID)
-	switch {
-	case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
-		e.closeRecord(ctx, pod, open, turns)
-		return nil
-	case err != nil:
-		return fmt.Errorf("resume the kill of container %q: %w", rec.Container, err)
-	}
-	opts := KillOptions{
-		Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy, Resume: open,
-		FromRecord: goesByRecord(pod, &now, rec.Trigger),
-	}
-	return e.kill(ctx, pod, rec.ContainerID, rec.Container, opts, turns)
+	return errors.Join(append(errs, ends...)...)
 }
 
 // closeRecords completes the records of kills whose container does not run any
 // more.
-func (e *Executor) closeRecords(ctx context.Context, r plan.KillRequest, running []*plan.ContainerStatus) {
+func (e *Executor) closeRecords(ctx context.Context, r plan.KillRequest, kills []plan.Kill) {
 	for i := range r.Open {
 		rec := &r.Open[i].Record
-		runs := slices.ContainsFunc(running, func(c *plan.ContainerStatus) bool { return c.ID == rec.ContainerID })
+		runs := slices.ContainsFunc(kills, func(k plan.Kill) bool { return k.ID == rec.ContainerID })
 		if !runs && rec.Phase != v1alpha1.KillPhaseDone {
-			e.closeRecord(ctx, r.Pod, &r.Open[i], nil)
+			e.closeRecord(ctx, r.Pod, &r.Open[i])
 		}
 	}
 }
 
 // closeRecord completes the record of a kill whose container has left.
-func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, turns *turns) {
+func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) {
 	rec := &open.Record
-	t := target{pod: pod, spec: pod, id: rec.ContainerID, container: &corev1.Container{Name: rec.Container}}
-	k := newKill(e, t, KillOptions{Trigger: rec.Trigger, Resume: open}, nil)
+	k := e.newKill(pod, plan.Kill{ID: rec.ContainerID, Name: rec.Container, Trigger: rec.Trigger})
+	k.open = open
+	k.resume()
 	k.unwatched, k.until = true, endOf(rec)
 	_ = k.finish(ctx, nil) // nothing was stopped that could run on
-	turns.ended(rec.Container)
 }
 
 // resume sets a kill to where its record says it was.
-func (k *kill) resume(open *plan.KillProgress) {
-	rec := open.Record
+func (k *kill) resume() {
+	rec := k.open.Record
 	k.rec = *rec.DeepCopy()
 	k.left = secondsUntil(endOf(&rec))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {

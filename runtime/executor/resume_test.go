@@ -325,8 +325,8 @@ func TestEndlessGrace(t *testing.T) {
 		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 1}}
 		f.running("app", func(c *fakeContainer) { c.stopSeconds = 3 })
 		e := newFakeExecutor(f)
-		opts := KillOptions{Trigger: v1alpha1.TriggerTermination}
-		if err := e.KillContainer(t.Context(), testPod(math.MaxInt64, withPreStopExec), "app-id", "app", opts); err != nil {
+		pod := testPod(math.MaxInt64, withPreStopExec)
+		if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination})); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.lastRecords()[0]; got.Outcome != v1alpha1.KillOutcomeGraceful || *got.StopTimeoutSeconds != math.MaxInt64-1 {

@@ -16,7 +16,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -181,10 +180,8 @@ func (s *syncRun) postStart(ctx context.Context, c *corev1.Container, id string)
 	log := logr.FromContextOrDiscard(ctx).WithValues("container", c.Name)
 	log.Info("PostStart hook failed") // without the error, which may hold what the container wrote
 	s.e.containerEvent(s.in.Pod, c.Name, id, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
-	kill := KillOptions{
-		Trigger: v1alpha1.TriggerPostStartHookFailed, Message: "FailedPostStartHook", RequestedBy: s.in.RequestedBy,
-	}
-	err = s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, id, c.Name, kill)
+	kill := plan.PostStartKill(s.in.Pod, c.Name, id, s.in.RequestedBy, s.e.differences)
+	err = s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, kill)
 	if errors.Is(err, ErrInterrupted) {
 		return err
 	}

@@ -322,7 +322,7 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 			return errors.New(`MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory`)
 		}
 		in := startApp(testPod(30, nil), f)
-		in.Actions.ContainersToKill = []plan.Kill{{ID: "app-id", Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}}
+		in.Actions.ContainersToKill = []plan.Kill{killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})}
 		result := e.SyncPod(t.Context(), in)
 		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 {
 			t.Errorf("stops %v, creations %v", f.stopCalls(), f.ops("CreateContainer"))

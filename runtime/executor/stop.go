@@ -29,7 +29,7 @@ func (k *kill) stop(ctx context.Context) error {
 		return ErrInterrupted
 	}
 	calls := &stopCalls{k: k, results: make(chan stopResult)}
-	err := calls.run(stopCtx, plan.StopTimeout(k.left))
+	err := calls.run(stopCtx, k.left)
 	if errors.Is(context.Cause(stopCtx), ErrInterrupted) {
 		return ErrInterrupted
 	}
@@ -62,8 +62,8 @@ type stopResult struct {
 
 // run makes the first call, those that shortenings ask for, and waits for all.
 // One that succeeds is enough.
-func (s *stopCalls) run(ctx context.Context, timeout int64) error {
-	s.call(ctx, timeout)
+func (s *stopCalls) run(ctx context.Context, left int64) error {
+	s.call(ctx, s.k.Stop(left))
 	var first error
 	failed, succeeded := false, false
 	for s.pending > 0 {
@@ -81,7 +81,7 @@ func (s *stopCalls) run(ctx context.Context, timeout int64) error {
 			}
 		case <-s.k.shortened:
 			// A container that has stopped needs no second call.
-			if less := s.k.stopLimit(); !succeeded && time.Now().Add(seconds(less)).Before(s.deadline) {
+			if less := s.k.Stop(s.k.limitLeft()); !succeeded && time.Now().Add(seconds(less.TimeoutSeconds)).Before(s.deadline) {
 				s.call(ctx, less)
 			}
 		}
@@ -92,16 +92,16 @@ func (s *stopCalls) run(ctx context.Context, timeout int64) error {
 	return first
 }
 
-func (s *stopCalls) call(ctx context.Context, timeout int64) {
+func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 	now := time.Now()
-	deadline := now.Add(seconds(timeout))
+	deadline := now.Add(seconds(stop.TimeoutSeconds))
 	s.deadline = deadline
-	s.k.stopping(now, timeout)
+	s.k.stopping(now, stop.TimeoutSeconds)
 	s.pending++
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, seconds(timeout)+stopSlack)
+		ctx, cancel := context.WithTimeout(ctx, seconds(stop.TimeoutSeconds)+stopSlack)
 		defer cancel()
-		s.results <- stopResult{s.k.e.runtime.StopContainer(ctx, s.k.id, timeout), deadline}
+		s.results <- stopResult{s.k.e.runtime.StopContainer(ctx, stop.ID, stop.TimeoutSeconds), deadline}
 	}()
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -100,10 +99,14 @@ func (s *syncRun) killPod(ctx context.Context) error {
 	return nil
 }
 
+// requested names who asked for the sync.
+func (s *syncRun) requested(kill plan.Kill) plan.Kill {
+	kill.RequestedBy = s.in.RequestedBy
+	return kill
+}
+
 func (s *syncRun) killOne(ctx context.Context, kill plan.Kill) error {
-	err := s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, kill.ID, kill.Name, KillOptions{
-		Trigger: kill.Trigger, Message: kill.Message, RequestedBy: s.in.RequestedBy, FromRecord: kill.FromRecord,
-	})
+	err := s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, s.requested(kill))
 	if errors.Is(err, ErrInterrupted) {
 		return err
 	}
@@ -146,12 +149,8 @@ func (s *syncRun) reset(ctx context.Context) error {
 
 func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *plan.Result) error {
 	ctx = context.WithoutCancel(ctx)
-	if reset.Kill {
-		err := s.e.KillContainer(ctx, s.in.Pod, reset.ID, reset.Name, KillOptions{
-			Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing",
-			RequestedBy: s.in.RequestedBy, Override: &plan.Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride},
-		})
-		if err != nil {
+	if reset.Kill != nil {
+		if err := s.e.KillContainer(ctx, s.in.Pod, s.requested(*reset.Kill)); err != nil {
 			result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
 			return err
 		}

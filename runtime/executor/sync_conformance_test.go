@@ -21,11 +21,6 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// ruleRemovedEndsSync: in the kubelet the container that it cannot kill ends the
-// sync after a pod kill; here it is killed and the sync goes on. Everything up
-// to the end of the pod kill is compared.
-const ruleRemovedEndsSync = "sync goes on after a container that the pod does not name was killed"
-
 // syncVector is a line of syncpod-trace.
 type syncVector struct {
 	recordings.Sync[syncAnswer]
@@ -51,8 +46,8 @@ func replaySync(t *testing.T, v *syncVector, excluded exclusions) {
 	in := v.planInput(t)
 	f := v.runtime(in)
 	actions := plan.Compute(in)
-	v.sameActions(t, actions, excluded)
-	e := newFakeExecutor(f)
+	v.sameActions(t, actions)
+	e := newKubeletExecutor(f)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if v.PodTerminationRequested && v.Runtime.RunPodSandboxError != "" {
@@ -97,10 +92,10 @@ func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 		c := &fakeContainer{ContainerStatus: in.Observed.Containers[i]}
 		c.Recorded.TerminationGracePeriodSeconds = v.Pod.Spec.TerminationGracePeriodSeconds
 		if spec := podspec.Container(v.Pod, c.Name); spec != nil {
-			c.Recorded.PreStop, c.Recorded.Ports = preStopHook(spec), spec.Ports
+			c.Recorded.PreStop, c.Recorded.Ports = plan.Kill{Container: spec}.PreStop(), spec.Ports
 		}
 		for _, script := range v.Runtime.Containers {
-			if script.ID == c.ID && podspec.Container(v.Pod, c.Name) != nil {
+			if script.ID == c.ID {
 				c.stopSeconds, c.stopError, c.removeError = script.StopSeconds, script.StopError, script.RemoveError
 			}
 		}
@@ -131,19 +126,14 @@ func (v *syncVector) backoff() map[string]*plan.Backoff {
 	return entries
 }
 
-// sameActions compares the plan, but for containers that the pod does not name.
-func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded exclusions) {
+// sameActions compares the plan.
+func (v *syncVector) sameActions(t *testing.T, actions plan.Actions) {
 	t.Helper()
 	var want map[string]any
 	if err := json.Unmarshal(v.Output.Actions, &want); err != nil {
 		t.Fatal(err)
 	}
-	named := actions
-	named.ContainersToKill = slices.DeleteFunc(slices.Clone(named.ContainersToKill), func(k plan.Kill) bool { return k.Removed })
-	if len(named.ContainersToKill) < len(actions.ContainersToKill) {
-		excluded[ruleRemovedKilled]++
-	}
-	encoded, err := json.Marshal(vectors.Encode(named))
+	encoded, err := json.Marshal(vectors.Encode(actions))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,19 +148,10 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions, excluded ex
 func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *plan.SyncOutcome,
 	backoff map[string]*plan.Backoff, excluded exclusions) {
 	t.Helper()
-	wantTrace, gotTrace := canonicalTraces(v.Pod, v.Output.Trace, f.trace, actions, running, f.cutHooks(), excluded)
+	wantTrace, gotTrace := canonicalTraces(v.Output.Trace, f.trace, actions, running, f.cutHooks(), excluded)
 	wantResults, gotResults := v.Output.Results, vectorResults(result.Results)
-	stops := v.killsGhost(f, actions)
-	if stops {
-		excluded[ruleRemovedEndsSync]++
-		wantTrace, gotTrace = upToSandboxStop(wantTrace), upToSandboxStop(gotTrace)
-		wantResults, gotResults = upToKillSandbox(wantResults), upToKillSandbox(gotResults)
-	}
 	diffLines(t, "trace", rendered(wantTrace), rendered(gotTrace))
 	diffLines(t, "results", v.results(wantResults), v.results(gotResults))
-	if stops {
-		return
-	}
 	got := ""
 	if result.SyncError != nil && !f.interruptedByDeletion(v) {
 		got = result.SyncError.Error()
@@ -189,31 +170,9 @@ func (f *fakeRuntime) interruptedByDeletion(v *syncVector) bool {
 	return f.onRunSandbox != nil && v.PodTerminationRequested
 }
 
-// killsGhost tells whether a pod kill killed a container that the pod does not
-// name.
-func (v *syncVector) killsGhost(f *fakeRuntime, actions plan.Actions) bool {
-	return actions.KillPod && slices.ContainsFunc(f.ops("StopContainer"), func(e entry) bool {
-		return podspec.Container(v.Pod, e.Text("container")) == nil
-	})
-}
-
-func upToSandboxStop(trace []entry) []entry {
-	n := slices.IndexFunc(trace, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
-	last := n
-	for last >= 0 && last < len(trace) && trace[last].Text("op") == "StopPodSandbox" {
-		last++
-	}
-	return trace[:max(last, 0)]
-}
-
-func upToKillSandbox(results []recordings.Result) []recordings.Result {
-	n := slices.IndexFunc(results, func(r recordings.Result) bool { return r.Action == string(plan.ActionKillPodSandbox) })
-	return results[:n+1]
-}
-
 // results brings results into a comparable form.
 func (v *syncVector) results(results []recordings.Result) []recordings.Result {
-	results = recordings.KillResults(dropRemovedResults(v.Pod, results))
+	results = recordings.KillResults(results)
 	for i := range results {
 		if before, _, found := strings.Cut(results[i].Message, noIP); found {
 			results[i].Message = before + noIP
@@ -242,7 +201,7 @@ func (v *syncVector) backoffSeconds(entries map[string]*plan.Backoff) map[string
 
 // canonicalTraces brings the traces of a sync into the order that the vectors
 // define. got has times, which say what was done at once; want has none.
-func canonicalTraces(pod *corev1.Pod, want, got []entry, actions plan.Actions, running int, cutIDs map[string]float64,
+func canonicalTraces(want, got []entry, actions plan.Actions, running int, cutIDs map[string]float64,
 	excluded exclusions) ([]entry, []entry) {
 	stopsSandbox := slices.ContainsFunc(got, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
 	got = slices.Clone(got)
@@ -260,15 +219,9 @@ func canonicalTraces(pod *corev1.Pod, want, got []entry, actions plan.Actions, r
 	}
 	want, got = dropHookEnds(want, got, cut, excluded)
 	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
-	want, got = dropRemoved(pod, want, got, exclusions{})
 	if !actions.KillPod {
-		named := 0
-		for _, k := range actions.ContainersToKill {
-			if !k.Removed {
-				named++
-			}
-		}
-		want, got = recordings.GroupKills(want, named), recordings.GroupKills(got, named)
+		kills := len(actions.ContainersToKill)
+		want, got = recordings.GroupKills(want, kills), recordings.GroupKills(got, kills)
 	}
 	// Without a sandbox between them, the vectors sort the removals with the
 	// parallel kills: by ID too.

@@ -5,45 +5,39 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"sync"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// turns makes the sidecars of a pod that is killed wait for the containers that
-// end before them. A nil one makes nobody wait.
-// (kubelet kuberuntime_termination_order.go:terminationOrdering)
+// turns makes the kills of a pod wait for those that end before them. With nil
+// nothing waits. (kubelet kuberuntime_termination_order.go:terminationOrdering)
 type turns struct {
-	waitsFor map[string][]string
-
 	// done is closed when a container has ended, the first one if two run under
 	// one name; once sees to that.
 	done map[string]chan struct{}
 	once map[string]*sync.Once
 }
 
-// newTurns returns the order in which the running containers of a pod end, nil
-// if nobody has to wait.
-func newTurns(pod *corev1.Pod, running []string) *turns {
-	order := plan.TerminationOrder(pod, running)
-	if len(order) == 0 {
+// newTurns returns the turns of kills that begin together, nil if none waits.
+func newTurns(kills []plan.Kill) *turns {
+	if !slices.ContainsFunc(kills, func(k plan.Kill) bool { return len(k.WaitsFor) > 0 }) {
 		return nil
 	}
-	t := &turns{waitsFor: order, done: map[string]chan struct{}{}, once: map[string]*sync.Once{}}
-	for _, name := range running {
-		t.done[name], t.once[name] = make(chan struct{}), new(sync.Once)
+	t := &turns{done: map[string]chan struct{}{}, once: map[string]*sync.Once{}}
+	for _, k := range kills {
+		t.done[k.Name], t.once[k.Name] = make(chan struct{}), new(sync.Once)
 	}
 	return t
 }
 
-// mustWait tells whether a container's turn has not come yet.
-func (t *turns) mustWait(name string) bool {
+// mustWait is whether one of these containers has not ended yet.
+func (t *turns) mustWait(waitsFor []string) bool {
 	if t == nil {
 		return false
 	}
-	for _, before := range t.waitsFor[name] {
+	for _, before := range waitsFor {
 		select {
 		case <-t.done[before]:
 		default:
@@ -53,9 +47,9 @@ func (t *turns) mustWait(name string) bool {
 	return false
 }
 
-// wait waits for a container's turn, until ctx ends.
-func (t *turns) wait(ctx context.Context, name string) {
-	for _, before := range t.waitsFor[name] {
+// wait waits for the end of these containers, until ctx ends.
+func (t *turns) wait(ctx context.Context, waitsFor []string) {
+	for _, before := range waitsFor {
 		select {
 		case <-t.done[before]:
 		case <-ctx.Done():
@@ -64,8 +58,8 @@ func (t *turns) wait(ctx context.Context, name string) {
 	}
 }
 
-// ended says that a container has been stopped. One that could
-// not be stopped never ends, and those behind it wait out their time.
+// ended says that a container has been stopped. One that could not be stopped
+// never ends, and those behind it wait out their time.
 func (t *turns) ended(name string) {
 	if t == nil || t.done[name] == nil {
 		return

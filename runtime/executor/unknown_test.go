@@ -113,8 +113,8 @@ func TestStoppedAndToldLater(t *testing.T) {
 			time.Sleep(time.Second)
 			f.exit(f.containers[0], make(chan struct{}), false)
 		}()
-		kill := KillOptions{Trigger: v1alpha1.TriggerLivenessProbe}
-		if err := e.KillContainer(t.Context(), testPod(30, nil), "app-id", "app", kill); err != nil {
+		pod := testPod(30, nil)
+		if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})); err != nil {
 			t.Error(err)
 		}
 		for _, rec := range f.lastRecords() {

@@ -27,6 +27,8 @@ type Input struct {
 	// RestartAllContainers is whether every container is to be removed and the
 	// pod started over in the same sandbox (ShouldAllContainersRestart).
 	RestartAllContainers bool
+	// Differences from the kubelet.
+	Differences Differences
 }
 
 // Actions is what has to happen, in the order of the fields. When KillPod is
@@ -68,25 +70,10 @@ func (a *Actions) Resizes() bool {
 	return len(a.MemoryToUpdate)+len(a.CPUToUpdate) > 0 || a.UpdatePodResources
 }
 
-// Kill is one container to be killed.
-type Kill struct {
-	// ID and Name of the container.
-	ID, Name string
-	// Trigger and Message say why; the message is that of the Killing event.
-	Trigger v1alpha1.KillTrigger
-	Message string
-	// Removed is whether the spec does not name the container any more, so that
-	// it can be killed from its record only.
-	Removed bool
-	// FromRecord is whether hook and grace period are those recorded when the
-	// container was created, because the spec is another one since.
-	FromRecord bool
-}
-
 // Reset is one container to be removed so that the pod starts over.
 type Reset struct {
 	// ID and Name of the container.
 	ID, Name string
-	// Kill is whether it may still run and is killed first.
-	Kill bool
+	// Kill comes first, because the container may still run; nil if it has exited.
+	Kill *Kill
 }

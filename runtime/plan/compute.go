@@ -37,7 +37,7 @@ func (p *planner) sync() {
 	}
 	switch {
 	case p.RestartAllContainers:
-		p.actions.ContainersToReset = containersToReset(p.Pod, p.Observed)
+		p.actions.ContainersToReset = p.containersToReset()
 		return
 	case change.needed:
 		p.startOver(change)
@@ -47,7 +47,7 @@ func (p *planner) sync() {
 	if p.initContainers() {
 		p.mainContainers()
 	}
-	if !p.actions.KillPod {
+	if p.Differences.KillStrays && !p.actions.KillPod {
 		p.killStrays()
 	}
 }
@@ -83,11 +83,15 @@ func (p *planner) start(i int) {
 	p.actions.ContainersToStart = append(p.actions.ContainersToStart, i)
 }
 
-func (p *planner) kill(k Kill) {
-	if k.Trigger == v1alpha1.TriggerResizeRequired {
+func (p *planner) kill(s *ContainerStatus, why Kill) {
+	if why.Trigger == v1alpha1.TriggerResizeRequired {
 		p.actions.UpdatePodResources = true
 	}
-	p.actions.ContainersToKill = append(p.actions.ContainersToKill, k)
+	p.actions.ContainersToKill = append(p.actions.ContainersToKill, p.decide(s, why))
+}
+
+func (p *planner) decide(s *ContainerStatus, why Kill) Kill {
+	return decideKill(p.Pod, s, why, DefinitionChanged(p.Definitions, s), nil, p.Differences)
 }
 
 // inSpecOrder puts what the scan of the init containers found, from the last to

@@ -226,7 +226,7 @@ func TestCompute(t *testing.T) {
 			if tt.change != nil {
 				tt.change(tt.in)
 			}
-			if diff := cmp.Diff(tt.want, plan.Compute(tt.in)); diff != "" {
+			if diff := cmp.Diff(tt.want, plan.Compute(tt.in), why); diff != "" {
 				t.Errorf("Actions differ (-want +got):\n%s", diff)
 			}
 		})

@@ -56,19 +56,16 @@ func (p *planner) runningContainer(i int, c *corev1.Container, s *ContainerStatu
 		}
 		p.start(i)
 	}
-	p.kill(kill)
+	p.kill(s, kill)
 	return false
 }
 
 // killUnknown is the one place that kills a container because its state is not
 // known: there must never be two instances of it.
 func (p *planner) killUnknown(what string, s *ContainerStatus) {
-	p.kill(Kill{
-		ID:         s.ID,
-		Name:       s.Name,
-		Trigger:    v1alpha1.TriggerUnknownState,
-		Message:    fmt.Sprintf("%s is in %q state, try killing it before restart", what, s.State),
-		FromRecord: DefinitionChanged(p.Definitions, s),
+	p.kill(s, Kill{
+		Trigger: v1alpha1.TriggerUnknownState,
+		Message: fmt.Sprintf("%s is in %q state, try killing it before restart", what, s.State),
 	})
 }
 

@@ -6,6 +6,7 @@ package plan_test
 import (
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -66,7 +67,7 @@ func runningInput(policy corev1.RestartPolicy, names ...string) plan.Input {
 			CreatedAt: time.Unix(100, 0),
 		})
 	}
-	return plan.Input{Pod: pod, Observed: observed, Probes: map[string]plan.ProbeResults{}, Definitions: defs}
+	return plan.Input{Pod: pod, Observed: observed, Probes: map[string]plan.ProbeResults{}, Definitions: defs, Differences: plan.AllDifferences()}
 }
 
 // status returns the current instance of a container of an input.
@@ -85,3 +86,6 @@ func spec(in plan.Input, name string) *corev1.Container {
 	}
 	return nil
 }
+
+// why compares kills by who is killed and why; by what they go is TestDecideKill's.
+var why = cmpopts.IgnoreFields(plan.Kill{}, "Grace", "Container")

@@ -18,6 +18,7 @@ import (
 func drawInput(t *rapid.T) plan.Input {
 	pod := drawPod(t)
 	in := plan.Input{
+		Differences:          plan.AllDifferences(),
 		Pod:                  pod,
 		Observed:             &plan.PodStatus{},
 		Probes:               map[string]plan.ProbeResults{},

@@ -100,7 +100,7 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 		p.initialized(i, scan, !scan.passed)
 	}
 	if rule := firstThatApplies(sidecarRules, f, started); rule != nil {
-		p.kill(rule.kill(f))
+		p.kill(s, rule.kill(f))
 		p.startInit(i)
 	} else if started && sidecarMayResize(f) {
 		p.update(f)
@@ -143,7 +143,7 @@ func (p *planner) runningInitContainer(i int, s *ContainerStatus) {
 		p.update(f)
 		return
 	}
-	p.kill(initResize.kill(f))
+	p.kill(s, initResize.kill(f))
 	p.startInit(i)
 }
 

@@ -5,6 +5,8 @@ package plan
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // containersToReset is the one place that decides what RestartAllContainers
@@ -12,24 +14,24 @@ import (
 // then the other init containers, then the main and the init containers whose
 // exit asked for it; each as in the spec.
 // (kubelet kuberuntime_manager.go:getContainersToReset)
-func containersToReset(pod *corev1.Pod, observed *PodStatus) []Reset {
-	mainSources, mainTargets := resets(pod.Spec.Containers, observed)
-	initSources, initTargets := resets(pod.Spec.InitContainers, observed)
+func (p *planner) containersToReset() []Reset {
+	mainSources, mainTargets := p.resets(p.Pod.Spec.Containers)
+	initSources, initTargets := p.resets(p.Pod.Spec.InitContainers)
 	resets := append(mainTargets, initTargets...)
 	resets = append(resets, mainSources...)
 	return append(resets, initSources...)
 }
 
 // resets returns the instances whose exit asked for the restart, and the others.
-func resets(containers []corev1.Container, observed *PodStatus) (sources, targets []Reset) {
+func (p *planner) resets(containers []corev1.Container) (sources, targets []Reset) {
 	for i := range containers {
 		c := &containers[i]
-		for j := range observed.Containers {
-			s := &observed.Containers[j]
+		for j := range p.Observed.Containers {
+			s := &p.Observed.Containers[j]
 			switch {
 			case s.Name != c.Name:
 			case s.State != ContainerExited:
-				targets = append(targets, Reset{ID: s.ID, Name: s.Name, Kill: true})
+				targets = append(targets, Reset{ID: s.ID, Name: s.Name, Kill: p.resetKill(s)})
 			case asksForRestartOfAll(c, s.ExitCode):
 				sources = append(sources, Reset{ID: s.ID, Name: s.Name})
 			default:
@@ -38,4 +40,13 @@ func resets(containers []corev1.Container, observed *PodStatus) (sources, target
 		}
 	}
 	return sources, targets
+}
+
+// resetKill kills a container of a pod that starts over: without a grace period,
+// and so without its hook. (kubelet kuberuntime_manager.go:SyncPod)
+func (p *planner) resetKill(s *ContainerStatus) *Kill {
+	why := Kill{Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing"}
+	noGrace := Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride}
+	kill := decideKill(p.Pod, s, why, DefinitionChanged(p.Definitions, s), &noGrace, p.Differences)
+	return &kill
 }

@@ -88,7 +88,7 @@ func TestResize(t *testing.T) {
 			if tt.wantRestart {
 				kills = []plan.Kill{{ID: "a-id", Name: "a", Trigger: v1alpha1.TriggerResizeRequired, Message: "Container a resize requires restart"}}
 			}
-			if diff := cmp.Diff(kills, got.ContainersToKill); diff != "" || (len(got.ContainersToStart) == 1) != tt.wantRestart || got.UpdatePodResources != tt.wantRestart {
+			if diff := cmp.Diff(kills, got.ContainersToKill, why); diff != "" || (len(got.ContainersToStart) == 1) != tt.wantRestart || got.UpdatePodResources != tt.wantRestart {
 				t.Errorf("Starts %v, kills differ (-want +got):\n%s", got.ContainersToStart, diff)
 			}
 		})

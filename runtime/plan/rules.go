@@ -36,13 +36,7 @@ type killRule struct {
 }
 
 func (r *killRule) kill(f facts) Kill {
-	return Kill{
-		ID:         f.status.ID,
-		Name:       f.status.Name,
-		Trigger:    r.trigger,
-		Message:    fmt.Sprintf(r.message, f.container.Name),
-		FromRecord: DefinitionChanged(f.definitions, f.status),
-	}
+	return Kill{Trigger: r.trigger, Message: fmt.Sprintf(r.message, f.container.Name)}
 }
 
 // mainRules are the reasons to kill a running main container, the first that

@@ -113,7 +113,7 @@ func TestComputeSandboxChanged(t *testing.T) {
 			}
 			in := runningInput(policy, "a")
 			tt.change(in)
-			if diff := cmp.Diff(tt.want, plan.Compute(in)); diff != "" {
+			if diff := cmp.Diff(tt.want, plan.Compute(in), why); diff != "" {
 				t.Errorf("Actions differ (-want +got):\n%s", diff)
 			}
 		})

@@ -25,7 +25,7 @@ func (p *planner) killStrays() {
 		position := p.position(s.Name)
 		switch {
 		case position < 0 && p.Definitions != nil && !Foreign(p.Pod, s):
-			kills = append(kills, removedKill(s))
+			kills = append(kills, p.removedKill(s))
 		case position >= 0 && s.State == ContainerRunning && p.Observed.Current(s.Name) != s:
 			kills = append(kills, p.secondInstanceKill(s))
 		}
@@ -48,27 +48,21 @@ func Foreign(pod *corev1.Pod, s *ContainerStatus) bool {
 	return s.Hash == "" && position(pod, s.Name) < 0
 }
 
-func removedKill(s *ContainerStatus) Kill {
-	return Kill{
-		ID:         s.ID,
-		Name:       s.Name,
-		Trigger:    v1alpha1.TriggerContainerRemoved,
-		Message:    fmt.Sprintf("Container %s was removed from the template", s.Name),
-		Removed:    true,
-		FromRecord: true,
-	}
+func (p *planner) removedKill(s *ContainerStatus) Kill {
+	return p.decide(s, Kill{
+		Trigger: v1alpha1.TriggerContainerRemoved,
+		Message: fmt.Sprintf("Container %s was removed from the template", s.Name),
+		Removed: true,
+	})
 }
 
 // secondInstanceKill kills an instance that runs although a newer one exists: a
 // state that a runtime should never report.
 func (p *planner) secondInstanceKill(s *ContainerStatus) Kill {
-	return Kill{
-		ID:         s.ID,
-		Name:       s.Name,
-		Trigger:    v1alpha1.TriggerUnknownState,
-		Message:    fmt.Sprintf("Container %s has a newer instance", s.Name),
-		FromRecord: DefinitionChanged(p.Definitions, s),
-	}
+	return p.decide(s, Kill{
+		Trigger: v1alpha1.TriggerUnknownState,
+		Message: fmt.Sprintf("Container %s has a newer instance", s.Name),
+	})
 }
 
 func (p *planner) position(name string) int { return position(p.Pod, name) }

@@ -93,7 +93,7 @@ func TestComputeStrays(t *testing.T) {
 				tt.change(&in)
 			}
 			want := plan.Actions{SandboxID: "sandbox", Attempt: 3, ContainersToKill: tt.want}
-			if diff := cmp.Diff(want, plan.Compute(in)); diff != "" {
+			if diff := cmp.Diff(want, plan.Compute(in), why); diff != "" {
 				t.Errorf("Actions differ (-want +got):\n%s", diff)
 			}
 		})

@@ -81,6 +81,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Probes:      s.cfg.Prober.Results(s.id.UID),
 		Definitions: s.definitions,
 		Actuated:    s.mem.actuated(),
+		Differences: plan.AllDifferences(),
 	}
 }
 

@@ -82,7 +82,7 @@ func TestPreviewComesTrue(t *testing.T) {
 		before, after := drawPods(t)
 		observed := Running(before)
 		probes := drawProbes(t, observed)
-		actions := plan.Compute(plan.Input{Pod: after, Observed: observed, Probes: probes, Definitions: plan.Define(after)})
+		actions := plan.Compute(plan.Input{Pod: after, Observed: observed, Probes: probes, Definitions: plan.Define(after), Differences: plan.AllDifferences()})
 		b := &builder{Input: Input{Pod: after, Observed: observed}, definitions: plan.Define(after)}
 		b.sync(actions)
 		var want []string
@@ -101,7 +101,7 @@ func carryOut(t *rapid.T, pod *corev1.Pod, observed *plan.PodStatus, actions pla
 	actions.CreateSandbox = false
 	actions.InitContainersToStart, actions.ContainersToStart = nil, nil
 	o := &obedient{observed: observed, kills: map[string]v1alpha1.KillRecord{}, stopped: map[string]bool{}}
-	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o})
+	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o, Differences: plan.AllDifferences()})
 	if result := e.SyncPod(context.Background(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions}); result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -74,7 +74,7 @@ func Compute(in Input) Preview {
 		b.out.Blocked = b.Blocked
 		b.sync(plan.Compute(plan.Input{
 			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
-			RestartAllContainers: restartingAll(&st),
+			RestartAllContainers: restartingAll(&st), Differences: plan.AllDifferences(),
 		}))
 	}
 	b.killsUnderWay()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -53,11 +52,10 @@ func (b *builder) killContainers(kills []plan.Kill) {
 func (b *builder) reset(resets []plan.Reset) {
 	for _, r := range resets {
 		kind := kindOf(b.Pod, r.Name)
-		if r.Kill {
+		if k := r.Kill; k != nil {
 			b.step(Step{
-				Action: ActionKill, Container: r.Name, Kind: kind, ID: r.ID,
-				Trigger: v1alpha1.TriggerRestartAllContainers, Message: "killing",
-				Grace: &Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride},
+				Action: ActionKill, Container: r.Name, Kind: kind, ID: r.ID, Trigger: k.Trigger, Message: k.Message,
+				Grace: &Grace{Seconds: k.Grace.Seconds, Source: k.Grace.Source},
 			})
 		}
 		b.step(Step{Action: ActionRemove, Container: r.Name, Kind: kind, ID: r.ID, Message: "all containers start over"})

@@ -51,8 +51,10 @@ func TestKillErrorOfASync(t *testing.T) {
 	}{
 		"nothing to kill": {actions: plan.Actions{SandboxID: "s"}},
 		"a container": {
-			actions: plan.Actions{SandboxID: "s", ContainersToKill: []plan.Kill{{ID: "c0", Name: "c", Trigger: v1alpha1.TriggerLivenessProbe}}},
-			want:    "c: ", wantErr: true,
+			actions: plan.Actions{SandboxID: "s", ContainersToKill: []plan.Kill{
+				plan.DecideKill(pod, &observed.Containers[0], plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}, nil, plan.AllDifferences()),
+			}},
+			want: "c: ", wantErr: true,
 		},
 		"a start that fails is no kill": {actions: plan.Actions{SandboxID: "s", ContainersToStart: []int{0}}, wantErr: true},
 		"the pod":                       {actions: plan.Actions{KillPod: true, Trigger: v1alpha1.TriggerWorkloadFinished}, want: "a: ", wantErr: true},

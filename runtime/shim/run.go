@@ -152,7 +152,8 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Prepare: prepareTelling(s.dirs, s.events), PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
+		Differences: plan.AllDifferences(),
+		Prepare:     prepareTelling(s.dirs, s.events), PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())

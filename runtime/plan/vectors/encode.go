@@ -89,7 +89,7 @@ func Encode(a plan.Actions) Actions {
 	}
 	slices.SortFunc(encoded.ContainersToKill, func(a, b Kill) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range a.ContainersToReset {
-		encoded.ContainersToReset = append(encoded.ContainersToReset, Reset(r))
+		encoded.ContainersToReset = append(encoded.ContainersToReset, Reset{ID: r.ID, Name: r.Name, Kill: r.Kill != nil})
 	}
 	return encoded
 }

@@ -1,0 +1,26 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// Differences are those from the kubelet that change what the runtime is asked to
+// do, each with its rows in docs/kubelet-differences.md. Production has all of
+// them (AllDifferences), the comparisons with the kubelet have none: the zero
+// value behaves as the kubelet.
+type Differences struct {
+	// KillStrays: "A container that the template no longer has", "An older running
+	// instance of a name". Without it a sync looks at neither, and a container that
+	// the pod does not name cannot be killed.
+	KillStrays bool
+	// KillByRecord: "A kill for a changed definition". Without it the kill goes by
+	// the template.
+	KillByRecord bool
+	// SpareKilled: "Changed CPU and memory of a pod that is killed for good in the
+	// same sync". Without it the dead containers are resized.
+	SpareKilled bool
+}
+
+// AllDifferences returns what production uses.
+func AllDifferences() Differences {
+	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true}
+}

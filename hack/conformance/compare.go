@@ -47,7 +47,6 @@ func (d *difference) String() string {
 // none, and counts the declared ones.
 func compare(kubelet, shim []step, declared counts) *difference {
 	kubelet, shim = cancelledHooks(kubelet, shim, declared)
-	kubelet = resizedDead(kubelet, shim, declared)
 	kubelet, shim = withoutLostLogs(kubelet, shim, declared)
 	for i := range max(len(kubelet), len(shim)) {
 		k, s := lines(kubelet[i], declared), lines(shim[i], counts{})

@@ -163,7 +163,6 @@ func (p *pair) examine(s *scenario.Scenario) verdict {
 			}
 			v.declared[BackoffKept] += a.DroppedBackoff()
 			v.declared[KillOrder] += a.Reordered()
-			v.declared[KillsByRecord] += a.Rerecorded()
 		}
 		return a
 	})

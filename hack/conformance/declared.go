@@ -29,10 +29,6 @@ const (
 	// HookCancelled: a preStop hook whose time is over is cancelled here and told
 	// in an event; the kubelet lets it run on, and what it says comes later.
 	HookCancelled = "overrunning preStop hook is cancelled"
-	// KillsByRecord: a container of an older definition is killed with the hook
-	// and the grace period that were recorded with it. For the comparison the record
-	// is made to say what the template says, which the kubelet goes by.
-	KillsByRecord = "changed definition is killed by its record"
 	// KillOrder: the kubelet takes the kills of a sync from a map. The shim's plan is
 	// put into the order that the map had.
 	KillOrder = "order of serial kills is that of the template"
@@ -43,9 +39,6 @@ const (
 	// goes to the pod's newest one, also when the container is in another. The
 	// comparison of a scenario ends where one of the two has no address any more.
 	HookHost = "hook goes to the sandbox of its container"
-	// ResizedDead: the kubelet changes the resources of containers that it has just
-	// killed with their pod, and tells the result; here a dead pod is left alone.
-	ResizedDead = "a killed pod is not resized"
 	// SidecarPorts: the host ports of sidecars are mapped; the kubelet leaves those of
 	// all init containers out.
 	SidecarPorts = "a sidecar's ports are mapped"
@@ -102,38 +95,6 @@ func isLate(k, cancelled fakecri.Entry, until float64) bool {
 	return k.T > cancelled.T && k.T <= until && (k.Container == cancelled.Container || k.Container == "")
 }
 
-// resizedDead takes away what the kubelet changes of containers that it has killed
-// with their pod in the same step, without a new sandbox, and the result of that.
-func resizedDead(kubelet, shim []step, declared counts) []step {
-	kubelet = cloneSteps(kubelet)
-	for i := range min(len(kubelet), len(shim)) {
-		if !killsForGood(kubelet[i].Trace) || slices.ContainsFunc(shim[i].Trace, isResize) {
-			continue
-		}
-		stopped := map[string]bool{}
-		kubelet[i].Trace = slices.DeleteFunc(kubelet[i].Trace, func(e fakecri.Entry) bool {
-			id, _, _ := strings.Cut(e.Detail, " ")
-			if e.Op == "StopContainer" {
-				stopped[id] = true
-			}
-			drop := isResize(e) || e.Op == "UpdateContainerResources" && stopped[id]
-			if drop {
-				declared[ResizedDead]++
-			}
-			return drop
-		})
-	}
-	return kubelet
-}
-
-// killsForGood tells whether a sync killed its pod and made no new sandbox.
-func killsForGood(trace []fakecri.Entry) bool {
-	has := func(result string) bool {
-		return slices.ContainsFunc(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, result) })
-	}
-	return has("KillPodSandbox ") && !has("CreatePodSandbox ")
-}
-
 const unreadableLog = `message="Error on reading termination message from logs: `
 
 // withoutLostLogs takes away the termination messages of containers whose log the
@@ -184,10 +145,6 @@ func withoutSidecarPorts(pod *corev1.Pod, shim []step, declared counts) []step {
 		}
 	}
 	return shim
-}
-
-func isResize(e fakecri.Entry) bool {
-	return e.Op == "Result" && strings.HasPrefix(e.Detail, "ResizePodInPlace ")
 }
 
 // fallbackOf is the request over plain HTTP that follows the last one over HTTPS
@@ -322,4 +279,8 @@ func sandboxesOf(name string, state []string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+func isResize(e fakecri.Entry) bool {
+	return e.Op == "Result" && strings.HasPrefix(e.Detail, "ResizePodInPlace ")
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -49,11 +48,6 @@ type Agent struct {
 	actuated map[string]plan.Resources
 	// grace is that of the termination, in seconds; 0 before it.
 	grace int64
-	// pod is the one that is synced or terminated; nil while garbage is collected,
-	// which goes by records in the kubelet too.
-	pod *corev1.Pod
-	// exited are the containers that had exited when the step began.
-	exited map[string]bool
 	// killOrder are the containers that the kubelet killed in this step, in its
 	// order; reordered counts the plans that were put into that order.
 	killOrder []string
@@ -66,13 +60,11 @@ type Agent struct {
 
 	mu    sync.Mutex
 	kills map[string]v1alpha1.KillRecord
-	// rerecorded are the containers whose record was made to say what the template says.
-	rerecorded map[string]bool
 }
 
 // New starts an agent that keeps its files below root.
 func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface, root string) (*Agent, error) {
-	a := &Agent{stopVolumes: func() {}, runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, rerecorded: map[string]bool{}, actuated: map[string]plan.Resources{}}
+	a := &Agent{stopVolumes: func() {}, runtime: r, conn: conn, root: root, kills: map[string]v1alpha1.KillRecord{}, actuated: map[string]plan.Resources{}}
 	return a, a.Restart(ctx)
 }
 
@@ -94,7 +86,7 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
 	a.executor = executor.New(executor.Config{
-		Runtime: rerecording{client, a}, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,
+		Runtime: client, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,
 		LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
 	})
 	a.dirs = dirs
@@ -138,7 +130,6 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		a.runtime.Record("ObserveFailed", "", "")
 		return
 	}
-	a.pod = pod
 	policy := plan.DefaultBackoffPolicy()
 	maps.DeleteFunc(a.backoff, func(_ string, e *plan.Backoff) bool { return policy.Expired(e, time.Now()) })
 	a.recordStatus(observed)
@@ -173,7 +164,6 @@ func (a *Agent) keepActuated(observed *plan.PodStatus) {
 
 // Terminate is a pass over a pod that terminates. (runtime/podworker: terminate)
 func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
-	a.pod = pod
 	a.grace, _ = plan.TerminationGrace(a.grace, pod.DeletionGracePeriodSeconds, nil, pod.Spec.TerminationGracePeriodSeconds)
 	observed, err := a.client.PodStatus(ctx, pod.UID)
 	if err != nil {
@@ -191,7 +181,6 @@ func (a *Agent) Terminate(ctx context.Context, pod *corev1.Pod) {
 // CollectGarbage collects what is too many, with the kubelet's policy, and what a pod
 // that is gone leaves on the disk. (runtime/shim/garbage.go)
 func (a *Agent) CollectGarbage(ctx context.Context, pod *corev1.Pod, gone bool) {
-	a.pod = nil
 	err := a.executor.CollectGarbage(ctx, executor.GarbageOptions{
 		List:           func(ctx context.Context) (executor.Garbage, error) { return a.garbage(ctx, pod) },
 		ContentRemoved: func(types.UID) bool { return gone },
@@ -250,54 +239,6 @@ func (a *Agent) asTheKubelet(kills []plan.Kill) {
 // DroppedBackoff is how often a restart dropped back-off.
 func (a *Agent) DroppedBackoff() int { return a.dropped }
 
-// rerecording is the client that the executor works with. Of a container that was
-// made from another definition than the present one it tells what the template
-// says now, not what was recorded: the kubelet goes by the template.
-type rerecording struct {
-	*cri.Client
-	agent *Agent
-}
-
-// ContainerStatus implements executor.Runtime.
-func (r rerecording) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
-	s, err := r.Client.ContainerStatus(ctx, id)
-	pod := r.agent.pod
-	// What has exited since is killed too, as the step saw it.
-	if err != nil || pod == nil || r.agent.exited[id] {
-		return s, err
-	}
-	spec := containerOf(pod, s.Name)
-	if spec == nil || !plan.Redefined(spec, &s) {
-		return s, nil
-	}
-	var hook *corev1.LifecycleHandler
-	if spec.Lifecycle != nil {
-		hook = spec.Lifecycle.PreStop
-	}
-	if !reflect.DeepEqual(hook, s.Recorded.PreStop) ||
-		!reflect.DeepEqual(pod.Spec.TerminationGracePeriodSeconds, s.Recorded.TerminationGracePeriodSeconds) {
-		r.agent.mu.Lock()
-		r.agent.rerecorded[id] = true
-		r.agent.mu.Unlock()
-	}
-	s.Recorded.PreStop, s.Recorded.TerminationGracePeriodSeconds = hook, pod.Spec.TerminationGracePeriodSeconds
-	return s, nil
-}
-
-// Rerecorded is how many containers were killed by another record than theirs.
-func (a *Agent) Rerecorded() int { return len(a.rerecorded) }
-
-func containerOf(pod *corev1.Pod, name string) *corev1.Container {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
 // recordStatus records what the agent believes of the pod.
 func (a *Agent) recordStatus(s *plan.PodStatus) {
 	for _, sandbox := range s.Sandboxes {
@@ -307,10 +248,6 @@ func (a *Agent) recordStatus(s *plan.PodStatus) {
 		a.runtime.Record("Observed", c.Name, "%s %s exit=%d %s restarts=%d created=%d started=%d finished=%d image=%s %s %s message=%s",
 			c.ID, c.State, c.ExitCode, c.Reason, c.RestartCount, unix(c.CreatedAt), unix(c.StartedAt), unix(c.FinishedAt),
 			c.Image, c.ImageID, c.ImageRef, fakecri.Digest(c.Message))
-	}
-	a.exited = map[string]bool{}
-	for _, c := range s.Containers {
-		a.exited[c.ID] = c.State == plan.ContainerExited
 	}
 	a.runtime.Record("Observed", "", "ips=%q", s.IPs)
 }

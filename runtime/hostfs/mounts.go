@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -28,10 +29,60 @@ func MountsAt(path string) ([]*mountinfo.Info, error) {
 	return mounts(func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != path, false })
 }
 
-// MountsBelow returns the mounts on that path and below it, in the order in which
-// they were made.
+// MountsBelow returns the mounts on that directory and below it, in the order in
+// which they were made. Those that show up there at another path count too: in a
+// container, where the node's root is mounted, the shim sees its own mounts again.
+// The path has no symbolic links.
 func MountsBelow(dir string) ([]*mountinfo.Info, error) {
-	return mounts(mountinfo.PrefixFilter(dir))
+	all, err := mounts(nil)
+	if err != nil {
+		return nil, err
+	}
+	return below(all, dir), nil
+}
+
+func below(all []*mountinfo.Info, dir string) []*mountinfo.Info {
+	byID := map[int]*mountinfo.Info{}
+	var holder *mountinfo.Info // the mount that dir lies on
+	for _, m := range all {
+		byID[m.ID] = m
+		if !isBelow(m.Mountpoint, dir) && isBelow(dir, m.Mountpoint) &&
+			(holder == nil || len(m.Mountpoint) >= len(holder.Mountpoint)) {
+			holder = m
+		}
+	}
+	found := map[int]bool{}
+	for _, m := range all {
+		parent := byID[m.Parent]
+		found[m.ID] = isBelow(m.Mountpoint, dir) ||
+			holder != nil && parent != nil && parent.Major == holder.Major && parent.Minor == holder.Minor &&
+				isBelow(inside(parent, m.Mountpoint), inside(holder, dir))
+	}
+	for more := true; more; { // a mount may stand before its parent
+		more = false
+		for _, m := range all {
+			if !found[m.ID] && found[m.Parent] {
+				found[m.ID], more = true, true
+			}
+		}
+	}
+	var out []*mountinfo.Info
+	for _, m := range all {
+		if found[m.ID] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// isBelow says that path is dir or below it.
+func isBelow(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// inside is where a path that lies on a mount lies in its file system.
+func inside(m *mountinfo.Info, path string) string {
+	return filepath.Join(m.Root, strings.TrimPrefix(path, m.Mountpoint))
 }
 
 func mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {

@@ -60,12 +60,13 @@ func TestUnmountLeavesTheNodesMounts(t *testing.T) {
 					t.Errorf("the bind is %s, want %s", got, tt.wantPropagation)
 				}
 				mounttest.MountTmpfs(t, disk)
-				if !mounttest.Mounted(t, filepath.Join(target, "disk")) {
-					t.Error("the node's mount does not show up below the bind")
+				mounttest.MountTmpfs(t, filepath.Join(disk, "deeper"))
+				if !mounttest.Mounted(t, filepath.Join(target, "disk/deeper")) {
+					t.Error("the node's mounts do not show up below the bind")
 				}
 				mounttest.Must(t, unmount(newPatience(), filepath.Dir(target)))
-				if !mounttest.Mounted(t, disk) {
-					t.Error("the node's own mount is gone")
+				if !mounttest.Mounted(t, disk) || !mounttest.Mounted(t, filepath.Join(disk, "deeper")) {
+					t.Error("the node's own mounts are gone")
 				}
 				if left, err := MountsBelow(filepath.Dir(target)); err != nil || len(left) > 0 {
 					t.Errorf("left: %v, %v", left, err)

@@ -19,7 +19,7 @@ func TestSubPathLinkEndsInsideTheVolume(t *testing.T) {
 			m := newManager(t, nil)
 			volume := filepath.Join(t.TempDir(), "volume")
 			pod := withVolumes(hostPathVolume("v", volume, corev1.HostPathDirectoryOrCreate))
-			asRoot(t, m, pod)
+			asRoot(t)
 			prepare(t, m, pod)
 			if err := os.Mkdir(filepath.Join(volume, "inside"), 0o755); err != nil {
 				t.Fatal(err)

@@ -38,7 +38,11 @@ func (m *Manager) setUpEmptyDir(ctx context.Context, pod *corev1.Pod, volume *co
 	var sizeErr error
 	switch {
 	case inMemory:
-		if sizeErr, err = m.setUpTmpfs(pod, volume.EmptyDir, dir, mounts); err != nil {
+		sizeErr, err = m.setUpTmpfs(pod, volume.EmptyDir, dir, mounts)
+		if err == nil {
+			err = m.seenByTheNode(dir)
+		}
+		if err != nil {
 			return err
 		}
 	case hasTmpfs(mounts):

@@ -19,7 +19,7 @@ import (
 )
 
 // newManager keeps volumes below a directory of its own; its loop runs until the
-// test ends.
+// test ends, and what it mounted goes with it.
 func newManager(t *testing.T, change func(*Config)) *Manager {
 	t.Helper()
 	config := Config{
@@ -41,6 +41,11 @@ func newManager(t *testing.T, change func(*Config)) *Manager {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		if os.Getuid() == 0 {
+			if err := hostfs.NewPatience(time.Minute).DetachBelow(context.Background(), m.config.RootDir); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
 		}
 	})
 	return m
@@ -98,17 +103,12 @@ func bind(t *testing.T, m *Manager, pod *corev1.Pod, subPath string, propagation
 	return target
 }
 
-// asRoot skips a test that mounts, and unmounts what the pod has after it.
-func asRoot(t *testing.T, m *Manager, pod *corev1.Pod) {
+// asRoot skips a test that mounts.
+func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("mounts need root")
 	}
-	t.Cleanup(func() {
-		if err := hostfs.NewPatience(time.Minute).DetachBelow(context.Background(), m.podDir(pod.UID)); err != nil {
-			t.Errorf("clean up: %v", err)
-		}
-	})
 }
 
 func write(t *testing.T, path, content string) {

@@ -107,10 +107,13 @@ func (m *Manager) bind(ctx context.Context, source *os.File, target string, shar
 	err := m.patience.Do(ctx, target, func() error {
 		return errors.Join(hostfs.Bind(source, target, shared), source.Close())
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.seenByTheNode(target)
 	}
-	return m.seenByTheNode(target)
+	if err != nil {
+		return errors.Join(err, m.patience.DetachBelow(ctx, target))
+	}
+	return nil
 }
 
 func (m *Manager) clearTarget(ctx context.Context, source *os.File, target string) error {

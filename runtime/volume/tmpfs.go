@@ -35,10 +35,7 @@ func quantity(bytes int64) string {
 func (m *Manager) setUpTmpfs(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource, dir string, mounts []*mountinfo.Info) (sizeErr, err error) {
 	size := m.tmpfsSize(pod, source)
 	if len(mounts) == 0 {
-		if err := mountTmpfs(dir, size); err != nil {
-			return nil, err
-		}
-		return nil, m.seenByTheNode(dir)
+		return nil, mountTmpfs(dir, size)
 	}
 	if top := mounts[len(mounts)-1]; !isTmpfs(top) {
 		if hasTmpfs(mounts) {

@@ -221,7 +221,7 @@ func tmpfsBytes(t *testing.T, dir string) int64 {
 
 func TestEmptyDirInMemory(t *testing.T) {
 	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", corev1.StorageMediumMemory, "1Mi"))
-	asRoot(t, m, pod)
+	asRoot(t)
 	prepare(t, m, pod)
 	dir := m.emptyDir(pod.UID, "v")
 	if got := tmpfsBytes(t, dir); got != 1<<20 {

@@ -9,7 +9,7 @@
 //	       ^                                                     |
 //	       +------ counts, conditions, recent kills, events -----+
 //
-// What is decided is pure and has a file of its own (placement.go, names.go,
-// status.go, kills.go, grace.go); the reconcilers gather facts, carry decisions
-// out, and write each status once.
+// What is decided is pure and has a file of its own (names.go, status.go,
+// kills.go, grace.go) or, where a preview asks the same, a package in api; the
+// reconcilers gather facts, carry decisions out, and write each status once.
 package controllers

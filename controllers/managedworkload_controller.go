@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -57,7 +58,7 @@ type scope struct {
 	// template is that of mw with its defaults, and hash identifies it.
 	template corev1.PodTemplateSpec
 	hash     string
-	placer   placer
+	placer   placement.Placer
 	nodes    []corev1.Node
 	// shares are the NodeWorkloads that mw controls, by node.
 	shares map[string]*v1alpha1.NodeWorkload
@@ -138,7 +139,7 @@ func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.Man
 		before:   *mw.Status.DeepCopy(),
 		now:      time.Now(),
 		template: *mw.Spec.Template.DeepCopy(),
-		placer:   newPlacer(&mw.Spec.Template),
+		placer:   placement.New(&mw.Spec.Template),
 		shares:   map[string]*v1alpha1.NodeWorkload{},
 		inTheWay: map[string]*v1alpha1.NodeWorkload{},
 	}
@@ -219,7 +220,7 @@ func (r *managedWorkloadReconciler) confirm(ctx context.Context, s *scope) (bool
 // podName is the name that a Pod of the workload would have.
 func (s *scope) podName() string {
 	for i := range s.nodes {
-		if s.placer.place(&s.nodes[i]).shouldRun {
+		if s.placer.Place(&s.nodes[i]).ShouldRun {
 			return NodeWorkloadName(s.mw.Name, s.nodes[i].Name)
 		}
 	}

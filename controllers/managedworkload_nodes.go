@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -44,13 +45,13 @@ const (
 )
 
 // decide says what a node needs. share is nil when it has no NodeWorkload.
-func decide(p placement, share *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
+func decide(p placement.Placement, share *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
 	switch {
-	case share == nil && p.shouldRun:
+	case share == nil && p.ShouldRun:
 		return stepCreate
 	case share == nil:
 		return stepNone
-	case !p.shouldContinue:
+	case !p.ShouldContinue:
 		return stepEnd
 	case !share.DeletionTimestamp.IsZero():
 		return stepNone
@@ -81,7 +82,7 @@ func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope
 		}
 		share := s.shares[node.Name]
 		var err error
-		switch decide(s.placer.place(node), share, s.hash, s.mw.Spec.RestartBackoff) {
+		switch decide(s.placer.Place(node), share, s.hash, s.mw.Spec.RestartBackoff) {
 		case stepNone:
 		case stepCreate:
 			err = r.create(ctx, s, node.Name)

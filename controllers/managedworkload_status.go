@@ -90,11 +90,11 @@ func (r *managedWorkloadReconciler) survey(ctx context.Context, s *scope) (*flee
 		node := &s.nodes[i]
 		known[node.Name] = true
 		share := s.shares[node.Name]
-		p := s.placer.place(node)
-		if p.shouldRun {
+		p := s.placer.Place(node)
+		if p.ShouldRun {
 			f.desired = append(f.desired, facts(node.Name, share, false))
 		}
-		if share != nil && (f.deleting || !p.shouldContinue) {
+		if share != nil && (f.deleting || !p.ShouldContinue) {
 			f.leaving = append(f.leaving, facts(node.Name, share, false))
 		}
 	}

@@ -283,3 +283,7 @@ func TestStripNodeKeepsWhatPlacementReads(t *testing.T) {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
 }
+
+func taint(key string, effect corev1.TaintEffect) corev1.Taint {
+	return corev1.Taint{Key: key, Value: "yes", Effect: effect}
+}

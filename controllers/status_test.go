@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -323,7 +324,7 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	run, stay, never := placement{shouldRun: true, shouldContinue: true}, placement{shouldContinue: true}, placement{}
+	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
 	with := func(n nodeFacts, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
 		n.share.Finalizers = []string{v1alpha1.Finalizer}
 		if change != nil {
@@ -333,7 +334,7 @@ func TestDecide(t *testing.T) {
 	}
 	current := func(phase corev1.PodPhase) nodeFacts { return on("n1", phase, true) }
 	tests := map[string]struct {
-		placement placement
+		placement placement.Placement
 		share     *v1alpha1.NodeWorkload
 		want      step
 	}{

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -130,7 +131,7 @@ func (r *managedWorkloadReconciler) watchShares() handler.EventHandler {
 // watchNodes wakes the ManagedWorkloads for which a Node's change makes a
 // difference.
 func (r *managedWorkloadReconciler) watchNodes() handler.EventHandler {
-	wake := func(ctx context.Context, q requestQueue, concerns func(placer) bool) {
+	wake := func(ctx context.Context, q requestQueue, concerns func(placement.Placer) bool) {
 		list := &v1alpha1.ManagedWorkloadList{}
 		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			logr.FromContextOrDiscard(ctx).Error(err, "Failed to list ManagedWorkloads for a changed node")
@@ -138,25 +139,25 @@ func (r *managedWorkloadReconciler) watchNodes() handler.EventHandler {
 		}
 		for i := range list.Items {
 			mw := &list.Items[i]
-			if concerns(newPlacer(&mw.Spec.Template)) {
+			if concerns(placement.New(&mw.Spec.Template)) {
 				q.Add(request(mw.Namespace, mw.Name))
 			}
 		}
 	}
-	admits := func(o client.Object) func(placer) bool {
-		return func(p placer) bool {
+	admits := func(o client.Object) func(placement.Placer) bool {
+		return func(p placement.Placer) bool {
 			node, ok := o.(*corev1.Node)
-			return ok && p.place(node) != placement{}
+			return ok && p.Place(node) != (placement.Placement{})
 		}
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) { wake(ctx, q, admits(e.Object)) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) { wake(ctx, q, admits(e.Object)) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
-			wake(ctx, q, func(p placer) bool {
+			wake(ctx, q, func(p placement.Placer) bool {
 				old, wasNode := e.ObjectOld.(*corev1.Node)
 				node, isNode := e.ObjectNew.(*corev1.Node)
-				return wasNode && isNode && p.place(old) != p.place(node)
+				return wasNode && isNode && p.Place(old) != p.Place(node)
 			})
 		},
 	}

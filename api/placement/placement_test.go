@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controllers
+package placement
 
 import (
 	"testing"
@@ -28,13 +28,13 @@ func taint(key string, effect corev1.TaintEffect) corev1.Taint {
 }
 
 func TestPlace(t *testing.T) {
-	never, stay, run := placement{}, placement{shouldContinue: true}, placement{shouldRun: true, shouldContinue: true}
+	never, stay, run := Placement{}, Placement{ShouldContinue: true}, Placement{ShouldRun: true, ShouldContinue: true}
 	gpu := map[string]string{"hardware": "gpu"}
 	tests := map[string]struct {
 		spec   corev1.PodSpec
 		labels map[string]string
 		taints []corev1.Taint
-		want   placement
+		want   Placement
 	}{
 		"no constraints":           {want: run},
 		"its node by name":         {spec: corev1.PodSpec{NodeName: "n1"}, want: run},
@@ -79,9 +79,44 @@ func TestPlace(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: tc.labels}, Spec: corev1.NodeSpec{Taints: tc.taints}}
-			got := newPlacer(&corev1.PodTemplateSpec{Spec: tc.spec}).place(node)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(placement{})); diff != "" {
+			placer := New(&corev1.PodTemplateSpec{Spec: tc.spec})
+			if diff := cmp.Diff(tc.want, placer.Place(node)); diff != "" {
 				t.Errorf("placement (-want +got):\n%s", diff)
+			}
+			if reason := placer.Reason(node); (reason == "") != tc.want.ShouldRun {
+				t.Errorf("reason %q of %+v", reason, tc.want)
+			}
+		})
+	}
+}
+
+func TestReason(t *testing.T) {
+	tests := map[string]struct {
+		spec   corev1.PodSpec
+		taints []corev1.Taint
+		want   string
+	}{
+		"another node": {spec: corev1.PodSpec{NodeName: "n2"}, want: `spec.nodeName is "n2"`},
+		"selector":     {spec: corev1.PodSpec{NodeSelector: map[string]string{"a": "b"}}, want: "spec.nodeSelector does not match the node's labels"},
+		"affinity": {
+			spec: corev1.PodSpec{Affinity: requiredAffinity(corev1.NodeSelectorTerm{MatchExpressions: requirement("a", corev1.NodeSelectorOpExists)})},
+			want: "spec.affinity.nodeAffinity does not match the node",
+		},
+		"the taint that ends comes first": {
+			taints: []corev1.Taint{taint("b", corev1.TaintEffectNoSchedule), taint("a", corev1.TaintEffectNoExecute)},
+			want:   "spec.tolerations does not tolerate the taint a=yes:NoExecute",
+		},
+		"NoSchedule": {
+			taints: []corev1.Taint{taint("b", corev1.TaintEffectNoSchedule)},
+			want:   "spec.tolerations does not tolerate the taint b=yes:NoSchedule",
+		},
+		"it runs": {},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Taints: tc.taints}}
+			if got := New(&corev1.PodTemplateSpec{Spec: tc.spec}).Reason(node); got != tc.want {
+				t.Errorf("reason %q, want %q", got, tc.want)
 			}
 		})
 	}

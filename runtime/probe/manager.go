@@ -5,6 +5,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -133,16 +135,24 @@ func (m *Manager) Results(podUID types.UID) map[string]plan.ProbeResults {
 	return out
 }
 
-// LastFailure tells the last failure of a container's liveness or startup probe:
-// the kind of probe ("liveness", "startup"), a few words ("HTTP 503"), and how
-// often in a row it had failed. All are empty when it never failed.
-func (m *Manager) LastFailure(podUID types.UID, containerID string) (kind, message string, failures int) {
+// LastFailure is why the probe of a kill's trigger failed last, such as "3x, HTTP
+// 503"; empty when the trigger is no probe's, or the probe has not failed.
+func (m *Manager) LastFailure(podUID types.UID, containerID string, trigger v1alpha1.KillTrigger) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if state := m.pods[podUID]; state != nil {
-		if f := state.failures[containerID]; f != nil {
-			return f.kind, f.message, f.count
-		}
+	state := m.pods[podUID]
+	if state == nil {
+		return ""
 	}
-	return "", "", 0
+	f := state.failures[containerID]
+	if f == nil || f.kind != killedBy[trigger] {
+		return ""
+	}
+	return fmt.Sprintf("%dx, %s", f.count, f.message)
+}
+
+// killedBy is the kind of probe that asks for a kill with that trigger.
+var killedBy = map[v1alpha1.KillTrigger]kind{
+	v1alpha1.TriggerLivenessProbe: liveness,
+	v1alpha1.TriggerStartupProbe:  startup,
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -165,8 +166,8 @@ func TestLivenessFailureHoldsUntilANewContainer(t *testing.T) {
 		f.after(time.Hour)
 		f.wantCalls(liveness, "a@0", "a@10", "a@20")
 		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeFailure}})
-		if kind, message, n := f.LastFailure("uid", "a"); kind != "liveness" || message != "HTTP 503" || n != 3 {
-			t.Errorf("LastFailure = %q, %q, %d, want liveness, HTTP 503, 3", kind, message, n)
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe); got != "3x, HTTP 503" {
+			t.Errorf("LastFailure = %q, want 3x, HTTP 503", got)
 		}
 		if f.changes != 1 {
 			t.Errorf("%d changes told, want 1", f.changes)
@@ -180,8 +181,8 @@ func TestLivenessFailureHoldsUntilANewContainer(t *testing.T) {
 		f.wantResults(map[string]plan.ProbeResults{"b": {Liveness: plan.ProbeSuccess}})
 		f.after(10 * time.Second)
 		f.wantCalls(liveness, "a@0", "a@10", "a@20", "b@3620")
-		if kind, _, n := f.LastFailure("uid", "a"); kind != "" || n != 0 {
-			t.Errorf("the failure of the old instance is kept: %q, %d", kind, n)
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe); got != "" {
+			t.Errorf("the failure of the old instance is kept: %q", got)
 		}
 	})
 }
@@ -219,8 +220,8 @@ func TestReadinessRunsAtOnceAndGoesOn(t *testing.T) {
 		f.wantResults(map[string]plan.ProbeResults{"a": {Readiness: plan.ProbeSuccess}})
 		f.after(10 * time.Second)
 		f.wantCalls(readiness, "a@4", "a@14", "a@24")
-		if kind, _, _ := f.LastFailure("uid", "a"); kind != "" {
-			t.Errorf("a readiness failure kills nothing, but LastFailure tells %q", kind)
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe); got != "" {
+			t.Errorf("a readiness failure kills nothing, but LastFailure is %q", got)
 		}
 	})
 }
@@ -254,8 +255,11 @@ func TestStartupFailureHolds(t *testing.T) {
 		f.wantCalls(startup, "a@0", "a@1", "a@2")
 		f.wantCalls(liveness)
 		f.wantResults(map[string]plan.ProbeResults{"a": {Startup: plan.ProbeFailure, Liveness: plan.ProbeSuccess}})
-		if kind, _, n := f.LastFailure("uid", "a"); kind != "startup" || n != 3 {
-			t.Errorf("LastFailure = %q, %d, want startup, 3", kind, n)
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerStartupProbe); !strings.HasPrefix(got, "3x, ") {
+			t.Errorf("LastFailure = %q, want 3x", got)
+		}
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe); got != "" {
+			t.Errorf("LastFailure of the liveness probe = %q", got)
 		}
 	})
 }
@@ -315,8 +319,8 @@ func TestErrorOfTheProberIsNoFailure(t *testing.T) {
 		if want := "spec.containers{c} Warning Unhealthy Liveness probe errored and resulted in unknown state: rpc error: code = Unknown desc = no such file"; f.events[0] != want {
 			t.Errorf("event %q, want %q", f.events[0], want)
 		}
-		if _, _, n := f.LastFailure("uid", "a"); n != 0 {
-			t.Errorf("%d failures counted, want 0", n)
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe) + f.LastFailure("uid", "a", v1alpha1.TriggerStartupProbe); got != "" {
+			t.Errorf("failures are counted: %q", got)
 		}
 	})
 }
@@ -593,8 +597,8 @@ func TestUnknownPod(t *testing.T) {
 		if got := f.Results("other"); got != nil {
 			t.Errorf("Results = %v, want nil", got)
 		}
-		if kind, _, _ := f.LastFailure("other", "a"); kind != "" {
-			t.Errorf("LastFailure = %q, want none", kind)
+		if got := f.LastFailure("other", "a", v1alpha1.TriggerLivenessProbe); got != "" {
+			t.Errorf("LastFailure = %q, want none", got)
 		}
 	})
 }

@@ -46,8 +46,9 @@ type container struct {
 }
 
 type failure struct {
-	kind, message string
-	count         int
+	kind    kind
+	message string
+	count   int
 }
 
 func newPodState(m *Manager, uid types.UID) *podState {

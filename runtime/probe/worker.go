@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -331,12 +330,12 @@ func (w *worker) record(ctx context.Context, t target, out outcome) (changed boo
 
 // note keeps the last failure of what can kill.
 func (w *worker) note(result plan.ProbeResult, brief string) {
-	failures, name := w.state.failures, strings.ToLower(string(w.key.kind))
+	failures, kind := w.state.failures, w.key.kind
 	switch {
-	case w.key.kind == readiness:
+	case kind == readiness:
 	case result == plan.ProbeFailure:
-		failures[w.containerID] = &failure{kind: name, message: brief, count: w.run.count}
-	case failures[w.containerID] != nil && failures[w.containerID].kind == name:
+		failures[w.containerID] = &failure{kind: kind, message: brief, count: w.run.count}
+	case failures[w.containerID] != nil && failures[w.containerID].kind == kind:
 		delete(failures, w.containerID)
 	}
 }

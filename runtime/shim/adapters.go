@@ -5,34 +5,13 @@ package shim
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
-	"github.com/managedworkload/managedworkload/runtime/probe"
 )
-
-// probeAdapter lets a worker see the probe manager as its own interface.
-type probeAdapter struct{ *probe.Manager }
-
-// probeKinds are the kinds of probes that ask for kills.
-var probeKinds = map[v1alpha1.KillTrigger]string{
-	v1alpha1.TriggerLivenessProbe: "liveness",
-	v1alpha1.TriggerStartupProbe:  "startup",
-}
-
-// LastFailure implements podworker.Prober.
-func (a probeAdapter) LastFailure(uid types.UID, containerID string, trigger v1alpha1.KillTrigger) string {
-	kind, message, failures := a.Manager.LastFailure(uid, containerID)
-	if kind == "" || kind != probeKinds[trigger] {
-		return ""
-	}
-	return fmt.Sprintf("%dx, %s", failures, message)
-}
 
 // podDirAdapter lets a worker see the pod directories as its own interface.
 type podDirAdapter struct {

@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,13 +27,13 @@ type events struct {
 	recorder    record.EventRecorder
 	node        string
 	// ended is closed with the context of the process: what fails then fails
-	// because of that and is nobody's business.
+	// because of that and is not reported.
 	ended <-chan struct{}
 }
 
 // eventBurst is how many events of one object may come at once. With the default
-// of 25 the end of a workload with sidecars that lost its sandbox would go untold:
-// each kill has an event Killed more than in the kubelet.
+// of 25 the events about the end of a workload with sidecars that lost its sandbox
+// would be dropped: each kill has an event Killed more than in the kubelet.
 const eventBurst = 100
 
 func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, node string) (*events, error) {
@@ -72,10 +73,12 @@ func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error
 	return s.EventSink.Patch(event, data)
 }
 
+// wait ends early where the event has waited already; never late, for its time is
+// the wall clock's.
 func (s *lateSink) wait(event *corev1.Event) {
 	select {
 	case <-s.ended:
-	case <-time.After(time.Until(event.LastTimestamp.Add(lateBy))):
+	case <-time.After(min(time.Until(event.LastTimestamp.Add(lateBy)), lateBy)):
 	}
 }
 
@@ -101,8 +104,20 @@ func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message 
 	select {
 	case <-e.ended:
 	default:
-		e.recorder.Event(ref, eventtype, reason, message)
+		e.recorder.Event(ref, eventtype, reason, bounded(message))
 	}
+}
+
+// maxEventMessage bounds an event's message, in bytes: what a container or a hook
+// wrote may be part of it.
+const maxEventMessage = 10 << 10
+
+// bounded cuts a text at a character.
+func bounded(text string) string {
+	if len(text) <= maxEventMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxEventMessage], "") + "..."
 }
 
 // close waits for nothing: what is not written yet is lost.

@@ -4,9 +4,11 @@
 package shim
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,4 +87,22 @@ func TestEventsNameTheNodeWorkload(t *testing.T) {
 	if recorder.ref != (corev1.ObjectReference{}) {
 		t.Error("an event was written although the process ends")
 	}
+}
+
+// What a container wrote does not make an event of any size, and a clock that was
+// set back does not hold one up.
+func TestEventsAreBounded(t *testing.T) {
+	if got := bounded(strings.Repeat("ä", maxEventMessage)); len(got) > maxEventMessage+3 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
+	}
+	if got := bounded("short"); got != "short" {
+		t.Errorf("%q", got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		(&lateSink{ended: make(chan struct{})}).wait(&corev1.Event{LastTimestamp: metav1.NewTime(begin.Add(time.Hour))})
+		if took := time.Since(begin); took > lateBy {
+			t.Errorf("an event of a time to come waited %s", took)
+		}
+	})
 }

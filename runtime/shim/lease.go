@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 // The lease, as a kubelet's. (kubelet kubelet.go:nodeLeaseRenewIntervalFraction)
@@ -25,9 +27,10 @@ const (
 	leaseRenewInterval   = 10 * time.Second
 )
 
-// lease tells that somebody is alive.
+// lease is renewed as long as its holder is alive.
 type lease struct {
 	api             client.Client
+	clock           *clock.Clock
 	namespace, name string
 	holder          string
 	// last is the lease as it was written last.
@@ -35,13 +38,13 @@ type lease struct {
 }
 
 // shimLease is the lease by which the manager knows that this shim works.
-func shimLease(api client.Client, o Options) *lease {
-	return &lease{api: api, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName}
+func shimLease(api client.Client, c *clock.Clock, o Options) *lease {
+	return &lease{api: api, clock: c, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName}
 }
 
 // nodeLease is the lease of a node that has no kubelet.
-func nodeLease(api client.Client, o Options) *lease {
-	return &lease{api: api, namespace: corev1.NamespaceNodeLease, name: o.NodeName, holder: o.NodeName}
+func nodeLease(api client.Client, c *clock.Clock, o Options) *lease {
+	return &lease{api: api, clock: c, namespace: corev1.NamespaceNodeLease, name: o.NodeName, holder: o.NodeName}
 }
 
 // renew writes the lease.
@@ -88,7 +91,7 @@ func (l *lease) update(ctx context.Context, found *coordinationv1.Lease) error {
 func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.HolderIdentity = &l.holder
 	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
-	found.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
 }
 
 // keep renews until the context is done.
@@ -96,9 +99,9 @@ func (l *lease) keep(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	failing := false
 	every(ctx, leaseRenewInterval, func() {
-		err := l.renew(ctx)
+		err := panics.Contain(log, "lease", func() error { return l.renew(ctx) })
 		if err != nil && !failing && ctx.Err() == nil {
-			log.Info("Lease not renewed, trying again", "lease", l.namespace+"/"+l.name, "reason", err.Error())
+			log.Info("Failed to renew the Lease; retrying", "lease", l.namespace+"/"+l.name, "reason", err.Error())
 		}
 		failing = err != nil
 	})

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 const (
@@ -42,15 +44,19 @@ const (
 	conditionOrphansHeld = "managedworkload.dev/OrphansHeld"
 )
 
-// errForeignNode says that somebody else keeps the Node.
-var errForeignNode = errors.New("a Node of this name exists that no shim registered: a kubelet may keep it")
+// errForeignNode says that the Node is not the shim's.
+var errForeignNode = errors.New("a Node of this name exists that no shim registered; a kubelet may manage it")
 
 // node keeps the Node object where there is no kubelet.
 type node struct {
 	api     client.Client
+	clock   *clock.Clock
 	name    string
 	ips     []string
 	runtime func() string
+	// written is when the status was last written: by the time of this process, for
+	// the wall clock may be set back.
+	written time.Time
 }
 
 // keep registers the Node and keeps it alive until the context is done.
@@ -58,14 +64,14 @@ func (n *node) keep(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	var last string
 	every(ctx, nodeInterval, func() {
-		err := n.register(ctx)
+		err := panics.Contain(log, "node", func() error { return n.register(ctx) })
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
 			last = ""
 		case err.Error() != last:
 			last = err.Error()
-			log.Info("Node not kept, trying again", "node", n.name, "reason", last)
+			log.Info("Failed to update Node; retrying", "node", n.name, "reason", last)
 		}
 	})
 	return nil
@@ -116,9 +122,9 @@ var noPods = corev1.Taint{Key: v1alpha1.TaintNoPods, Effect: corev1.TaintEffectN
 // TaintNodesByCondition)
 var notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 
-// keepTaints puts the taint back if somebody removed it, and takes away the one
-// that the API server gives a new Node: it is ready, and where there is no
-// controller manager nobody else would.
+// keepTaints puts the taint back when it was removed, and removes the one that the
+// API server gives a new Node: the Node is ready, and there may be no controller
+// manager that would remove it.
 func (n *node) keepTaints(ctx context.Context, found *corev1.Node) error {
 	taints := slices.DeleteFunc(slices.Clone(found.Spec.Taints), func(t corev1.Taint) bool { return t.MatchTaint(&notReady) })
 	if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&noPods) }) {
@@ -138,11 +144,11 @@ func (n *node) keepTaints(ctx context.Context, found *corev1.Node) error {
 // heartbeat writes the Node's status when it changed or is a minute old.
 func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
 	ready := nodeCondition(found, corev1.NodeReady)
-	if ready != nil && ready.Status == corev1.ConditionTrue && time.Since(ready.LastHeartbeatTime.Time) < heartbeatInterval {
+	if ready != nil && ready.Status == corev1.ConditionTrue && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval {
 		return nil
 	}
 	base := found.DeepCopy()
-	now := metav1.Now()
+	now := metav1.NewTime(n.clock.Now())
 	condition := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonShimReady,
 		Message:           "the shim runs; there is no kubelet",
@@ -153,10 +159,11 @@ func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
 	found.Status.Allocatable = capacity()
 	found.Status.Addresses = n.addresses()
 	found.Status.NodeInfo = nodeInfo(n.runtime())
-	// A strategic patch, for the conditions of others stay theirs.
+	// A strategic patch leaves the other conditions to those who write them.
 	if err := n.api.Status().Patch(ctx, found, client.StrategicMergeFrom(base)); err != nil {
 		return fmt.Errorf("write status of node: %w", err)
 	}
+	n.written = time.Now()
 	return nil
 }
 

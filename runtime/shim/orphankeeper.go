@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -41,6 +41,7 @@ type orphanKeeper struct {
 	node    string
 	// progress takes note of each step.
 	progress *progress
+	clock    *clock.Clock
 
 	// What follows belongs to the caller of consider.
 	token    string
@@ -198,15 +199,15 @@ func (k *orphanKeeper) confirmation(ctx context.Context) string {
 	return n.Annotations[v1alpha1.AnnotationConfirmOrphans]
 }
 
-// report tells people about orphans that are held, and when there are none any
-// more.
+// report makes an event and a condition of the Node about orphans that are held, and
+// clears the condition when there are none left.
 func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
 	if k.reported && d.Token == k.token {
 		return
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	if d.Token != "" && d.Token != k.token {
-		log.Info("Orphans are held", "why", d.Message, "token", d.Token)
+		log.Info("Orphans are kept until a person confirms", "reason", d.Message, "token", d.Token)
 		k.events.warnNode(reasonOrphansHeld, d.Message)
 	}
 	first := k.token == ""
@@ -216,7 +217,7 @@ func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
 	}
 	if err := k.writeCondition(ctx, d); err != nil {
 		if !errors.Is(err, context.Canceled) {
-			log.Info("Node condition not written, trying again", "reason", err.Error())
+			log.Info("Failed to write the Node's condition; retrying", "reason", err.Error())
 		}
 		k.reported = false
 		return
@@ -237,7 +238,7 @@ func (k *orphanKeeper) writeCondition(ctx context.Context, d orphanDecision) err
 		return nil
 	}
 	base := n.DeepCopy()
-	now := metav1.NewTime(time.Now())
+	now := metav1.NewTime(k.clock.Now())
 	c := corev1.NodeCondition{
 		Type: conditionOrphansHeld, Status: corev1.ConditionFalse, Reason: "NoOrphansHeld",
 		LastHeartbeatTime: now, LastTransitionTime: now,

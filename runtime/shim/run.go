@@ -23,6 +23,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/kubeconfig"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
@@ -78,12 +79,14 @@ func Run(ctx context.Context, o Options) (err error) {
 type shim struct {
 	options  Options
 	started  time.Time
+	clock    *clock.Clock
 	mgr      manager.Manager
 	api      client.Client
 	events   *events
 	dirs     *poddir.Manager
 	volumes  *volume.Manager
 	cgroups  *podcgroup.Manager
+	dns      *dnsWarnings
 	runtime  *cri.Client
 	executor *executor.Executor
 	probes   *probe.Manager
@@ -101,7 +104,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
-	s := &shim{options: o, started: time.Now(), counted: prometheus.NewRegistry()}
+	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
 	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
@@ -150,10 +153,11 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 		return fmt.Errorf("open the container runtime: %w", err)
 	}
 	s.runtimeName = s.askRuntimeName(ctx)
+	s.dns = newDNSWarnings(s.dirs, s.events)
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Differences: plan.AllDifferences(),
-		Prepare:     prepareTelling(s.dirs, s.events), PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
+		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
@@ -211,8 +215,8 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
 		Executor:     s.executor,
-		Prober:       probeAdapter{s.probes},
-		PodDir:       podDirAdapter{s.dirs, s.executor.Forget},
+		Prober:       s.probes,
+		PodDir:       podDirAdapter{s.dirs, func(uid types.UID) { s.executor.Forget(uid); s.dns.forget(uid) }},
 		Publisher:    publisher,
 		Events:       s.events,
 		Store:        checkpoints,
@@ -243,7 +247,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, node: s.options.NodeName,
-		progress: made,
+		progress: made, clock: s.clock,
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
@@ -303,11 +307,11 @@ func (s *shim) run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep,
-		shimLease(s.api, s.options).keep, s.interruptAtEnd,
+		shimLease(s.api, s.clock, s.options).keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {
-		n := &node{api: s.api, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
-		parts = append(parts, n.keep, nodeLease(s.api, s.options).keep)
+		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
+		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	for _, part := range parts {

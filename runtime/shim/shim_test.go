@@ -10,18 +10,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -167,23 +171,89 @@ func TestRegisterNodeBesideKubelet(t *testing.T) {
 	}
 }
 
+// A lease that was deleted, or is another's for a moment, is renewed all along.
 func TestLease(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
-	l := shimLease(api, Options{NodeName: "node", Namespace: "system"})
-	for range 2 {
+	l := shimLease(api, nil, Options{NodeName: "node", Namespace: "system"})
+	inAPI := func() *coordinationv1.Lease {
+		t.Helper()
+		got := &coordinationv1.Lease{}
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "system", Name: "managedworkload-shim-node"}, got); err != nil {
+			t.Fatalf("after %s: %v", t.Name(), err)
+		}
+		return got
+	}
+	renew := func() {
+		t.Helper()
 		if err := l.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		got := inAPI()
+		if *got.Spec.HolderIdentity != "node" || *got.Spec.LeaseDurationSeconds != leaseDurationSeconds || time.Since(got.Spec.RenewTime.Time) > time.Minute {
+			t.Errorf("lease %+v", got.Spec)
+		}
 	}
-	if err := api.Delete(t.Context(), l.last.DeepCopy()); err != nil {
+	renew()
+	renew()
+	for range 2 {
+		if err := api.Delete(t.Context(), inAPI()); err != nil {
+			t.Fatal(err)
+		}
+		renew()
+	}
+	changed := inAPI()
+	changed.Spec.HolderIdentity, changed.Spec.RenewTime = ptr.To("another"), &metav1.MicroTime{}
+	if err := api.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.renew(t.Context()); err != nil {
-		t.Fatalf("renew a lease that was deleted: %v", err)
-	}
-	if l.last.Name != "managedworkload-shim-node" || *l.last.Spec.HolderIdentity != "node" || time.Since(l.last.Spec.RenewTime.Time) > time.Minute {
-		t.Errorf("lease %+v", l.last)
-	}
+	renew()
+}
+
+// A Node that was marked NotReady, or Unknown by the node lifecycle controller, is
+// corrected at the next look; one that is ready has its heartbeat each minute, by
+// the time of the process, also when the wall clock was set back.
+func TestNodeHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var offset time.Duration
+		writes := 0
+		api := newFakeAPI(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		}})
+		n := &node{
+			api: api, name: "node", ips: []string{"192.0.2.1"}, runtime: func() string { return "" },
+			clock: clock.New(clock.Config{Offset: func() time.Duration { return offset }}),
+		}
+		look := func(wantWrites int) {
+			t.Helper()
+			writes = 0
+			if err := n.register(t.Context()); err != nil || writes != wantWrites {
+				t.Errorf("%d writes, error %v, want %d", writes, err, wantWrites)
+			}
+		}
+		look(1)
+		time.Sleep(nodeInterval)
+		look(0)
+		for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
+			got := &corev1.Node{}
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "node"}, got); err != nil {
+				t.Fatal(err)
+			}
+			nodeCondition(got, corev1.NodeReady).Status = status
+			if err := api.Status().Update(t.Context(), got); err != nil {
+				t.Fatal(err)
+			}
+			look(1)
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "node"}, got); err != nil || nodeCondition(got, corev1.NodeReady).Status != corev1.ConditionTrue {
+				t.Errorf("a Node with Ready=%s was not corrected: error %v", status, err)
+			}
+		}
+		offset = -time.Hour
+		time.Sleep(heartbeatInterval)
+		look(1)
+		time.Sleep(nodeInterval)
+		look(0)
+	})
 }
 
 func TestLock(t *testing.T) {

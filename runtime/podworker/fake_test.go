@@ -55,9 +55,14 @@ type fakeNode struct {
 	// deaths are the containers after whose exit older dead ones were removed.
 	deaths     []string
 	recordable *corev1.Pod
-	observeErr error
-	failure    string
-	pool       *Pool
+	// prepared are the pods whose place was brought up to date without a start,
+	// placeConditions what is said about it, releaseErr why it is not given back.
+	prepared        []*corev1.Pod
+	placeConditions []corev1.PodCondition
+	releaseErr      error
+	observeErr      error
+	failure         string
+	pool            *Pool
 }
 
 type fakePod struct {
@@ -350,6 +355,26 @@ func (n *fakeNode) Results(types.UID) map[string]plan.ProbeResults { return nil 
 func (n *fakeNode) LastFailure(types.UID, string, v1alpha1.KillTrigger) string { return n.failure }
 
 type fakeDirs struct{ n *fakeNode }
+
+func (d fakeDirs) Prepare(_ context.Context, pod *corev1.Pod) error {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.prepared = append(d.n.prepared, pod)
+	return nil
+}
+
+func (d fakeDirs) Conditions(*corev1.Pod) []corev1.PodCondition {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	return d.n.placeConditions
+}
+
+func (d fakeDirs) Release(context.Context, Identity) error {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.note("release volumes")
+	return d.n.releaseErr
+}
 
 func (d fakeDirs) Remove(context.Context, Identity) error {
 	d.n.mu.Lock()

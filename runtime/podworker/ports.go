@@ -77,6 +77,15 @@ type Prober interface {
 
 // PodDir is a pod's place on the node.
 type PodDir interface {
+	// Prepare makes it as the pod's spec says, and removes volumes that the spec no
+	// longer has. It is idempotent.
+	Prepare(ctx context.Context, pod *corev1.Pod) error
+	// Conditions are what people should know about it.
+	Conditions(pod *corev1.Pod) []corev1.PodCondition
+	// Release gives back what only running containers need: volumes with the
+	// contents of emptyDirs, and the cgroup. Logs and termination messages stay.
+	// It is idempotent.
+	Release(ctx context.Context, id Identity) error
 	// Remove deletes it: volumes, logs, cgroup. It is idempotent.
 	Remove(ctx context.Context, id Identity) error
 }

@@ -21,6 +21,9 @@ const flushDelay = 5 * time.Second
 type remover struct {
 	*scope
 	saver *saver
+	// released: the pod's place holds nothing any more that only running containers
+	// need.
+	released bool
 }
 
 // step removes what is left of a workload that is being deleted, once its last
@@ -29,7 +32,9 @@ type remover struct {
 func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
 	if !d.deleted {
 		s.report(d, s.unseen(), usable)
-		return jitter(resyncInterval), nil
+		if s.released {
+			return jitter(resyncInterval), nil
+		}
 	}
 	observed := s.stopped
 	s.stopped = nil
@@ -41,9 +46,12 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 	}
 	if names := running(observed); len(names) > 0 {
 		// A start that the runtime had begun ended after the kill.
-		s.log.Info("Containers run after the kill, killing again", "containers", names)
+		s.log.Info("Containers run after the kill; killing again", "containers", names)
 		s.advance(facts{running: true})
 		return 0, nil
+	}
+	if !d.deleted {
+		return s.release(ctx)
 	}
 	if err := s.removeContainers(ctx, observed); err != nil {
 		return s.removalFailed(err)
@@ -64,6 +72,15 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 	s.cfg.Prober.Remove(s.id.UID)
 	s.advance(facts{deleted: true, removed: true})
 	return 0, nil
+}
+
+// release gives back what a workload that ended by itself no longer needs.
+func (s *remover) release(ctx context.Context) (time.Duration, error) {
+	if err := s.cfg.PodDir.Release(ctx, s.id); err != nil {
+		return jitter(errorDelay), fmt.Errorf("release volumes and cgroup: %w", err)
+	}
+	s.released = true
+	return jitter(resyncInterval), nil
 }
 
 func (s *remover) removalFailed(err error) (time.Duration, error) {

@@ -61,6 +61,7 @@ func (s *scope) look(d desired, observed *plan.PodStatus, terminal bool) report 
 			Probes:                  s.cfg.Prober.Results(s.id.UID),
 			Actuated:                s.mem.actuated(),
 			Waiting:                 s.waiting,
+			Conditions:              s.cfg.PodDir.Conditions(d.pod),
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     time.Now(),

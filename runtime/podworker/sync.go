@@ -104,7 +104,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.cfg.Prober.Update(d.pod, observed, &r.pod)
 	actions := s.compute(d, observed, &r.pod)
 	if !needed(actions) {
-		s.runs(d, r, usable)
+		s.runs(ctx, d, r, usable)
 		return jitter(resyncInterval), nil
 	}
 	// A kill saves before its first side effect; what starts carries all that a
@@ -128,8 +128,8 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if ended(&r.pod) && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
 		s.noteTemplate(d, plan.Actions{})
-	} else {
-		s.noteTemplate(d, next)
+	} else if s.noteTemplate(d, next) && !starts(actions) {
+		s.dropVolumes(ctx, d)
 	}
 	s.report(d, r, usable)
 	if ended(&r.pod) {
@@ -266,17 +266,32 @@ func restartingAll(st *corev1.PodStatus) bool {
 
 // needed says whether a plan has anything to carry out.
 func needed(a plan.Actions) bool {
-	return a.Resizes() || a.KillPod || a.CreateSandbox || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0 ||
-		len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
+	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
 }
 
 // runs notes that the template runs, for there was nothing left to do.
-func (s *syncer) runs(d desired, r report, usable Usable) {
+func (s *syncer) runs(ctx context.Context, d desired, r report, usable Usable) {
 	killed := s.mem.setKillError("")
-	if s.noteTemplate(d, plan.Actions{}) || killed {
+	changed := s.noteTemplate(d, plan.Actions{})
+	if changed {
+		s.dropVolumes(ctx, d)
+	}
+	if changed || killed {
 		r.due = nil // reported already
 		s.report(d, r, usable)
 	}
+}
+
+// dropVolumes unmounts what the template has lost where nothing had to be started for it.
+func (s *syncer) dropVolumes(ctx context.Context, d desired) {
+	if err := s.cfg.PodDir.Prepare(ctx, d.pod); err != nil {
+		s.log.Info("Failed to bring volumes up to date; retrying", "reason", err.Error())
+	}
+}
+
+// starts says that a plan prepares the pod's place before it starts something.
+func starts(a plan.Actions) bool {
+	return a.CreateSandbox || len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
 }
 
 // noteTemplate notes which template runs: once nothing of another is left to be

@@ -19,6 +19,11 @@ type podDirAdapter struct {
 	forget func(types.UID)
 }
 
+// Release implements podworker.PodDir.
+func (a podDirAdapter) Release(ctx context.Context, id podworker.Identity) error {
+	return a.Manager.Release(ctx, poddir.Identity(id))
+}
+
 // Remove implements podworker.PodDir.
 func (a podDirAdapter) Remove(ctx context.Context, id podworker.Identity) error {
 	a.forget(id.UID)

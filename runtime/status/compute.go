@@ -43,6 +43,9 @@ type Input struct {
 	// Resizing is set while a running container does not have the resources of
 	// its spec, with a reason and a message if the last try to change them failed.
 	Resizing *Reason
+	// Conditions are those that others observe about the pod: its volumes and its
+	// cgroup. One that is missing is removed.
+	Conditions []corev1.PodCondition
 	// StartupProbesEnded is true when no startup probe is run any more: a
 	// running container without a verdict then counts as started.
 	StartupProbesEnded bool

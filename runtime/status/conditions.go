@@ -29,7 +29,7 @@ const (
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
 	corev1.PodScheduled, corev1.AllContainersRestarting, corev1.PodResizeInProgress, corev1.PodResizePending,
-	v1alpha1.ConditionForeignContainers,
+	v1alpha1.ConditionForeignContainers, v1alpha1.ConditionVolumeSizePending, v1alpha1.ConditionPodCgroupMissing,
 }
 
 // conditions returns the conditions of a pod, in the kubelet's order, without
@@ -65,6 +65,7 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 	if foreign := c.foreign(); len(foreign) > 0 {
 		conditions = append(conditions, foreignCondition(foreign))
 	}
+	conditions = append(conditions, c.in.Conditions...)
 	for i := range conditions {
 		if slices.Contains(ownConditions, conditions[i].Type) {
 			conditions[i].ObservedGeneration = pod.Generation

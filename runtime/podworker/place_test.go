@@ -1,0 +1,105 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// A workload that ended by itself gives back its volumes and its cgroup, again until that
+// succeeds, and nothing else. (kubelet kubelet.go:SyncTerminatedPod)
+func TestEndedGivesBackItsVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		n := newFakeNode(t)
+		n.releaseErr = errors.New("device or resource busy")
+		p := n.start(t)
+		p.Update(workload("a", never))
+		n.settle(time.Second)
+		if n.did("release volumes") {
+			t.Error("given back while it runs")
+		}
+		n.exit("a", 0)
+		p.Wake("a")
+		n.settle(time.Minute)
+		count := func() int {
+			return len(slices.DeleteFunc(n.log(), func(c string) bool { return c != "release volumes" }))
+		}
+		if tries := count(); tries < 3 || tries > 7 {
+			t.Errorf("%d tries in a minute, want one each 10 s to 15 s", tries)
+		}
+		n.mu.Lock()
+		n.releaseErr = nil
+		n.mu.Unlock()
+		n.settle(time.Minute)
+		before := count()
+		n.settle(24 * time.Hour)
+		if count() != before || n.did("remove directories") {
+			t.Errorf("%d releases after it succeeded, calls %q", count()-before, n.log())
+		}
+		p.Update(workload("a", never, deleted(nil)))
+		n.settle(time.Minute)
+		if !n.did("remove directories") || !n.did("release a") {
+			t.Errorf("calls %q", n.log())
+		}
+	})
+}
+
+// A volume that the template loses is unmounted although no container is started for that.
+func TestLostVolumeIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		volume := func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a", volume))
+		n.settle(time.Minute)
+		if len(n.prepared) != 0 {
+			t.Errorf("%d times brought up to date beside the start", len(n.prepared))
+		}
+		p.Update(workload("a", generation(2)))
+		n.settle(time.Minute)
+		if len(n.prepared) != 1 || len(n.prepared[0].Spec.Volumes) != 0 || len(n.synced) != 1 {
+			t.Errorf("prepared %d times, %d plans carried out", len(n.prepared), len(n.synced))
+		}
+	})
+}
+
+// What is observed about volumes and cgroup is said, as long as it is so.
+func TestConditionsOfThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		set := func(conditions ...corev1.PodCondition) *string {
+			n.mu.Lock()
+			n.placeConditions = conditions
+			n.mu.Unlock()
+			p.Wake("a")
+			n.settle(time.Second)
+			if c := meta.FindStatusCondition(n.published("a").Conditions, v1alpha1.ConditionVolumeSizePending); c != nil {
+				return &c.Message
+			}
+			return nil
+		}
+		pending := corev1.PodCondition{Type: v1alpha1.ConditionVolumeSizePending, Status: corev1.ConditionTrue, Reason: "R", Message: "m"}
+		if got := set(pending); got == nil || *got != "m" {
+			t.Errorf("conditions %+v", n.published("a").Conditions)
+		}
+		if got := set(); got != nil {
+			t.Errorf("conditions %+v once it is over", n.published("a").Conditions)
+		}
+	})
+}

@@ -20,10 +20,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/hack/scenario"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // CreateContainer implements CRI.
-func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+func (r *Runtime) CreateContainer(ctx context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	if err := r.takes(ctx, "CreateContainer"); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	config := req.GetConfig()
@@ -34,18 +38,27 @@ func (r *Runtime) CreateContainer(_ context.Context, req *runtimeapi.CreateConta
 	if err != nil {
 		return nil, err
 	}
-	c := &container{sandbox: req.GetPodSandboxId(), stopped: make(chan struct{}), ContainerStatus: &runtimeapi.ContainerStatus{
-		Id: r.newID(name), Metadata: config.GetMetadata(), State: runtimeapi.ContainerState_CONTAINER_CREATED,
-		CreatedAt: r.now(), Image: config.GetImage(), ImageRef: config.GetImage().GetImage(), ImageId: config.GetImage().GetImage(),
-		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Mounts: config.GetMounts(),
-		LogPath:    filepath.Join(req.GetSandboxConfig().GetLogDirectory(), config.GetLogPath()),
-		StopSignal: runtimeapi.Signal_SIGTERM,
-	}}
-	if runs := r.script(name).Runs; len(runs) > 0 {
-		c.run = runs[min(r.instances[name], len(runs))-1]
+	image := config.GetImage().GetImage()
+	c := &Container{
+		ContainerStatus: plan.ContainerStatus{
+			ID: r.containerID(req), Name: name, SandboxID: req.GetPodSandboxId(), RestartCount: int(config.GetMetadata().GetAttempt()),
+			State: plan.ContainerCreated, CreatedAt: r.now(), Image: image, ImageRef: image, ImageID: image,
+			LogPath:    filepath.Join(req.GetSandboxConfig().GetLogDirectory(), config.GetLogPath()),
+			StopSignal: runtimeapi.Signal_SIGTERM.String(),
+		},
+		Script: *r.script(name), Labels: config.GetLabels(), Annotations: config.GetAnnotations(), mounts: config.GetMounts(),
 	}
-	r.containers = append(r.containers, c)
-	return &runtimeapi.CreateContainerResponse{ContainerId: c.Id}, nil
+	if len(c.Runs) > 0 {
+		c.run = c.Runs[min(r.instances[name], len(c.Runs))-1]
+	}
+	if r.asRecorded {
+		c.StopSignal = "" // it does not tell
+	}
+	if r.Created != nil {
+		r.Created(c)
+	}
+	r.Containers = slices.Insert(r.Containers, 0, c)
+	return &runtimeapi.CreateContainerResponse{ContainerId: c.ID}, nil
 }
 
 // hostsFile is mounted by what stands around the runtime manager in the kubelet.
@@ -88,7 +101,10 @@ func kubeletKeys(labels, annotations map[string]string) string {
 }
 
 // StartContainer implements CRI. The container's log begins.
-func (r *Runtime) StartContainer(_ context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+func (r *Runtime) StartContainer(ctx context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+	if err := r.takes(ctx, "StartContainer"); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c, err := r.find(req.GetContainerId())
@@ -96,12 +112,12 @@ func (r *Runtime) StartContainer(_ context.Context, req *runtimeapi.StartContain
 		r.record("StartContainer", "", "%s", req.GetContainerId())
 		return nil, err
 	}
-	kind, err := r.fail("StartContainer", c.Metadata.GetName())
-	r.record("StartContainer", c.Metadata.GetName(), "%s error=%q", c.Id, kind)
+	kind, err := r.fail("StartContainer", c.Name, c.ID)
+	r.record("StartContainer", c.Name, "%s error=%q", c.ID, kind)
 	if err != nil {
 		return nil, err
 	}
-	c.State, c.StartedAt = runtimeapi.ContainerState_CONTAINER_RUNNING, r.now()
+	c.State, c.StartedAt = plan.ContainerRunning, r.now()
 	if c.run.Seconds != nil {
 		c.exits = time.Now().Add(seconds(*c.run.Seconds))
 	}
@@ -122,22 +138,24 @@ func (r *Runtime) StopContainer(ctx context.Context, req *runtimeapi.StopContain
 		r.mu.Unlock()
 		return nil, err
 	}
-	name := c.Metadata.GetName()
-	kind, failure := r.fail("StopContainer", name)
-	r.record("StopContainer", name, "%s timeout=%d error=%q", c.Id, req.GetTimeout(), kind)
-	if kind == "NotFound" {
-		r.forget(c)
+	kind, failure := r.failOf("StopContainer", c, c.StopError)
+	r.record("StopContainer", c.Name, "%s timeout=%d error=%q", c.ID, req.GetTimeout(), kind)
+	if kind == "NotFound" || kind == PlainNotFound {
+		if !r.asRecorded {
+			r.forget(c)
+		}
 		r.mu.Unlock()
 		return nil, failure
 	}
-	wait, forced := r.leaves(c, req.GetTimeout())
+	wait, forced := c.leaves(req.GetTimeout())
+	left := c.left()
 	r.mu.Unlock()
 	if wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-c.stopped:
+		case <-left:
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
@@ -148,30 +166,30 @@ func (r *Runtime) StopContainer(ctx context.Context, req *runtimeapi.StopContain
 	if failure != nil {
 		return nil, failure
 	}
-	code := r.script(name).StopExitCode
-	if forced {
+	code := c.StopExitCode
+	if forced && !c.SameExitCode || c.OOMKilled {
 		code = killedExitCode
 	}
-	if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING || c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
-		c.exit(time.Now(), code, false)
+	if c.lives() && !c.RunsOn {
+		c.exit(time.Now(), code, c.OOMKilled)
 	}
 	return &runtimeapi.StopContainerResponse{}, nil
 }
 
 // forget removes a container that is gone without a trace.
-func (r *Runtime) forget(c *container) {
+func (r *Runtime) forget(c *Container) {
 	c.exit(time.Now(), killedExitCode, false)
-	r.containers = slices.DeleteFunc(r.containers, func(other *container) bool { return other == c })
+	r.Containers = slices.DeleteFunc(r.Containers, func(other *Container) bool { return other == c })
 }
 
 // leaves is how long it takes until a container has left that is being stopped,
 // and whether it is by force.
-func (r *Runtime) leaves(c *container, timeout int64) (wait time.Duration, forced bool) {
-	if c.State != runtimeapi.ContainerState_CONTAINER_RUNNING && c.State != runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+func (c *Container) leaves(timeout int64) (wait time.Duration, forced bool) {
+	if !c.lives() {
 		return 0, false
 	}
-	wait = seconds(r.script(c.Metadata.GetName()).StopSeconds)
-	if limit := time.Duration(timeout) * time.Second; wait > limit {
+	wait = seconds(c.StopSeconds)
+	if limit := time.Duration(timeout) * time.Second; wait > limit || c.IgnoresTerm {
 		wait, forced = limit, true
 	}
 	if !c.exits.IsZero() {
@@ -191,8 +209,8 @@ func (r *Runtime) RemoveContainer(_ context.Context, req *runtimeapi.RemoveConta
 		r.record("RemoveContainer", "", "%s is not there", req.GetContainerId())
 		return &runtimeapi.RemoveContainerResponse{}, nil //nolint:nilerr // idempotent
 	}
-	kind, err := r.fail("RemoveContainer", c.Metadata.GetName())
-	r.record("RemoveContainer", c.Metadata.GetName(), "%s error=%q", c.Id, kind)
+	kind, err := r.failOf("RemoveContainer", c, c.RemoveError)
+	r.record("RemoveContainer", c.Name, "%s error=%q", c.ID, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +228,15 @@ func (r *Runtime) ListContainers(_ context.Context, req *runtimeapi.ListContaine
 	}
 	out := &runtimeapi.ListContainersResponse{}
 	f := req.GetFilter()
-	for _, c := range slices.Backward(r.containers) {
-		if (f.GetId() != "" && f.GetId() != c.Id) || (f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.sandbox) ||
-			(f.GetState() != nil && f.GetState().GetState() != c.State) || !matches(c.Labels, f.GetLabelSelector()) {
+	for _, c := range r.Containers {
+		if (f.GetId() != "" && f.GetId() != c.ID) || (f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.SandboxID) ||
+			(f.GetState() != nil && f.GetState().GetState() != c.state()) || !matches(c.Labels, f.GetLabelSelector()) {
 			continue
 		}
+		s := c.status()
 		out.Containers = append(out.Containers, &runtimeapi.Container{
-			Id: c.Id, PodSandboxId: c.sandbox, Metadata: c.Metadata, Image: c.Image, ImageRef: c.ImageRef, ImageId: c.ImageId,
-			State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels, Annotations: c.Annotations,
+			Id: c.ID, PodSandboxId: c.SandboxID, Metadata: s.Metadata, Image: s.Image, ImageRef: c.ImageRef, ImageId: c.ImageID,
+			State: s.State, CreatedAt: s.CreatedAt, Labels: c.Labels, Annotations: c.Annotations,
 		})
 	}
 	return out, nil
@@ -240,7 +259,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, req *runtimeapi.ContainerSt
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ContainerStatusResponse{Status: proto.CloneOf(c.ContainerStatus)}, nil
+	return &runtimeapi.ContainerStatusResponse{Status: c.status()}, nil
 }
 
 // ExecSync implements CRI: the commands are hooks, "prestop <name>" or
@@ -253,8 +272,7 @@ func (r *Runtime) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest)
 		r.mu.Unlock()
 		return nil, err
 	}
-	name := c.Metadata.GetName()
-	r.record("ExecSync", name, "%s %q timeout=%d", c.Id, req.GetCmd(), req.GetTimeout())
+	r.record("ExecSync", c.Name, "%s %q timeout=%d", c.ID, req.GetCmd(), req.GetTimeout())
 	hook := r.hook(req.GetCmd())
 	r.mu.Unlock()
 	if err := hook.take(ctx); err != nil {
@@ -264,6 +282,14 @@ func (r *Runtime) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest)
 		return nil, errorOf(hook.Error)
 	}
 	return &runtimeapi.ExecSyncResponse{Stdout: []byte("secret output"), Stderr: []byte("secret error"), ExitCode: hook.ExitCode}, nil
+}
+
+// takes lasts as long as a call does.
+func (r *Runtime) takes(ctx context.Context, method string) error {
+	if err := wait(ctx, r.CallSeconds[method]); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return nil
 }
 
 type hook struct{ scenario.Hook }
@@ -281,16 +307,22 @@ func (r *Runtime) hook(words []string) hook {
 var errHook = errors.New("hook failed")
 
 // take lasts as long as the hook.
-func (h hook) take(ctx context.Context) error {
-	if h.Seconds <= 0 {
+func (h hook) take(ctx context.Context) error { return wait(ctx, h.Seconds) }
+
+// wait waits unless ctx ends earlier.
+func wait(ctx context.Context, n float64) error {
+	if n <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(seconds(h.Seconds))
+	until := time.Now().Add(seconds(n))
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		if time.Now().Before(until) {
+			return ctx.Err()
+		}
 	}
+	return nil
 }

@@ -15,7 +15,10 @@ import (
 
 // writeLogs begins a container's log with all that it will write, and beside it
 // one that was rotated away, if its script says so.
-func (r *Runtime) writeLogs(c *container) error {
+func (r *Runtime) writeLogs(c *Container) error {
+	if r.asRecorded {
+		return nil
+	}
 	var log strings.Builder
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	for i := range c.run.LogLines {
@@ -24,9 +27,9 @@ func (r *Runtime) writeLogs(c *container) error {
 		if i%3 == 1 {
 			tag = "P"
 		}
-		fmt.Fprintf(&log, "%s stdout %s line %d of %s\n", at, tag, i, c.Id)
+		fmt.Fprintf(&log, "%s stdout %s line %d of %s\n", at, tag, i, c.ID)
 	}
-	if r.script(c.Metadata.GetName()).RotatesLogs {
+	if c.RotatesLogs {
 		if err := os.WriteFile(c.LogPath+".20260101-000000.gz", nil, 0o600); err != nil {
 			return err
 		}
@@ -35,11 +38,11 @@ func (r *Runtime) writeLogs(c *container) error {
 }
 
 // leaveMessage writes the termination message, as a process does before it ends.
-func (c *container) leaveMessage() {
-	for _, mount := range c.Mounts {
+func (c *Container) leaveMessage() {
+	for _, mount := range c.mounts {
 		if c.run.MessageBytes > 0 && mount.GetContainerPath() != hostsFile {
 			// An agent that took the file away finds none.
-			_ = os.WriteFile(mount.GetHostPath(), []byte(message(c.Id, c.run.MessageBytes)), 0o600)
+			_ = os.WriteFile(mount.GetHostPath(), []byte(message(c.ID, c.run.MessageBytes)), 0o600)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *Runtime) hangs(method string, request any) bool {
 	case interface{ GetContainerId() string }:
 		id = request.GetContainerId()
 		if c, err := r.find(id); err == nil {
-			name = c.Metadata.GetName()
+			name = c.Name
 		}
 	}
 	if kind, _ := r.fail(method, name); kind != Hang {

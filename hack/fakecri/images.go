@@ -25,11 +25,14 @@ func (r *Runtime) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequ
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, byID := strings.CutPrefix(req.GetImage().GetImage(), "sha256:")
-	if _, err := r.fail("ImageStatus", ""); err != nil && !byID {
+	if _, err := r.fail("ImageStatus"); err != nil && !byID {
 		return nil, err
 	}
-	if !r.images[name] {
+	if !r.Images[name] {
 		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	if r.asRecorded {
+		return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: name, Spec: req.GetImage(), RepoTags: []string{name}}}, nil
 	}
 	image := &runtimeapi.Image{Id: "sha256:" + name, RepoTags: []string{name}, Size: imageSize, Uid: &runtimeapi.Int64Value{}}
 	switch {
@@ -45,7 +48,7 @@ func (r *Runtime) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequ
 func (r *Runtime) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	r.mu.Lock()
 	image := req.GetImage().GetImage()
-	kind, failure := r.fail("PullImage", "")
+	kind, failure := r.fail("PullImage", image)
 	delete(r.failures, "ImageStatus/") // what is known after a pull may come from a cache
 	r.record("PullImage", "", "%s error=%q", image, kind)
 	r.mu.Unlock()
@@ -59,7 +62,7 @@ func (r *Runtime) PullImage(ctx context.Context, req *runtimeapi.PullImageReques
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.images[image] = true
+	r.Images[image] = true
 	return &runtimeapi.PullImageResponse{ImageRef: "sha256:" + image}, nil
 }
 

@@ -23,8 +23,8 @@ func (r *Runtime) UpdateContainerResources(_ context.Context, req *runtimeapi.Up
 		r.record("UpdateContainerResources", "", "%s is not there", req.GetContainerId())
 		return nil, err
 	}
-	kind, err := r.fail("UpdateContainerResources", c.Metadata.GetName())
-	r.record("UpdateContainerResources", c.Metadata.GetName(), "%s %s error=%q", c.Id, cpuAndMemory(req.GetLinux()), kind)
+	kind, err := r.fail("UpdateContainerResources", c.Name, c.ID)
+	r.record("UpdateContainerResources", c.Name, "%s %s error=%q", c.ID, cpuAndMemory(req.GetLinux()), kind)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@
 package fakecri
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -16,10 +17,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/hack/scenario"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Name is the runtime's name.
@@ -41,27 +42,37 @@ type Runtime struct {
 	// root is the folder of the agent's files, and logs that of the pods' logs.
 	root, logs string
 
-	mu         sync.Mutex
-	begun      time.Time
-	trace      []Entry
-	scripts    map[string]*scenario.Script
-	images     map[string]bool
-	pull       time.Duration
-	sandboxes  []*runtimeapi.PodSandboxStatus // oldest first
-	containers []*container                   // oldest first
+	mu      sync.Mutex
+	begun   time.Time
+	trace   []Entry
+	scripts map[string]*scenario.Script
+	// Images are present.
+	Images map[string]bool
+	pull   time.Duration
+	// Sandboxes and Containers, newest first.
+	Sandboxes  []*Sandbox
+	Containers []*Container
+	// CallSeconds is how long a call takes, by its method, unless it is cancelled.
+	CallSeconds map[string]float64
 	// failures are the kinds of errors by method and container.
 	failures map[string]string
 	noIP     bool
 	// mode is whether the next sandbox comes up in the other network, and noNetwork
 	// whether it has no network status at all.
 	mode, noNetwork bool
-	additional      []*runtimeapi.PodIP
+	additional      []string
 	// fresh are the sandboxes that were made in this step.
 	fresh map[string]bool
 	// created is the last creation time given out: no two are alike.
 	created   int64
 	instances map[string]int
-	// resultOf holds what the probes say, by container ID.
+	// SandboxKills: the end of a sandbox kills what is left in it, as with containerd.
+	SandboxKills bool
+	// Created sees every container that is created.
+	Created func(*Container)
+	// asRecorded makes it behave as the vectors' runtime.
+	asRecorded bool
+	// probes holds what the probes say, by container ID.
 	probes map[string]*Verdicts
 }
 
@@ -70,9 +81,34 @@ type Verdicts struct {
 	Liveness, Startup string
 }
 
-type container struct {
-	*runtimeapi.ContainerStatus
-	sandbox string
+// Sandbox is a sandbox as it is, and how it behaves.
+type Sandbox struct {
+	plan.SandboxStatus
+	// StopError is the kind of error that it cannot be stopped with.
+	StopError string
+
+	Metadata            *runtimeapi.PodSandboxMetadata
+	Labels, Annotations map[string]string
+
+	options *runtimeapi.NamespaceOption
+}
+
+// Container is an instance as it is, and how it behaves.
+type Container struct {
+	plan.ContainerStatus
+	scenario.Script
+	// StopError and RemoveError are the kinds of errors that it cannot be stopped
+	// or removed with.
+	StopError, RemoveError string
+	// IgnoresTerm makes it leave by force only, SameExitCode with the code of its
+	// script also then, OOMKilled as one that the kernel killed.
+	IgnoresTerm, SameExitCode, OOMKilled bool
+	// RunsOn makes StopContainer succeed and change nothing.
+	RunsOn bool
+
+	Labels, Annotations map[string]string
+
+	mounts []*runtimeapi.Mount
 	// exits is when it exits by itself; zero for never.
 	exits time.Time
 	run   scenario.Run
@@ -80,20 +116,30 @@ type container struct {
 	stopped chan struct{}
 }
 
+// left is closed when a container has left.
+func (c *Container) left() chan struct{} {
+	if c.stopped == nil {
+		c.stopped = make(chan struct{})
+	}
+	return c.stopped
+}
+
+// lives: it runs, or may run.
+func (c *Container) lives() bool {
+	return c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown
+}
+
 // New returns a runtime at the beginning of a scenario, for an agent that keeps its
 // files below root and the pods' logs in the folder logs there.
 func New(s *scenario.Scenario, root string) *Runtime {
 	r := &Runtime{
-		root: root, logs: filepath.Join(root, "logs"),
-		begun: time.Now(), scripts: s.Scripts, images: map[string]bool{},
+		root: root, logs: filepath.Join(root, "logs"), SandboxKills: true,
+		begun: time.Now(), scripts: s.Scripts, Images: map[string]bool{},
 		pull: seconds(s.PullSeconds), failures: map[string]string{}, fresh: map[string]bool{},
-		instances: map[string]int{}, probes: map[string]*Verdicts{},
+		instances: map[string]int{}, probes: map[string]*Verdicts{}, additional: s.AdditionalIPs,
 	}
 	for _, image := range s.Images {
-		r.images[image] = true
-	}
-	for _, ip := range s.AdditionalIPs {
-		r.additional = append(r.additional, &runtimeapi.PodIP{Ip: ip})
+		r.Images[image] = true
 	}
 	return r
 }
@@ -110,41 +156,56 @@ func (r *Runtime) script(name string) *scenario.Script {
 // settle lets the containers exit whose time has come.
 func (r *Runtime) settle() {
 	now := time.Now()
-	for _, c := range r.containers {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !c.exits.IsZero() && !c.exits.After(now) {
+	for _, c := range r.Containers {
+		if c.State == plan.ContainerRunning && !c.exits.IsZero() && !c.exits.After(now) {
 			c.exit(c.exits, c.run.ExitCode, c.run.OOM)
 		}
 	}
 }
 
-func (c *container) exit(at time.Time, code int32, oom bool) {
-	if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+func (c *Container) exit(at time.Time, code int32, oom bool) {
+	if c.State == plan.ContainerExited {
 		return
 	}
-	if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+	select {
+	case <-c.left():
+		// It had left before the runtime lost track of it, and does so once.
+		c.State = plan.ContainerExited
+		return
+	default:
+		close(c.left())
+	}
+	if c.State == plan.ContainerRunning {
 		c.leaveMessage()
 	}
-	c.State, c.FinishedAt, c.ExitCode, c.Reason = runtimeapi.ContainerState_CONTAINER_EXITED, at.UnixNano(), code, "Error"
+	c.State, c.FinishedAt, c.ExitCode, c.Reason = plan.ContainerExited, at, code, "Error"
 	switch {
 	case oom:
 		c.Reason = "OOMKilled" // whatever its exit code
 	case code == 0:
 		c.Reason = "Completed"
 	}
-	select {
-	case <-c.stopped: // it had left before the runtime lost track of it
-	default:
-		close(c.stopped)
-	}
 }
 
-// fail returns the error that a method is to fail with, nil if it is not.
-func (r *Runtime) fail(method, name string) (string, error) {
-	kind := r.failures[method+"/"+name]
-	if kind == "" {
-		kind = r.failures[method+"/"]
+// fail returns the error that a method is to fail with, nil if it is not: for one
+// of the names or IDs, or for all.
+func (r *Runtime) fail(method string, of ...string) (string, error) {
+	kind := ""
+	for _, name := range append(of, "") {
+		kind = cmp.Or(kind, r.failures[method+"/"+name])
+	}
+	if r.asRecorded {
+		return kind, ErrorOf(kind)
 	}
 	return kind, errorOf(kind)
+}
+
+// failOf is fail for a container, which may have an error of its own.
+func (r *Runtime) failOf(method string, c *Container, own string) (string, error) {
+	if own != "" {
+		return own, ErrorOf(own)
+	}
+	return r.fail(method, c.Name, c.ID)
 }
 
 // ErrorKinds are the errors that calls can fail with.
@@ -167,10 +228,10 @@ func errorOf(kind string) error {
 	}
 }
 
-func (r *Runtime) find(id string) (*container, error) {
+func (r *Runtime) find(id string) (*Container, error) {
 	r.settle()
-	for _, c := range r.containers {
-		if c.Id == id {
+	for _, c := range r.Containers {
+		if c.ID == id {
 			return c, nil
 		}
 	}
@@ -178,19 +239,22 @@ func (r *Runtime) find(id string) (*container, error) {
 }
 
 // newest returns the newest instance of a name, nil if there is none.
-func (r *Runtime) newest(name string) *container {
-	for _, c := range slices.Backward(r.containers) {
-		if c.Metadata.GetName() == name {
+func (r *Runtime) newest(name string) *Container {
+	for _, c := range r.Containers {
+		if c.Name == name {
 			return c
 		}
 	}
 	return nil
 }
 
-// now is the time in nanoseconds, later than any that was given out before.
-func (r *Runtime) now() int64 {
+// now is the time, later than any that was given out before.
+func (r *Runtime) now() time.Time {
+	if r.asRecorded {
+		return time.Now()
+	}
 	r.created = max(r.created+1, time.Now().UnixNano())
-	return r.created
+	return time.Unix(0, r.created)
 }
 
 func (r *Runtime) newID(kind string) string {
@@ -200,7 +264,7 @@ func (r *Runtime) newID(kind string) string {
 }
 
 func (r *Runtime) dropSandbox(id string) {
-	r.sandboxes = slices.DeleteFunc(r.sandboxes, func(s *runtimeapi.PodSandboxStatus) bool { return s.Id == id })
+	r.Sandboxes = slices.DeleteFunc(r.Sandboxes, func(s *Sandbox) bool { return s.ID == id })
 }
 
 // Happen applies an event to the runtime. Those that are not about the runtime
@@ -213,7 +277,7 @@ func (r *Runtime) Happen(e *scenario.Event) {
 	case scenario.Fail:
 		r.failures[e.Method+"/"+e.Container] = e.Error
 	case scenario.ImageGone:
-		delete(r.images, e.Image)
+		delete(r.Images, e.Image)
 	case scenario.SandboxNoIP:
 		r.noIP = true
 	case scenario.SandboxNoStatus:
@@ -228,30 +292,30 @@ func (r *Runtime) Happen(e *scenario.Event) {
 }
 
 func (r *Runtime) happenToSandbox(e *scenario.Event) {
-	if len(r.sandboxes) == 0 {
+	if len(r.Sandboxes) == 0 {
 		return
 	}
-	s := r.sandboxes[len(r.sandboxes)-1]
+	s := r.Sandboxes[0]
 	switch e.Kind {
 	case scenario.SandboxDied:
-		r.killRest(s.Id)
-		s.State, s.Network = runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil
+		r.killRest(s.ID)
+		s.State, s.Network = plan.SandboxNotReady, nil
 	case scenario.SandboxNotReady:
-		s.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		s.State = plan.SandboxNotReady
 	case scenario.SandboxLost:
-		r.killRest(s.Id)
-		r.containers = slices.DeleteFunc(r.containers, func(c *container) bool { return c.sandbox == s.Id })
-		r.dropSandbox(s.Id)
+		r.killRest(s.ID)
+		r.Containers = slices.DeleteFunc(r.Containers, func(c *Container) bool { return c.SandboxID == s.ID })
+		r.dropSandbox(s.ID)
 	case scenario.SandboxOnlyLost:
-		r.dropSandbox(s.Id)
+		r.dropSandbox(s.ID)
 	case scenario.SandboxSecond:
-		second := proto.CloneOf(s)
-		second.Id, second.State, second.CreatedAt = r.newID("sandbox"), runtimeapi.PodSandboxState_SANDBOX_READY, r.now()
-		second.Metadata.Attempt++
-		if s.Network.GetIp() != "" {
-			second.Network = &runtimeapi.PodSandboxNetworkStatus{Ip: SecondIP, AdditionalIps: r.additional}
+		second := *s
+		second.ID, second.State, second.CreatedAt = r.newID("sandbox"), plan.SandboxReady, r.now()
+		second.Attempt++
+		if s.Network != nil && s.Network.IP != "" {
+			second.Network = &plan.SandboxNetwork{IP: SecondIP, AdditionalIPs: r.additional}
 		}
-		r.sandboxes = append(r.sandboxes, second)
+		r.Sandboxes = slices.Insert(r.Sandboxes, 0, &second)
 	}
 }
 
@@ -264,33 +328,33 @@ func (r *Runtime) happenToContainer(e *scenario.Event) {
 	if c == nil {
 		return
 	}
-	running := c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
+	running := c.State == plan.ContainerRunning
 	switch e.Kind {
 	case scenario.Exit:
 		if running {
 			at := time.Now().Add(-seconds(e.Ago))
-			if started := time.Unix(0, c.StartedAt); at.Before(started) {
-				at = started
+			if at.Before(c.StartedAt) {
+				at = c.StartedAt
 			}
 			c.exit(at, e.ExitCode, e.OOM)
 		}
 	case scenario.Unknown:
 		if running {
-			c.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+			c.State = plan.ContainerUnknown
 		}
 	case scenario.UnknownDead:
-		if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
-			c.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+		if c.State == plan.ContainerExited {
+			c.State = plan.ContainerUnknown
 		}
 	case scenario.Removed:
 		r.forget(c)
 	case scenario.Liveness:
 		if running {
-			r.verdicts(c.Id).Liveness = e.Verdict
+			r.verdicts(c.ID).Liveness = e.Verdict
 		}
 	case scenario.Startup:
 		if running {
-			r.verdicts(c.Id).Startup = e.Verdict
+			r.verdicts(c.ID).Startup = e.Verdict
 		}
 	}
 }
@@ -318,18 +382,18 @@ func (r *Runtime) Probes() map[string]Verdicts {
 	defer r.mu.Unlock()
 	r.settle()
 	out := map[string]Verdicts{}
-	for _, c := range r.containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+	for _, c := range r.Containers {
+		if c.State != plan.ContainerRunning {
 			continue
 		}
-		v := *r.verdicts(c.Id)
+		v := *r.verdicts(c.ID)
 		if v.Liveness == "" {
 			v.Liveness = "success"
 		}
 		if v.Startup == "" {
 			v.Startup = "unknown"
 		}
-		out[c.Id] = v
+		out[c.ID] = v
 	}
 	return out
 }
@@ -340,9 +404,9 @@ func (r *Runtime) Running() []string {
 	defer r.mu.Unlock()
 	r.settle()
 	names := map[string]bool{}
-	for _, c := range r.containers {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			names[c.Metadata.GetName()] = true
+	for _, c := range r.Containers {
+		if c.State == plan.ContainerRunning {
+			names[c.Name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))

@@ -12,38 +12,44 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // RunPodSandbox implements CRI.
-func (r *Runtime) RunPodSandbox(_ context.Context, req *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+func (r *Runtime) RunPodSandbox(ctx context.Context, req *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+	if err := r.takes(ctx, "RunPodSandbox"); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	config := req.GetConfig()
-	kind, err := r.fail("RunPodSandbox", "")
+	kind, err := r.fail("RunPodSandbox")
 	r.record("RunPodSandbox", "", "%s error=%q", r.sandboxOf(config), kind)
 	if err != nil {
 		return nil, err
 	}
-	s := &runtimeapi.PodSandboxStatus{
-		Id: r.newID("sandbox"), Metadata: config.GetMetadata(), State: runtimeapi.PodSandboxState_SANDBOX_READY,
-		CreatedAt: r.now(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
-		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: PodIP, AdditionalIps: r.additional},
-		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
-			Options: config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
+	s := &Sandbox{
+		SandboxStatus: plan.SandboxStatus{
+			ID: r.sandboxID(config), State: plan.SandboxReady, Attempt: config.GetMetadata().GetAttempt(), CreatedAt: r.now(),
+			Network: &plan.SandboxNetwork{IP: r.ip(), AdditionalIPs: r.additional},
+		},
+		Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
+		options: config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
 	}
 	if r.noIP {
-		s.Network.Ip, r.noIP = "", false
+		s.Network.IP, r.noIP = "", false
 	}
 	if r.mode {
-		options := s.Linux.Namespaces.Options
-		options.Network, r.mode = otherMode[options.Network], false
+		s.options.Network, r.mode = otherMode[s.options.Network], false
 	}
+	s.NetworkNamespace = s.options.GetNetwork().String()
 	if r.noNetwork {
 		s.Network, r.noNetwork = nil, false
 	}
-	r.sandboxes = append(r.sandboxes, s)
-	r.fresh[s.Id] = true
-	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.Id}, nil
+	r.Sandboxes = slices.Insert(r.Sandboxes, 0, s)
+	r.fresh[s.ID] = true
+	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.ID}, nil
 }
 
 // sandboxOf describes all of a sandbox's configuration.
@@ -54,9 +60,9 @@ func (r *Runtime) sandboxOf(config *runtimeapi.PodSandboxConfig) string {
 	return keys + " " + r.text(config)
 }
 
-func (r *Runtime) sandbox(id string) (*runtimeapi.PodSandboxStatus, error) {
-	for _, s := range r.sandboxes {
-		if s.Id == id {
+func (r *Runtime) sandbox(id string) (*Sandbox, error) {
+	for _, s := range r.Sandboxes {
+		if s.ID == id {
 			return s, nil
 		}
 	}
@@ -65,9 +71,12 @@ func (r *Runtime) sandbox(id string) (*runtimeapi.PodSandboxStatus, error) {
 
 // killRest kills by force what still runs in a sandbox, as containerd does.
 func (r *Runtime) killRest(id string) {
+	if !r.SandboxKills {
+		return
+	}
 	r.settle()
-	for _, c := range r.containers {
-		if c.sandbox == id && (c.State == runtimeapi.ContainerState_CONTAINER_RUNNING || c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN) {
+	for _, c := range r.Containers {
+		if c.SandboxID == id && c.lives() {
 			c.exit(time.Now(), killedExitCode, false)
 		}
 	}
@@ -77,17 +86,20 @@ func (r *Runtime) killRest(id string) {
 func (r *Runtime) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kind, failure := r.fail("StopPodSandbox", "")
-	r.record("StopPodSandbox", "", "%s error=%q", req.GetPodSandboxId(), kind)
+	kind, failure := r.fail("StopPodSandbox", req.GetPodSandboxId())
 	s, err := r.sandbox(req.GetPodSandboxId())
+	if err == nil && s.StopError != "" {
+		kind, failure = s.StopError, ErrorOf(s.StopError)
+	}
+	r.record("StopPodSandbox", "", "%s error=%q", req.GetPodSandboxId(), kind)
 	if err != nil {
 		return nil, err
 	}
 	if failure != nil {
 		return nil, failure
 	}
-	r.killRest(s.Id)
-	s.State, s.Network = runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil
+	r.killRest(s.ID)
+	s.State, s.Network = plan.SandboxNotReady, nil
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 
@@ -95,7 +107,7 @@ func (r *Runtime) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandb
 func (r *Runtime) RemovePodSandbox(_ context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kind, failure := r.fail("RemovePodSandbox", "")
+	kind, failure := r.fail("RemovePodSandbox", req.GetPodSandboxId())
 	r.record("RemovePodSandbox", "", "%s error=%q", req.GetPodSandboxId(), kind)
 	if _, err := r.sandbox(req.GetPodSandboxId()); err != nil {
 		return nil, err
@@ -104,7 +116,7 @@ func (r *Runtime) RemovePodSandbox(_ context.Context, req *runtimeapi.RemovePodS
 		return nil, failure
 	}
 	r.killRest(req.GetPodSandboxId())
-	r.containers = slices.DeleteFunc(r.containers, func(c *container) bool { return c.sandbox == req.GetPodSandboxId() })
+	r.Containers = slices.DeleteFunc(r.Containers, func(c *Container) bool { return c.SandboxID == req.GetPodSandboxId() })
 	r.dropSandbox(req.GetPodSandboxId())
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
@@ -118,10 +130,10 @@ func (r *Runtime) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandbox
 		return nil, err
 	}
 	// Only of a sandbox that is new: an observation may come from a cache.
-	if _, err := r.fail("PodSandboxStatus", ""); err != nil && r.fresh[s.Id] {
+	if _, err := r.fail("PodSandboxStatus"); err != nil && (r.fresh[s.ID] || r.asRecorded) {
 		return nil, err
 	}
-	return &runtimeapi.PodSandboxStatusResponse{Status: proto.CloneOf(s)}, nil
+	return &runtimeapi.PodSandboxStatusResponse{Status: s.status()}, nil
 }
 
 // ListPodSandbox implements CRI.
@@ -130,13 +142,14 @@ func (r *Runtime) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandb
 	defer r.mu.Unlock()
 	out := &runtimeapi.ListPodSandboxResponse{}
 	f := req.GetFilter()
-	for _, s := range slices.Backward(r.sandboxes) {
-		if (f.GetId() != "" && f.GetId() != s.Id) || (f.GetState() != nil && f.GetState().GetState() != s.State) ||
+	for _, s := range r.Sandboxes {
+		status := s.status()
+		if (f.GetId() != "" && f.GetId() != s.ID) || (f.GetState() != nil && f.GetState().GetState() != status.State) ||
 			!matches(s.Labels, f.GetLabelSelector()) {
 			continue
 		}
 		out.Items = append(out.Items, &runtimeapi.PodSandbox{
-			Id: s.Id, Metadata: s.Metadata, State: s.State, CreatedAt: s.CreatedAt, Labels: s.Labels, Annotations: s.Annotations,
+			Id: s.ID, Metadata: status.Metadata, State: status.State, CreatedAt: status.CreatedAt, Labels: s.Labels, Annotations: s.Annotations,
 		})
 	}
 	return out, nil

@@ -5,7 +5,6 @@ package fakecri
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -53,20 +52,20 @@ func (r *Runtime) State() []string {
 	defer r.mu.Unlock()
 	r.settle()
 	var lines []string
-	for _, s := range slices.Backward(r.sandboxes) {
-		lines = append(lines, fmt.Sprintf("sandbox %s attempt=%d %s ip=%q", s.Id, s.Metadata.GetAttempt(), s.State, s.Network.GetIp()))
+	for _, s := range r.Sandboxes {
+		lines = append(lines, fmt.Sprintf("sandbox %s attempt=%d SANDBOX_%s ip=%q", s.ID, s.Attempt, s.State, s.network().GetIp()))
 	}
-	for _, c := range slices.Backward(r.containers) {
+	for _, c := range r.Containers {
 		lines = append(lines, fmt.Sprintf("container %s in %s attempt=%d %s exit=%d %s created=%s started=%s finished=%s",
-			c.Id, c.sandbox, c.Metadata.GetAttempt(), c.State, c.ExitCode, c.Reason,
+			c.ID, c.SandboxID, c.RestartCount, c.state(), c.ExitCode, c.Reason,
 			r.since(c.CreatedAt), r.since(c.StartedAt), r.since(c.FinishedAt)))
 	}
 	return append(lines, r.logFiles()...)
 }
 
-func (r *Runtime) since(ns int64) string {
-	if ns == 0 {
+func (r *Runtime) since(t time.Time) string {
+	if t.IsZero() {
 		return "-"
 	}
-	return time.Unix(0, ns).Sub(r.begun).Round(time.Microsecond).String()
+	return t.Sub(r.begun).Round(time.Microsecond).String()
 }

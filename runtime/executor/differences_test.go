@@ -61,7 +61,7 @@ func TestFourPullsAtOnce(t *testing.T) {
 func TestHookAsksItsOwnSandbox(t *testing.T) {
 	f := newFakeRuntime()
 	for _, s := range [][2]string{{"newer", "10.0.0.2"}, {"older", "10.0.0.1"}} {
-		f.sandboxes = append(f.sandboxes, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
+		f.Sandboxes = append(f.Sandboxes, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
 			ID: s[0], State: plan.SandboxReady, Network: &plan.SandboxNetwork{IP: s[1]},
 		}})
 	}
@@ -76,7 +76,7 @@ func TestHookAsksItsOwnSandbox(t *testing.T) {
 // The text of the error goes to people: it names the sandbox and nothing else.
 func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
 	f := newFakeRuntime()
-	f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+	f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 	f.running("app", nil)
 	h := &handlers{runtime: f}
 	_, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{})
@@ -89,7 +89,7 @@ func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
 func TestSecondsOfAFailedHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
+		f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3.9, Error: "exit code 1"}}
 		f.running("app", nil)
 		err := newFakeExecutor(f).KillContainer(t.Context(), testPod(30, withPreStopExec), killApp(testPod(30, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 		if err != nil {
@@ -112,9 +112,7 @@ func TestDroppedStopSignalIsRefused(t *testing.T) {
 		t.Run("kept "+kept, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.scriptFor = func(string, int) fakeContainer {
-					return fakeContainer{ContainerStatus: plan.ContainerStatus{StopSignal: kept}}
-				}
+				f.Created = func(c *fakeContainer) { c.StopSignal = kept }
 				signal := corev1.SIGUSR1
 				pod := testPod(30, func(pod *corev1.Pod) {
 					pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}

@@ -5,275 +5,150 @@ package executor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// entry is one line of a trace, in the words of the conformance vectors.
-type entry = recordings.Entry
+type (
+	// entry is one line of a trace, in the words of the conformance vectors.
+	entry         = recordings.Entry
+	fakeContainer = fakecri.Container
+	fakeSandbox   = fakecri.Sandbox
+)
 
-// fakeRuntime records every call that changes something, with the virtual time
-// at which it was made, and answers by script.
+// errorOf makes the error that a kind of the vectors stands for.
+var errorOf = fakecri.ErrorOf
+
+// fakeRuntime is the vectors' runtime as the executor sees one, and takes its
+// events and records.
 type fakeRuntime struct {
+	*fakecri.Recorded
+	start        time.Time
+	onRunSandbox func()
+
 	mu    sync.Mutex
-	start time.Time
-	trace []entry
-
-	containers []*fakeContainer // newest first
-	sandboxes  []*fakeSandbox   // newest first
-	hooks      map[string]recordings.Hook
-	images     map[string]bool
-	kills      []v1alpha1.KillRecord // in the order they were told
-	// failures by what they are about
-	pullError, createError, startError map[string]string
-	runSandboxError, sandboxStatusErr  string
-	onRunSandbox                       func()
-	// callSeconds is how long a call takes, by its name, unless it is cancelled.
-	callSeconds map[string]float64
-	// sandboxKills makes StopSandbox kill what is left in the sandbox, as
-	// containerd does.
-	sandboxKills bool
-	// script of containers that are created later
-	scriptFor func(name string, attempt int) fakeContainer
-}
-
-type fakeContainer struct {
-	plan.ContainerStatus
-	stopSeconds            float64
-	stopError, removeError string
-	stopExitCode           int32
-	// sameExitCode makes it exit with stopExitCode also when it left by force.
-	sameExitCode bool
-	// ignoresTerm makes it leave by force only.
-	ignoresTerm bool
-	oomKilled   bool
-	// runsOn: StopContainer succeeds and changes nothing.
-	runsOn  bool
-	stopped chan struct{}
-}
-
-type fakeSandbox struct {
-	plan.SandboxStatus
-	stopError string
+	kills []v1alpha1.KillRecord // in the order they were told
 }
 
 func newFakeRuntime() *fakeRuntime {
-	return &fakeRuntime{start: time.Now()}
+	return &fakeRuntime{Recorded: fakecri.NewRecorded(map[string]recordings.Hook{}), start: time.Now()}
 }
 
-// errorOf makes the error that a kind of the vectors stands for.
-func errorOf(kind string) error {
-	switch kind {
-	case "":
-		return nil
-	case "NotFound":
-		return status.Error(codes.NotFound, "container not found")
-	case "Unknown":
-		return status.Error(codes.Unknown, "runtime exploded")
-	case "DeadlineExceeded":
-		return status.Error(codes.DeadlineExceeded, "context deadline exceeded")
-	case "Unavailable":
-		return status.Error(codes.Unavailable, "connection refused")
-	case "PlainNotFound":
-		return errors.New("container not found")
-	case "Plain":
-		return errors.New("plain failure")
-	default:
-		return fmt.Errorf("no error kind %q", kind)
-	}
-}
-
-func (f *fakeRuntime) record(op string, e entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e["op"] = op
-	e["t"] = time.Since(f.start).Seconds()
-	f.trace = append(f.trace, e)
-}
-
-func (f *fakeRuntime) ops(op string) []entry {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return recordings.Only(f.trace, op)
-}
-
-func (f *fakeRuntime) find(id string) *fakeContainer {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.containers {
-		if c.ID == id {
-			return c
-		}
-	}
-	return nil
-}
-
-func (f *fakeRuntime) nameOf(id string) string {
-	if c := f.find(id); c != nil {
-		return c.Name
-	}
-	return ""
-}
+func (f *fakeRuntime) ops(op string) []entry { return recordings.Only(f.Trace(), op) }
 
 // observed is what a fresh look at the runtime would report.
 func (f *fakeRuntime) observed() *plan.PodStatus {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	observed := &plan.PodStatus{}
-	for _, s := range f.sandboxes {
-		observed.Sandboxes = append(observed.Sandboxes, s.SandboxStatus)
-	}
-	for i, s := range f.sandboxes {
-		if i == 0 && s.State == plan.SandboxReady {
-			observed.IPs = sandboxIPs(&s.SandboxStatus)
-		}
-	}
-	for _, c := range f.containers {
-		observed.Containers = append(observed.Containers, c.ContainerStatus)
+	observed.Containers, observed.Sandboxes = f.Observed()
+	if len(observed.Sandboxes) > 0 && observed.Sandboxes[0].State == plan.SandboxReady {
+		observed.IPs = sandboxIPs(&observed.Sandboxes[0])
 	}
 	return observed
 }
 
-func (f *fakeRuntime) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
-	c := f.find(id)
-	if c == nil {
-		return plan.ContainerStatus{}, fmt.Errorf("container %q not found", id)
+func (f *fakeRuntime) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+	if f.onRunSandbox != nil {
+		f.onRunSandbox()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	st := c.ContainerStatus
-	if st.SandboxID == "" && len(f.sandboxes) > 0 {
-		st.SandboxID = f.sandboxes[0].ID
+	mode := runtimeapi.NamespaceMode_POD
+	if pod.Spec.HostNetwork {
+		mode = runtimeapi.NamespaceMode_NODE
 	}
-	return st, nil
+	out, err := f.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Network: mode},
+		}},
+	}})
+	return out.GetPodSandboxId(), err
 }
 
-func (f *fakeRuntime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-	words := make([]any, len(cmd))
-	for i := range cmd {
-		words[i] = cmd[i]
+func (f *fakeRuntime) SandboxStatus(ctx context.Context, id string) (plan.SandboxStatus, error) {
+	if err := ctx.Err(); err != nil {
+		return plan.SandboxStatus{}, errorOf("DeadlineExceeded")
 	}
-	f.record("ExecSync", entry{"container": f.nameOf(id), "id": id, "cmd": words, "timeoutSeconds": timeout.Seconds()})
-	script := f.hooks[strings.Join(cmd, "/")]
-	if err := waitFor(ctx, script.Seconds); err != nil {
-		return nil, nil, 0, err
+	if _, err := f.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id}); err != nil {
+		return plan.SandboxStatus{}, err
 	}
-	if script.Error != "" {
-		return []byte("hook output"), nil, 0, errors.New(script.Error)
-	}
-	return nil, nil, 0, nil
+	_, sandboxes := f.Observed()
+	return sandboxes[slices.IndexFunc(sandboxes, func(s plan.SandboxStatus) bool { return s.ID == id })], nil
 }
 
-// waitFor waits unless ctx ends earlier.
-func waitFor(ctx context.Context, n float64) error {
-	if n <= 0 {
-		return nil
-	}
-	until := time.Now().Add(time.Duration(n * float64(time.Second)))
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		if time.Now().Before(until) {
-			return ctx.Err()
-		}
-	}
-	return nil
+func (f *fakeRuntime) StopSandbox(ctx context.Context, id string) error {
+	_, err := f.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	return err
 }
 
-// Do answers the requests of httpGet hooks.
-func (f *fakeRuntime) Do(req *http.Request) (*http.Response, error) {
-	path := strings.TrimPrefix(req.URL.Path, "/")
-	_, name, _ := strings.Cut(path, "/")
-	f.record("HTTPRequest", entry{"container": name, "method": req.Method, "url": req.URL.String()})
-	script := f.hooks[path]
-	if err := waitFor(req.Context(), script.Seconds); err != nil {
-		return nil, err
-	}
-	if script.Error == "http-on-https" {
-		if req.URL.Scheme == "https" {
-			return nil, &url.Error{Op: "Get", URL: req.URL.String(),
-				Err: errors.New("http: server gave HTTP response to HTTPS client")}
-		}
-	} else if script.Error != "" {
-		return nil, errors.New(script.Error)
-	}
-	code := script.HTTPStatus
-	if code == 0 {
-		code = http.StatusOK
-	}
-	return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
+func (f *fakeRuntime) RemoveSandbox(ctx context.Context, id string) error {
+	_, err := f.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return err
 }
 
 func (f *fakeRuntime) CreateContainer(ctx context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
-	kind := f.createError[c.Name]
-	f.record("CreateContainer", entry{"container": c.Name, "attempt": float64(opts.Attempt), "sandboxID": opts.SandboxID,
-		"sandboxAttempt": float64(opts.SandboxAttempt), "error": kind})
-	if err := waitFor(ctx, f.callSeconds["CreateContainer"]); err != nil {
-		return "", status.FromContextError(err).Err()
-	}
-	if kind != "" {
-		return "", errorOf(kind)
-	}
-	created := fakeContainer{}
-	if f.scriptFor != nil {
-		created = f.scriptFor(c.Name, opts.Attempt)
-	}
-	created.ID = fmt.Sprintf("%s_%s_%d", opts.SandboxID, c.Name, opts.Attempt)
-	created.Name, created.SandboxID, created.RestartCount = c.Name, opts.SandboxID, opts.Attempt
-	created.State, created.CreatedAt, created.Image = plan.ContainerCreated, time.Now(), c.Image
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.containers = slices.Insert(f.containers, 0, &created)
-	return created.ID, nil
+	out, err := f.Recorded.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: opts.SandboxID,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(opts.Attempt)}, Image: &runtimeapi.ImageSpec{Image: c.Image},
+		},
+		SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Attempt: opts.SandboxAttempt}},
+	})
+	return out.GetContainerId(), err
 }
 
 func (f *fakeRuntime) StartContainer(ctx context.Context, id string) error {
-	c := f.find(id)
-	kind := f.startError[c.Name]
-	f.record("StartContainer", entry{"container": c.Name, "id": id, "error": kind})
-	if err := waitFor(ctx, f.callSeconds["StartContainer"]); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	if kind != "" {
-		return errorOf(kind)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c.State, c.StartedAt = plan.ContainerRunning, time.Now()
-	return nil
+	_, err := f.Recorded.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
+	return err
 }
 
-func (f *fakeRuntime) RemoveContainer(_ context.Context, id string) error {
-	kind, name := "", ""
-	if c := f.find(id); c != nil {
-		kind, name = c.removeError, c.Name
+func (f *fakeRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
+	_, err := f.Recorded.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: timeout})
+	return err
+}
+
+func (f *fakeRuntime) RemoveContainer(ctx context.Context, id string) error {
+	_, err := f.Recorded.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+	return err
+}
+
+func (f *fakeRuntime) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	if _, err := f.Recorded.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id}); err != nil {
+		return plan.ContainerStatus{}, err
 	}
-	f.record("RemoveContainer", entry{"container": name, "id": id, "error": kind})
-	if kind != "" {
-		return errorOf(kind)
+	containers, sandboxes := f.Observed()
+	s := containers[slices.IndexFunc(containers, func(c plan.ContainerStatus) bool { return c.ID == id })]
+	if s.SandboxID == "" && len(sandboxes) > 0 {
+		s.SandboxID = sandboxes[0].ID
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.containers = slices.DeleteFunc(f.containers, func(c *fakeContainer) bool { return c.ID == id })
-	return nil
+	return s, nil
+}
+
+func (f *fakeRuntime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, []byte, int32, error) {
+	out, err := f.RunHook(ctx, id, cmd, timeout)
+	return out, nil, 0, err
+}
+
+func (f *fakeRuntime) ImageRef(_ context.Context, image string) (string, error) {
+	if f.Images[image] {
+		return image, nil
+	}
+	return "", nil
+}
+
+func (f *fakeRuntime) PullImage(ctx context.Context, image string, _ *corev1.Pod) (string, error) {
+	out, err := f.Recorded.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	return out.GetImageRef(), err
 }
 
 // Event records an event.
@@ -284,7 +159,7 @@ func (f *fakeRuntime) Event(pod *corev1.Pod, fieldPath, eventtype, reason, messa
 	} else if name, ok := strings.CutPrefix(fieldPath, "implicitly required container "); ok {
 		e["container"] = name
 	}
-	f.record("Event", e)
+	f.Note("Event", e)
 }
 
 // Kill keeps the records of kills.
@@ -323,13 +198,13 @@ func (h *recordingHooks) Run(ctx context.Context, id string, pod *corev1.Pod, c 
 	if hook.Exec == nil && kind == "exec" {
 		kind = "invalid"
 	}
-	h.f.record("HookStart", entry{"container": c.Name, "id": id, "hook": which, "kind": kind})
+	h.f.Note("HookStart", entry{"container": c.Name, "id": id, "hook": which, "kind": kind})
 	message, err := h.hookRunner.Run(ctx, id, pod, c, hook)
 	e := entry{"container": c.Name, "id": id, "hook": which, "error": "", "message": message}
 	if err != nil {
 		e["error"] = err.Error()
 	}
-	h.f.record("HookEnd", e)
+	h.f.Note("HookEnd", e)
 	return message, err
 }
 
@@ -344,7 +219,7 @@ func override(seconds *int64) *plan.Grace {
 // killApp decides about the kill of the container app.
 func killApp(pod *corev1.Pod, f *fakeRuntime, why plan.Kill) plan.Kill {
 	status := &plan.ContainerStatus{ID: "app-id", Name: "app"}
-	if c := f.find("app-id"); c != nil {
+	if c := f.Find("app-id"); c != nil {
 		status = &c.ContainerStatus
 	}
 	return plan.DecideKill(pod, status, why, nil, plan.AllDifferences())

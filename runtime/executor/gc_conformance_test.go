@@ -55,14 +55,14 @@ func replayGC(t *testing.T, v *gcVector) {
 func (v *gcVector) runtime() (*fakeRuntime, map[string]types.UID) {
 	f, owners := newFakeRuntime(), map[string]types.UID{}
 	for _, c := range v.Containers {
-		fc := &fakeContainer{stopError: c.StopError, removeError: c.RemoveError}
+		fc := &fakeContainer{StopError: c.StopError, RemoveError: c.RemoveError}
 		fc.ID, fc.Name, fc.SandboxID, fc.State = c.ID, c.Name, c.SandboxID, plan.ContainerState(c.State)
 		fc.CreatedAt = time.Now().Add(-time.Duration(c.AgeSeconds * float64(time.Second)))
 		fc.Recorded.TerminationGracePeriodSeconds = v.Pods[c.PodUID].GraceSeconds
-		f.containers, owners[c.ID] = append(f.containers, fc), types.UID(c.PodUID)
+		f.Containers, owners[c.ID] = append(f.Containers, fc), types.UID(c.PodUID)
 	}
 	for _, s := range v.Sandboxes {
-		f.sandboxes = append(f.sandboxes, &fakeSandbox{stopError: s.StopError, SandboxStatus: plan.SandboxStatus{
+		f.Sandboxes = append(f.Sandboxes, &fakeSandbox{StopError: s.StopError, SandboxStatus: plan.SandboxStatus{
 			ID: s.ID, State: plan.SandboxState(s.State), CreatedAt: time.Now().Add(-time.Duration(s.AgeSeconds * float64(time.Second))),
 		}})
 		owners[s.ID] = types.UID(s.PodUID)
@@ -74,12 +74,12 @@ func (v *gcVector) runtime() (*fakeRuntime, map[string]types.UID) {
 func (f *fakeRuntime) garbage(owners map[string]types.UID) (g Garbage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range f.containers {
+	for _, c := range f.Containers {
 		g.Containers = append(g.Containers, GarbageContainer{
 			ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, PodUID: owners[c.ID], State: c.State, CreatedAt: c.CreatedAt,
 		})
 	}
-	for _, s := range f.sandboxes {
+	for _, s := range f.Sandboxes {
 		g.Sandboxes = append(g.Sandboxes, GarbageSandbox{
 			ID: s.ID, PodUID: owners[s.ID], Ready: s.State == plan.SandboxReady, CreatedAt: s.CreatedAt,
 		})
@@ -90,13 +90,13 @@ func (f *fakeRuntime) garbage(owners map[string]types.UID) (g Garbage) {
 // collected is what a collection did.
 func (f *fakeRuntime) collected() recordings.GCAnswer {
 	var containers, sandboxes []string
-	for _, c := range f.containers {
+	for _, c := range f.Containers {
 		containers = append(containers, c.ID)
 	}
-	for _, s := range f.sandboxes {
+	for _, s := range f.Sandboxes {
 		sandboxes = append(sandboxes, s.ID)
 	}
-	return recordings.Collected(f.trace, containers, sandboxes, "", "")
+	return recordings.Collected(f.Trace(), containers, sandboxes, "", "")
 }
 
 // checkGCOrder fails when a container was removed before it was killed, or a
@@ -104,7 +104,7 @@ func (f *fakeRuntime) collected() recordings.GCAnswer {
 func checkGCOrder(t *testing.T, f *fakeRuntime) {
 	t.Helper()
 	removed, sandboxes := map[string]bool{}, false
-	for _, e := range f.trace {
+	for _, e := range f.Trace() {
 		switch e.Text("op") {
 		case "RemoveContainer":
 			removed[e.Text("id")] = true

@@ -35,7 +35,7 @@ func TestGarbageCreatedInATimeToCome(t *testing.T) {
 				for i, age := range test.ages {
 					c := &fakeContainer{}
 					c.ID, c.Name, c.State, c.CreatedAt = "c"+string(rune('0'+i)), "app", plan.ContainerExited, time.Now().Add(-age)
-					f.containers, owners[c.ID] = append(f.containers, c), "uid"
+					f.Containers, owners[c.ID] = append(f.Containers, c), "uid"
 				}
 				err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
 					List:           func(context.Context) (Garbage, error) { return f.garbage(owners), nil },
@@ -60,8 +60,8 @@ func TestGarbageOfUnknownState(t *testing.T) {
 		edit func(c *fakeContainer)
 		want []string
 	}{
-		"seems to stop":     {func(c *fakeContainer) { c.runsOn = true }, []string{"c1"}},
-		"cannot be stopped": {func(c *fakeContainer) { c.stopError = "Unknown" }, nil},
+		"seems to stop":     {func(c *fakeContainer) { c.RunsOn = true }, []string{"c1"}},
+		"cannot be stopped": {func(c *fakeContainer) { c.StopError = "Unknown" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestGarbageOfUnknownState(t *testing.T) {
 					c := &fakeContainer{}
 					c.ID, c.Name, c.State, c.CreatedAt = "c"+string(rune('0'+i)), "app", state, time.Now().Add(-time.Duration(i)*time.Hour)
 					test.edit(c)
-					f.containers, owners[c.ID] = append(f.containers, c), "uid"
+					f.Containers, owners[c.ID] = append(f.Containers, c), "uid"
 				}
 				err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
 					List:           func(context.Context) (Garbage, error) { return f.garbage(owners), nil },

@@ -36,7 +36,7 @@ func runHTTPHook(ctx context.Context, t *testing.T, server *httptest.Server, f *
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{
+	f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{
 		ID: "sb", State: plan.SandboxReady, Network: &plan.SandboxNetwork{IP: host},
 	}}}
 	f.running("app", nil)
@@ -145,7 +145,7 @@ func TestHookHostNeedsAPodIP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeRuntime()
-			f.sandboxes = []*fakeSandbox{{SandboxStatus: sandbox}}
+			f.Sandboxes = []*fakeSandbox{{SandboxStatus: sandbox}}
 			f.running("app", nil)
 			h := &handlers{runtime: f}
 			if host, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{}); err == nil {

@@ -56,11 +56,11 @@ func (f *fakeRuntime) running(name string, edit func(c *fakeContainer)) *fakeCon
 	if edit != nil {
 		edit(c)
 	}
-	f.containers = append(f.containers, c)
+	f.Containers = append(f.Containers, c)
 	return c
 }
 
-func ignoresTerm(c *fakeContainer) { c.ignoresTerm = true }
+func ignoresTerm(c *fakeContainer) { c.IgnoresTerm = true }
 
 // stopCall is a StopContainer call in a test's words.
 type stopCall struct {
@@ -119,7 +119,7 @@ func TestShortenDuringEachPhase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.hooks = map[string]recordings.Hook{"prestop/app": tc.hook}
+				f.Hooks = map[string]recordings.Hook{"prestop/app": tc.hook}
 				edit := tc.edit
 				if tc.sidecar {
 					edit = withSidecar
@@ -229,8 +229,8 @@ func TestInterruptLeavesKillsOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 100}}
-				f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+				f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 100}}
+				f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 				f.running("app", ignoresTerm)
 				if tc.phase == v1alpha1.KillPhaseWaitingForTurn {
 					f.running("side", ignoresTerm)
@@ -267,7 +267,7 @@ func TestInterruptLeavesKillsOpen(t *testing.T) {
 func TestHookLongerThanGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
+		f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
 		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), killApp(testPod(5, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container app definition changed", RequestedBy: "shim"}))
@@ -291,7 +291,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 			Grace: v1alpha1.KillGrace{Seconds: 5, Source: v1alpha1.GraceSourcePod, UsedSeconds: 5,
 				Deadline: &metav1.MicroTime{Time: start.Add(5 * time.Second)}},
 			PreStop:    &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopTimedOut, Seconds: 5},
-			StopSignal: "SIGTERM", StopTimeoutSeconds: &stop, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: &code,
+			StopSignal: "SIGTERM", StopTimeoutSeconds: &stop, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: &code, Reason: "Completed",
 			StartTime: metav1.MicroTime{Time: start}, StopTime: &metav1.MicroTime{Time: start.Add(5 * time.Second)},
 			FinishTime: &metav1.MicroTime{Time: start.Add(5 * time.Second)},
 		}
@@ -307,7 +307,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 func TestCancelledCallerLeavesTheKillOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
+		f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

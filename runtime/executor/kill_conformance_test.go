@@ -34,15 +34,15 @@ type killAnswer struct {
 // runtime builds the fake runtime of a vector.
 func (v *killVector) runtime(t *testing.T) *fakeRuntime {
 	f := newFakeRuntime()
-	f.hooks = v.Hooks
+	f.Hooks = v.Hooks
 	for _, c := range v.Runtime.Containers {
-		fc := &fakeContainer{stopSeconds: c.StopSeconds, stopError: c.StopError}
+		fc := &fakeContainer{StopError: c.StopError}
 		fc.ID, fc.Name, fc.State, fc.StartedAt = c.ID, c.Name, plan.ContainerRunning, f.start
-		fc.Recorded = recordedOf(t, c.Annotations)
-		f.containers = append(f.containers, fc)
+		fc.StopSeconds, fc.Recorded = c.StopSeconds, recordedOf(t, c.Annotations)
+		f.Containers = append(f.Containers, fc)
 	}
 	for _, s := range v.Runtime.Sandboxes {
-		f.sandboxes = append(f.sandboxes, &fakeSandbox{stopError: s.StopError, SandboxStatus: plan.SandboxStatus{
+		f.Sandboxes = append(f.Sandboxes, &fakeSandbox{StopError: s.StopError, SandboxStatus: plan.SandboxStatus{
 			ID: s.ID, State: plan.SandboxState(s.State), Network: &plan.SandboxNetwork{IP: s.IP},
 		}})
 	}
@@ -155,13 +155,13 @@ func replayKillContainer(t *testing.T, v *killVector, excluded exclusions) {
 	if err == nil {
 		err = e.KillContainer(t.Context(), v.pod(), kill)
 	}
-	f.record("Return", entry{})
+	f.Note("Return", entry{})
 	got := ""
 	if err != nil {
 		got = err.Error()
 	}
 	diffLines(t, "error", v.Output.Error, got)
-	checkSteps(t, f.trace)
+	checkSteps(t, f.Trace())
 	checkRecords(t, f)
 	compareKillTraces(t, v.Output.Trace, f, excluded)
 }
@@ -179,8 +179,8 @@ func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes b
 	} else {
 		results, err = e.killRunning(t.Context(), request)
 	}
-	f.record("Return", entry{})
-	checkSteps(t, f.trace)
+	f.Note("Return", entry{})
+	checkSteps(t, f.Trace())
 	checkRecords(t, f)
 	diffLines(t, "results", recordings.KillResults(v.Output.Results), recordings.KillResults(vectorResults(results)))
 	if sandboxes && v.Output.Failed != (err != nil) {
@@ -195,12 +195,13 @@ func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes b
 // compareKillTraces compares what was done, when, and in which order.
 func compareKillTraces(t *testing.T, want []entry, f *fakeRuntime, excluded exclusions) {
 	t.Helper()
-	want, got := dropHookEnds(want, f.trace, f.cutHooks(), excluded)
+	done := f.Trace()
+	want, got := dropHookEnds(want, done, f.cutHooks(), excluded)
 	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
 	diffLines(t, "trace", rendered(recordings.SortKills(want)), rendered(recordings.SortKills(got)))
-	for i, e := range f.trace {
+	for i, e := range done {
 		if e.Text("op") == "StopContainer" || e.Text("op") == "StopContainerEnd" {
-			if slices.ContainsFunc(f.trace[:i], func(e entry) bool { return e.Text("op") == "StopPodSandbox" }) {
+			if slices.ContainsFunc(done[:i], func(e entry) bool { return e.Text("op") == "StopPodSandbox" }) {
 				t.Errorf("a sandbox was stopped before %v", e)
 			}
 		}
@@ -210,7 +211,7 @@ func compareKillTraces(t *testing.T, want []entry, f *fakeRuntime, excluded excl
 func compareStops(t *testing.T, v *killVector, f *fakeRuntime) {
 	t.Helper()
 	var stops []entry
-	for _, e := range f.trace {
+	for _, e := range f.Trace() {
 		if e.Text("op") == "StopContainer" {
 			stops = append(stops, entry{"container": e["container"], "id": e["id"], "t": e["t"], "timeout": e["timeout"]})
 		}

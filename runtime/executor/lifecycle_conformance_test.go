@@ -45,13 +45,11 @@ type life struct {
 func newLife(t *testing.T, v *lifeVector) *life {
 	time.Sleep(time.Until(v.Start))
 	f := newFakeRuntime()
-	f.hooks, f.images = v.Hooks, map[string]bool{}
+	f.Hooks, f.Images = v.Hooks, map[string]bool{}
 	for _, image := range v.ImagesPresent {
-		f.images[image] = true
+		f.Images[image] = true
 	}
-	f.scriptFor = func(name string, _ int) fakeContainer {
-		return fakeContainer{stopExitCode: v.Scripts[name].StopExitCode, sameExitCode: true}
-	}
+	f.Created = func(c *fakeContainer) { c.StopExitCode, c.SameExitCode = v.Scripts[c.Name].StopExitCode, true }
 	return &life{t: t, v: v, f: f, e: newKubeletExecutor(f), start: time.Now(), backoff: map[string]*plan.Backoff{}}
 }
 
@@ -85,12 +83,12 @@ func (l *life) sync(t float64) lifeSync {
 	actions := plan.Compute(plan.Input{
 		Pod: l.v.Pod, Observed: observed, Probes: l.probes(observed), RestartAllContainers: restartAll,
 	})
-	before := len(l.f.trace)
+	before := len(l.f.Trace())
 	result := l.e.SyncPod(l.t.Context(), plan.SyncRequest{Pod: l.v.Pod, Observed: observed, Actions: actions, Backoff: l.backoff})
 	return lifeSync{
 		recordings.LifeSync{
 			T: t, EndedAt: time.Since(l.start).Seconds(), RestartAllContainers: restartAll,
-			Ops: lifeOps(l.f.trace[before:]), Results: vectorResults(result.Results),
+			Ops: lifeOps(l.f.Trace()[before:]), Results: vectorResults(result.Results),
 		}, actions, runningCount(observed),
 	}
 }
@@ -118,10 +116,10 @@ func (l *life) live() {
 		death = l.start.Add(time.Duration(*l.v.SandboxDeathAt * float64(time.Second)))
 	}
 	dies := !death.IsZero() && !death.After(now)
-	for _, c := range l.f.containers {
+	for _, c := range l.f.Containers {
 		// The vectors' runtime learns only now how long a container takes to
 		// stop: one that is killed in the sync that started it leaves at once.
-		c.stopSeconds = l.v.Scripts[c.Name].StopSeconds
+		c.StopSeconds = l.v.Scripts[c.Name].StopSeconds
 		if c.State != plan.ContainerRunning {
 			continue
 		}
@@ -140,7 +138,7 @@ func (l *life) live() {
 	}
 	if dies {
 		l.died = true
-		for _, s := range l.f.sandboxes {
+		for _, s := range l.f.Sandboxes {
 			s.State = plan.SandboxNotReady
 		}
 	}
@@ -186,7 +184,7 @@ func startupOf(s recordings.LifeScript, c *plan.ContainerStatus) plan.ProbeResul
 // final are the newest instances.
 func (l *life) final() map[string]recordings.LifeFinal {
 	out := map[string]recordings.LifeFinal{}
-	for _, c := range slices.Backward(l.f.containers) {
+	for _, c := range slices.Backward(l.f.Containers) {
 		out[c.Name] = recordings.LifeFinal{ID: c.ID, State: string(c.State), ExitCode: c.ExitCode, RestartCount: c.RestartCount}
 	}
 	return out

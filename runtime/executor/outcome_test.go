@@ -23,23 +23,23 @@ func TestOutcome(t *testing.T) {
 		wantErr     bool
 	}{
 		"leaves within its time": {
-			edit:        func(c *fakeContainer) { c.stopSeconds, c.stopExitCode = 3, 143 },
+			edit:        func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 3, 143 },
 			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 143,
 		},
 		"ignores SIGTERM": {
 			edit: ignoresTerm, wantOutcome: v1alpha1.KillOutcomeForced, wantExit: 137,
 		},
 		"exits with 137 by itself": {
-			edit:        func(c *fakeContainer) { c.stopSeconds, c.stopExitCode = 3, 137 },
+			edit:        func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 3, 137 },
 			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 137,
 		},
 		"is killed by the OOM killer when its time is over": {
-			edit:        func(c *fakeContainer) { c.ignoresTerm, c.oomKilled = true, true },
+			edit:        func(c *fakeContainer) { c.IgnoresTerm, c.OOMKilled = true, true },
 			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 137,
 		},
 		"ends after its time but not by SIGKILL": {
 			edit: func(c *fakeContainer) {
-				c.ignoresTerm, c.sameExitCode, c.stopExitCode = true, true, 255
+				c.IgnoresTerm, c.SameExitCode, c.StopExitCode = true, true, 255
 			},
 			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 255,
 		},
@@ -50,11 +50,11 @@ func TestOutcome(t *testing.T) {
 			wantOutcome: v1alpha1.KillOutcomeAlreadyStopped, wantExit: 137,
 		},
 		"cannot be stopped": {
-			edit:        func(c *fakeContainer) { c.stopError = "Unknown" },
+			edit:        func(c *fakeContainer) { c.StopError = "Unknown" },
 			wantOutcome: v1alpha1.KillOutcomeFailed, wantErr: true,
 		},
 		"runs on though the runtime says it does not": {
-			edit:        func(c *fakeContainer) { c.stopError = "NotFound" },
+			edit:        func(c *fakeContainer) { c.StopError = "NotFound" },
 			wantOutcome: v1alpha1.KillOutcomeFailed,
 		},
 	}
@@ -206,7 +206,7 @@ func (d *deaf) StopContainer(ctx context.Context, id string, timeout int64) erro
 func TestAFailedShorteningForcesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.running("app", func(c *fakeContainer) { c.stopSeconds, c.stopExitCode = 30, 137 })
+		f.running("app", func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 30, 137 })
 		e := newFakeExecutor(f)
 		e.runtime = &deaf{fakeRuntime: f}
 		done := make(chan error)

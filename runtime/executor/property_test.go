@@ -49,8 +49,8 @@ func drawWorld(rt *rapid.T) *world {
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure,
 	}).Draw(rt, "policy")
 	w.pod.Spec.Containers = nil
-	w.f.sandboxKills = true
-	w.f.hooks, w.f.images = map[string]recordings.Hook{}, map[string]bool{"img:1": true}
+	w.f.SandboxKills = true
+	w.f.Hooks, w.f.Images = map[string]recordings.Hook{}, map[string]bool{"img:1": true}
 	always := corev1.ContainerRestartPolicyAlways
 	for i := range rapid.IntRange(0, 3).Draw(rt, "inits") {
 		c := corev1.Container{Name: fmt.Sprintf("init%d", i), Image: "img:1"}
@@ -73,20 +73,20 @@ func (w *world) drawHook(rt *rapid.T, c *corev1.Container) {
 		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
 			Exec: &corev1.ExecAction{Command: []string{"prestop", c.Name}},
 		}}
-		w.f.hooks["prestop/"+c.Name] = recordings.Hook{Seconds: rapid.Float64Range(0, 60).Draw(rt, "hookSeconds")}
+		w.f.Hooks["prestop/"+c.Name] = recordings.Hook{Seconds: rapid.Float64Range(0, 60).Draw(rt, "hookSeconds")}
 	}
 }
 
 // trouble lets containers exit, become unknown, fail to stop or only seem to, and
 // the sandbox die.
 func (w *world) trouble(rt *rapid.T) {
-	for _, c := range w.f.containers {
-		c.stopError, c.stopSeconds, c.runsOn = "", rapid.Float64Range(0, 50).Draw(rt, "stopSeconds"), false
+	for _, c := range w.f.Containers {
+		c.StopError, c.StopSeconds, c.RunsOn = "", rapid.Float64Range(0, 50).Draw(rt, "stopSeconds"), false
 		if w.healthy {
 			continue
 		}
-		c.runsOn = rapid.IntRange(0, 4).Draw(rt, "runsOn") == 0
-		c.stopError = rapid.SampledFrom([]string{"", "", "", "Unknown", "DeadlineExceeded"}).Draw(rt, "stopError")
+		c.RunsOn = rapid.IntRange(0, 4).Draw(rt, "runsOn") == 0
+		c.StopError = rapid.SampledFrom([]string{"", "", "", "Unknown", "DeadlineExceeded"}).Draw(rt, "stopError")
 		if c.State != plan.ContainerRunning {
 			continue
 		}
@@ -97,14 +97,14 @@ func (w *world) trouble(rt *rapid.T) {
 			c.State = plan.ContainerUnknown
 		}
 	}
-	if !w.healthy && len(w.f.sandboxes) > 0 && rapid.IntRange(0, 4).Draw(rt, "sandbox") == 0 {
-		w.f.sandboxes[0].State = plan.SandboxNotReady
+	if !w.healthy && len(w.f.Sandboxes) > 0 && rapid.IntRange(0, 4).Draw(rt, "sandbox") == 0 {
+		w.f.Sandboxes[0].State = plan.SandboxNotReady
 	}
 }
 
 // initsEnd lets ordinary init containers succeed.
 func (w *world) initsEnd() {
-	for _, c := range w.f.containers {
+	for _, c := range w.f.Containers {
 		if spec := podspec.Container(w.pod, c.Name); c.State == plan.ContainerRunning && spec != nil &&
 			spec.RestartPolicy == nil && podspec.FieldPath(w.pod, c.Name)[:len("spec.init")] == "spec.init" {
 			c.State, c.ExitCode, c.FinishedAt = plan.ContainerExited, 0, time.Now()
@@ -132,12 +132,12 @@ func (w *world) sync(rt *rapid.T) bool {
 	w.initsEnd()
 	observed := w.f.observed()
 	actions := plan.Compute(plan.Input{Pod: w.pod, Observed: observed, Probes: w.probes(rt, observed)})
-	before := len(w.f.trace)
+	before := len(w.f.Trace())
 	result := w.e.SyncPod(rt.Context(), plan.SyncRequest{Pod: w.pod, Observed: observed, Actions: actions, Backoff: w.backoff})
 	w.check(rt, before, &result)
 	time.Sleep(10 * time.Minute)
 	ended := actions.KillPod && !actions.CreateSandbox
-	return len(w.f.trace) > before && !ended
+	return len(w.f.Trace()) > before && !ended
 }
 
 func (w *world) check(rt *rapid.T, before int, result *plan.SyncOutcome) {
@@ -145,7 +145,7 @@ func (w *world) check(rt *rapid.T, before int, result *plan.SyncOutcome) {
 	for _, r := range result.Results {
 		failed = failed || (r.Err != nil && (r.Action == plan.ActionKillContainer || r.Action == plan.ActionKillPodSandbox))
 	}
-	for _, e := range w.f.trace[before:] {
+	for _, e := range w.f.Trace()[before:] {
 		op := e.Text("op")
 		if failed && (op == "CreateContainer" || op == "StartContainer" || op == "RunPodSandbox") {
 			rt.Fatalf("%v in a sync that failed to kill", e)
@@ -155,7 +155,7 @@ func (w *world) check(rt *rapid.T, before int, result *plan.SyncOutcome) {
 		}
 	}
 	instances := map[string]int{}
-	for _, c := range w.f.containers {
+	for _, c := range w.f.Containers {
 		if c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown {
 			instances[c.Name]++
 		}
@@ -178,12 +178,12 @@ func (w *world) converge(rt *rapid.T) {
 			return
 		}
 	}
-	rt.Fatalf("does not converge: %v", w.f.trace[max(0, len(w.f.trace)-10):])
+	rt.Fatalf("does not converge: %v", w.f.Trace()[max(0, len(w.f.Trace())-10):])
 }
 
 // terminate: everything ends within its grace period, and nothing starts.
 func (w *world) terminate(rt *rapid.T) {
-	before, begun := len(w.f.trace), time.Now()
+	before, begun := len(w.f.Trace()), time.Now()
 	grace := rapid.Int64Range(1, 60).Draw(rt, "deletionGrace")
 	_, err := w.e.KillPod(rt.Context(), plan.KillRequest{
 		Pod: w.pod, Observed: w.f.observed(), Trigger: v1alpha1.TriggerTermination, Override: override(&grace),
@@ -198,7 +198,7 @@ func (w *world) terminate(rt *rapid.T) {
 	if took := time.Since(begun); took > most {
 		rt.Fatalf("took %v with a grace period of %d s", took, grace)
 	}
-	for _, c := range w.f.containers {
+	for _, c := range w.f.Containers {
 		if c.State == plan.ContainerRunning {
 			rt.Fatalf("%s still runs", c.Name)
 		}

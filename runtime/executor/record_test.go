@@ -134,7 +134,7 @@ func TestRemovedContainerIsRemoved(t *testing.T) {
 func TestFailedKillEndsTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.running("app", func(c *fakeContainer) { c.stopError = "Unknown" })
+		f.running("app", func(c *fakeContainer) { c.StopError = "Unknown" })
 		e := newFakeExecutor(f)
 		in := startApp(testPod(30, nil), f)
 		in.Actions.ContainersToKill = []plan.Kill{
@@ -214,8 +214,8 @@ func TestLogsGoBeforeTheContainer(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if len(f.containers) != 0 {
-		t.Errorf("containers left: %v", f.containers)
+	if len(f.Containers) != 0 {
+		t.Errorf("containers left: %v", f.Containers)
 	}
 }
 

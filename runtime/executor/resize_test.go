@@ -55,7 +55,7 @@ func resizeInput(f *fakeRuntime) plan.SyncRequest {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "next", Image: "img:1"})
 	})
 	before := plan.Resources{CPULimit: 100, MemoryLimit: 64 * mega}
-	f.containers = []*fakeContainer{{ContainerStatus: plan.ContainerStatus{
+	f.Containers = []*fakeContainer{{ContainerStatus: plan.ContainerStatus{
 		ID: "id", Name: "app", State: plan.ContainerRunning, Recorded: plan.Recorded{Resources: &before},
 	}}}
 	u := plan.ResourceUpdate{ID: "id", Name: "app", Current: before, Desired: plan.Resources{CPULimit: 200, MemoryLimit: 32 * mega}}

@@ -109,7 +109,7 @@ func TestResume(t *testing.T) {
 			for _, whole := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFakeRuntime()
-					f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: tc.hookSeconds}}
+					f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: tc.hookSeconds}}
 					rec := tc.record()
 					f.running("app", tc.edit)
 					e := newFakeExecutor(f)
@@ -322,8 +322,8 @@ func TestResumeOfAKillThatHadNoHook(t *testing.T) {
 func TestEndlessGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 1}}
-		f.running("app", func(c *fakeContainer) { c.stopSeconds = 3 })
+		f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 1}}
+		f.running("app", func(c *fakeContainer) { c.StopSeconds = 3 })
 		e := newFakeExecutor(f)
 		pod := testPod(math.MaxInt64, withPreStopExec)
 		if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination})); err != nil {

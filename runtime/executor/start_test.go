@@ -44,7 +44,7 @@ func (f *fakeRuntime) reasons() []string {
 func TestBackoffPolicyOfAWorkload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.containers = []*fakeContainer{{ContainerStatus: plan.ContainerStatus{
+		f.Containers = []*fakeContainer{{ContainerStatus: plan.ContainerStatus{
 			ID: "old", Name: "app", State: plan.ContainerExited, FinishedAt: time.Now().Add(-3 * time.Second),
 		}}}
 		e := newFakeExecutor(f)
@@ -73,7 +73,7 @@ func withPostStart(pod *corev1.Pod) {
 func TestDeletionDuringPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
+		f.Hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -121,8 +121,8 @@ func TestDeletionDuringAStart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				call, _, _ := strings.Cut(name, ",")
 				f := newFakeRuntime()
-				f.callSeconds = map[string]float64{call: tc.seconds}
-				f.hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
+				f.CallSeconds = map[string]float64{call: tc.seconds}
+				f.Hooks = map[string]recordings.Hook{"poststart/app": {Seconds: 3600}}
 				e := newFakeExecutor(f)
 				pod := testPod(30, withPostStart)
 				in := startApp(pod, f)
@@ -180,9 +180,7 @@ func (l late) ContainerStatus(ctx context.Context, id string) (plan.ContainerSta
 func TestDeletionBetweenCreationAndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.scriptFor = func(string, int) fakeContainer {
-			return fakeContainer{ContainerStatus: plan.ContainerStatus{StopSignal: "SIGUSR1"}}
-		}
+		f.Created = func(c *fakeContainer) { c.StopSignal = "SIGUSR1" }
 		e := newFakeExecutor(f)
 		ctx, cancel := context.WithCancel(t.Context())
 		e.runtime = late{f, cancel}
@@ -198,7 +196,7 @@ func TestDeletionBetweenCreationAndStart(t *testing.T) {
 func TestFailedPostStartKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.hooks = map[string]recordings.Hook{"poststart/app": {Error: "command terminated with exit code 7"}}
+		f.Hooks = map[string]recordings.Hook{"poststart/app": {Error: "command terminated with exit code 7"}}
 		e := newFakeExecutor(f)
 		result := e.SyncPod(t.Context(), startApp(testPod(30, withPostStart), f))
 		rec := f.lastRecords()[0]
@@ -218,7 +216,7 @@ func TestFailedPostStartKills(t *testing.T) {
 func TestImagePullBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.pullError = map[string]string{"img:1": "Unknown"}
+		f.Fail("PullImage", "img:1", "Unknown")
 		e := newFakeExecutor(f)
 		var pulls []float64
 		for range 50 {

@@ -82,12 +82,11 @@ func (v *syncVector) planInput(t *testing.T) plan.Input {
 // hook and the grace period that their pod has now.
 func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 	f := newFakeRuntime()
-	f.hooks, f.images = v.Hooks, map[string]bool{}
+	f.Hooks, f.Images = v.Hooks, map[string]bool{}
 	for _, image := range v.ImagesPresent {
-		f.images[image] = true
+		f.Images[image] = true
 	}
-	f.pullError, f.createError, f.startError = v.Runtime.PullError, v.Runtime.CreateError, v.Runtime.StartError
-	f.runSandboxError, f.sandboxStatusErr = v.Runtime.RunPodSandboxError, v.Runtime.PodSandboxStatusError
+	f.FailAs(&v.Runtime)
 	for i := range in.Observed.Containers {
 		c := &fakeContainer{ContainerStatus: in.Observed.Containers[i]}
 		c.Recorded.TerminationGracePeriodSeconds = v.Pod.Spec.TerminationGracePeriodSeconds
@@ -96,19 +95,19 @@ func (v *syncVector) runtime(in plan.Input) *fakeRuntime {
 		}
 		for _, script := range v.Runtime.Containers {
 			if script.ID == c.ID {
-				c.stopSeconds, c.stopError, c.removeError = script.StopSeconds, script.StopError, script.RemoveError
+				c.StopSeconds, c.StopError, c.RemoveError = script.StopSeconds, script.StopError, script.RemoveError
 			}
 		}
-		f.containers = append(f.containers, c)
+		f.Containers = append(f.Containers, c)
 	}
 	for _, status := range in.Observed.Sandboxes {
 		s := &fakeSandbox{SandboxStatus: status}
 		for _, script := range v.Runtime.Sandboxes {
 			if script.ID == s.ID {
-				s.stopError = script.StopError
+				s.StopError = script.StopError
 			}
 		}
-		f.sandboxes = append(f.sandboxes, s)
+		f.Sandboxes = append(f.Sandboxes, s)
 	}
 	return f
 }
@@ -148,7 +147,7 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions) {
 func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *plan.SyncOutcome,
 	backoff map[string]*plan.Backoff, excluded exclusions) {
 	t.Helper()
-	wantTrace, gotTrace := canonicalTraces(v.Output.Trace, f.trace, actions, running, f.cutHooks(), excluded)
+	wantTrace, gotTrace := canonicalTraces(v.Output.Trace, f.Trace(), actions, running, f.cutHooks(), excluded)
 	wantResults, gotResults := v.Output.Results, vectorResults(result.Results)
 	diffLines(t, "trace", rendered(wantTrace), rendered(gotTrace))
 	diffLines(t, "results", v.results(wantResults), v.results(gotResults))

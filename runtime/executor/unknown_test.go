@@ -18,8 +18,8 @@ import (
 // succeeds another one starts.
 func TestUnknownForGood(t *testing.T) {
 	for name, edit := range map[string]func(c *fakeContainer){
-		"cannot be stopped": func(c *fakeContainer) { c.stopError = "Unknown" },
-		"seems to stop":     func(c *fakeContainer) { c.runsOn = true },
+		"cannot be stopped": func(c *fakeContainer) { c.StopError = "Unknown" },
+		"seems to stop":     func(c *fakeContainer) { c.RunsOn = true },
 	} {
 		t.Run(name, func(t *testing.T) { checkUnknownForGood(t, edit) })
 	}
@@ -28,12 +28,12 @@ func TestUnknownForGood(t *testing.T) {
 func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.images = map[string]bool{"img:1": true}
+		f.Images = map[string]bool{"img:1": true}
 		f.running("app", func(c *fakeContainer) {
 			c.State = plan.ContainerUnknown
 			edit(c)
 		})
-		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+		f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 		e, pod := newFakeExecutor(f), testPod(30, nil)
 		backoff := map[string]*plan.Backoff{}
 		sync := func() plan.SyncOutcome {
@@ -56,7 +56,7 @@ func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 				t.Errorf("record %+v", rec)
 			}
 		}
-		f.containers[0].stopError, f.containers[0].runsOn = "", false
+		f.Containers[0].StopError, f.Containers[0].RunsOn = "", false
 		if result := sync(); result.Err != nil || len(f.ops("StartContainer")) != 1 {
 			t.Errorf("error %v, starts %v", result.Err, f.ops("StartContainer"))
 		}
@@ -69,14 +69,14 @@ func checkUnknownForGood(t *testing.T, edit func(c *fakeContainer)) {
 func TestStoppedAndRunsOn(t *testing.T) {
 	for name, edit := range map[string]func(f *fakeRuntime){
 		"in its sandbox":   func(*fakeRuntime) {},
-		"in a new sandbox": func(f *fakeRuntime) { f.sandboxes[0].State = plan.SandboxNotReady },
+		"in a new sandbox": func(f *fakeRuntime) { f.Sandboxes[0].State = plan.SandboxNotReady },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
-				f.images = map[string]bool{"img:1": true}
-				f.running("app", func(c *fakeContainer) { c.runsOn = true })
-				f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+				f.Images = map[string]bool{"img:1": true}
+				f.running("app", func(c *fakeContainer) { c.RunsOn = true })
+				f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 				edit(f)
 				e, pod := newFakeExecutor(f), testPod(30, nil)
 				probes := map[string]plan.ProbeResults{"app-id": {Liveness: plan.ProbeFailure}}
@@ -94,7 +94,7 @@ func TestStoppedAndRunsOn(t *testing.T) {
 						t.Fatalf("started beside it: %v", started)
 					}
 				}
-				f.containers[0].runsOn = false
+				f.Containers[0].RunsOn = false
 				if result := sync(); result.Err != nil || len(f.ops("StartContainer")) != 1 {
 					t.Errorf("error %v, starts %v", result.Err, f.ops("StartContainer"))
 				}
@@ -107,11 +107,11 @@ func TestStoppedAndRunsOn(t *testing.T) {
 func TestStoppedAndToldLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
-		f.running("app", func(c *fakeContainer) { c.runsOn = true })
+		f.running("app", func(c *fakeContainer) { c.RunsOn = true })
 		e := newFakeExecutor(f)
 		go func() {
 			time.Sleep(time.Second)
-			f.exit(f.containers[0], make(chan struct{}), false)
+			f.Exit(f.Containers[0], 0)
 		}()
 		pod := testPod(30, nil)
 		if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})); err != nil {

@@ -68,7 +68,7 @@ func TestHookWords(t *testing.T) {
 // the name that the kubelet's code has for it.
 func TestSandboxStatusFails(t *testing.T) {
 	f := newFakeRuntime()
-	f.sandboxStatusErr = "Unknown"
+	f.Fail("PodSandboxStatus", "", "Unknown")
 	in := startApp(testPod(30, nil), f)
 	in.Actions.CreateSandbox, in.Actions.SandboxID = true, ""
 	result := newFakeExecutor(f).SyncPod(t.Context(), in)
@@ -87,8 +87,8 @@ func TestWordsOfAFailedKill(t *testing.T) {
 	const sandbox = `failed to "KillPodSandbox" for "` + string(testUID) + `" with KillPodSandboxError: "rpc error: code = Unavailable desc = connection refused"`
 	for want, sandboxError := range map[string]string{app: "", "[" + app + ", " + sandbox + "]": "Unavailable"} {
 		f := newFakeRuntime()
-		f.running("app", func(c *fakeContainer) { c.stopError = "Unknown" })
-		f.sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb"}, stopError: sandboxError}}
+		f.running("app", func(c *fakeContainer) { c.StopError = "Unknown" })
+		f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb"}, StopError: sandboxError}}
 		_, err := newFakeExecutor(f).KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)

@@ -63,7 +63,7 @@ func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface,
 
 // Restart makes the agent forget everything but its files.
 func (a *Agent) Restart(ctx context.Context) error {
-	runtimes, images := newServices(a.conn)
+	runtimes, images := NewServices(a.conn)
 	a.logs.current.of = runtimes
 	var err error
 	a.pods, a.liveness, a.startup = &pods{}, newVerdicts(), newVerdicts()

@@ -24,7 +24,7 @@ type Logs struct {
 // statuses is all of the runtime that the log manager asks.
 type statuses struct {
 	internalapi.RuntimeService
-	of runtimeServices
+	of RuntimeServices
 }
 
 func (s *statuses) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {

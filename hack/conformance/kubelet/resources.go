@@ -101,7 +101,7 @@ func (*node) PodCPUAndMemoryStats(_ context.Context, _ *corev1.Pod, status *kube
 	return out, nil
 }
 
-func (s runtimeServices) UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error {
+func (s RuntimeServices) UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.client.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{
@@ -111,6 +111,6 @@ func (s runtimeServices) UpdateContainerResources(ctx context.Context, id string
 }
 
 // UpdatePodSandboxResources only tells the runtime of the pod's cgroup.
-func (runtimeServices) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+func (RuntimeServices) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	return &runtimeapi.UpdatePodSandboxResourcesResponse{}, nil
 }

@@ -21,66 +21,67 @@ import (
 // requestTimeout is the kubelet's runtimeRequestTimeout.
 const requestTimeout = 2 * time.Minute
 
-// runtimeServices and imageServices are what k8s.io/cri-client is to the kubelet:
-// it cannot be used here itself because it dials a socket, and a socket cannot be
+// RuntimeServices are what k8s.io/cri-client is to the kubelet: it cannot be used here itself because it dials a socket, and a socket cannot be
 // waited for on a virtual clock. What the manager does not call is nil.
-type runtimeServices struct {
+type RuntimeServices struct {
 	internalapi.RuntimeService
 	client runtimeapi.RuntimeServiceClient
 }
 
-type imageServices struct {
+// ImageServices are the same for images.
+type ImageServices struct {
 	internalapi.ImageManagerService
 	client runtimeapi.ImageServiceClient
 }
 
-func newServices(conn grpc.ClientConnInterface) (runtimeServices, imageServices) {
-	return runtimeServices{client: runtimeapi.NewRuntimeServiceClient(conn)}, imageServices{client: runtimeapi.NewImageServiceClient(conn)}
+// NewServices returns both over a connection.
+func NewServices(conn grpc.ClientConnInterface) (RuntimeServices, ImageServices) {
+	return RuntimeServices{client: runtimeapi.NewRuntimeServiceClient(conn)}, ImageServices{client: runtimeapi.NewImageServiceClient(conn)}
 }
 
 func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, d)
 }
 
-func (s runtimeServices) Version(ctx context.Context, version string) (*runtimeapi.VersionResponse, error) {
+func (s RuntimeServices) Version(ctx context.Context, version string) (*runtimeapi.VersionResponse, error) {
 	return s.client.Version(ctx, &runtimeapi.VersionRequest{Version: version})
 }
 
-func (s runtimeServices) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (s RuntimeServices) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	ctx, cancel := limited(ctx, 2*requestTimeout)
 	defer cancel()
 	response, err := s.client.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	return response.GetPodSandboxId(), err
 }
 
-func (s runtimeServices) StopPodSandbox(ctx context.Context, id string) error {
+func (s RuntimeServices) StopPodSandbox(ctx context.Context, id string) error {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	return err
 }
 
-func (s runtimeServices) RemovePodSandbox(ctx context.Context, id string) error {
+func (s RuntimeServices) RemovePodSandbox(ctx context.Context, id string) error {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.client.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 	return err
 }
 
-func (s runtimeServices) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s RuntimeServices) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	return s.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
 }
 
-func (s runtimeServices) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+func (s RuntimeServices) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	response, err := s.client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
 	return response.GetItems(), err
 }
 
-func (s runtimeServices) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+func (s RuntimeServices) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	response, err := s.client.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
@@ -89,35 +90,35 @@ func (s runtimeServices) CreateContainer(ctx context.Context, sandbox string, co
 	return response.GetContainerId(), err
 }
 
-func (s runtimeServices) StartContainer(ctx context.Context, id string) error {
+func (s RuntimeServices) StartContainer(ctx context.Context, id string) error {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.client.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 	return err
 }
 
-func (s runtimeServices) StopContainer(ctx context.Context, id string, timeout int64) error {
+func (s RuntimeServices) StopContainer(ctx context.Context, id string, timeout int64) error {
 	ctx, cancel := limited(ctx, requestTimeout+time.Duration(timeout)*time.Second)
 	defer cancel()
 	_, err := s.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: timeout})
 	return err
 }
 
-func (s runtimeServices) RemoveContainer(ctx context.Context, id string) error {
+func (s RuntimeServices) RemoveContainer(ctx context.Context, id string) error {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.client.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
 	return err
 }
 
-func (s runtimeServices) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+func (s RuntimeServices) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	response, err := s.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})
 	return response.GetContainers(), err
 }
 
-func (s runtimeServices) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (s RuntimeServices) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	return s.client.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
@@ -127,7 +128,7 @@ var errTimedOut = errors.New("command timed out")
 
 // ExecSync has no deadline of its own for a hook, which has no timeout; a command
 // that exits with another code than 0 is an error.
-func (s runtimeServices) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+func (s RuntimeServices) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	if timeout != 0 {
 		ctx, cancel = limited(ctx, requestTimeout+timeout)
@@ -149,14 +150,14 @@ func (s runtimeServices) ExecSync(ctx context.Context, id string, cmd []string, 
 	return response.GetStdout(), response.GetStderr(), err
 }
 
-func (s imageServices) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
+func (s ImageServices) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	ctx, cancel := limited(ctx, requestTimeout)
 	defer cancel()
 	return s.client.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose})
 }
 
 // PullImage takes the code off an unknown error, as cri-client does.
-func (s imageServices) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+func (s ImageServices) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	response, err := s.client.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown {
 		return "", errors.New(s.Message())

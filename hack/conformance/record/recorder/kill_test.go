@@ -13,7 +13,10 @@ import (
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
+	"github.com/managedworkload/managedworkload/hack/scenario"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // labels of a container of a pod, or of a sandbox.
@@ -25,36 +28,36 @@ func labelsOf(uid, name, namespace, container string) map[string]string {
 	return l
 }
 
-func killRuntime(c *cases.Kill) *fakeRuntime {
-	f := &fakeRuntime{hooks: c.Hooks}
-	now := time.Now().UnixNano()
+func killRuntime(c *cases.Kill) *fakecri.Recorded {
+	f := fakecri.NewRecorded(c.Hooks)
+	now := time.Now()
 	for _, in := range c.Runtime.Containers {
-		fc := &fakeContainer{stopSeconds: in.StopSeconds, stopError: in.StopError, ContainerStatus: runtimeapi.ContainerStatus{
-			Id: in.ID, Metadata: &runtimeapi.ContainerMetadata{Name: in.Name}, Labels: in.Labels, Annotations: in.Annotations,
-			State: runtimeapi.ContainerState_CONTAINER_RUNNING, CreatedAt: now, StartedAt: now, Image: &runtimeapi.ImageSpec{},
-		}}
+		labels := in.Labels
 		if c.Pod != nil {
-			fc.Labels = labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, in.Name)
+			labels = labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, in.Name)
 		}
-		f.containers = append(f.containers, fc)
+		f.Put(&fakecri.Container{
+			ContainerStatus: plan.ContainerStatus{ID: in.ID, Name: in.Name, State: plan.ContainerRunning, CreatedAt: now, StartedAt: now},
+			Script:          scenario.Script{StopSeconds: in.StopSeconds}, StopError: in.StopError,
+			Labels: labels, Annotations: in.Annotations,
+		})
 	}
 	for i, in := range c.Runtime.Sandboxes {
-		fs := &fakeSandbox{stopError: in.StopError, PodSandboxStatus: runtimeapi.PodSandboxStatus{
-			Id: in.ID, Metadata: &runtimeapi.PodSandboxMetadata{}, CreatedAt: now - int64(i),
-			State:   runtimeapi.PodSandboxState(runtimeapi.PodSandboxState_value["SANDBOX_"+in.State]),
-			Network: &runtimeapi.PodSandboxNetworkStatus{Ip: in.IP},
-		}}
+		m := &runtimeapi.PodSandboxMetadata{}
 		if c.Pod != nil {
-			fs.Metadata = &runtimeapi.PodSandboxMetadata{Name: c.Pod.Name, Namespace: c.Pod.Namespace, Uid: string(c.Pod.UID)}
-			fs.Labels = labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, "")
+			m = &runtimeapi.PodSandboxMetadata{Name: c.Pod.Name, Namespace: c.Pod.Namespace, Uid: string(c.Pod.UID)}
 		} else if len(c.Runtime.Containers) > 0 {
 			l := c.Runtime.Containers[0].Labels
-			fs.Metadata = &runtimeapi.PodSandboxMetadata{
+			m = &runtimeapi.PodSandboxMetadata{
 				Name: l["io.kubernetes.pod.name"], Namespace: l["io.kubernetes.pod.namespace"], Uid: l["io.kubernetes.pod.uid"],
 			}
-			fs.Labels = labelsOf(fs.Metadata.Uid, fs.Metadata.Name, fs.Metadata.Namespace, "")
 		}
-		f.sandboxes = append(f.sandboxes, fs)
+		f.PutSandbox(&fakecri.Sandbox{
+			SandboxStatus: plan.SandboxStatus{
+				ID: in.ID, State: plan.SandboxState(in.State), CreatedAt: now.Add(-time.Duration(i)), Network: &plan.SandboxNetwork{IP: in.IP},
+			},
+			Metadata: m, Labels: labelsOf(m.Uid, m.Name, m.Namespace, ""), StopError: in.StopError,
+		})
 	}
 	return f
 }
@@ -87,9 +90,9 @@ func decideKill(t *testing.T, c *cases.Kill) {
 	default:
 		out["results"] = resultsOf(m.KillContainers(t.Context(), c.Pod, running(c), c.GracePeriodOverride))
 	}
-	f.record("Return", entry{})
+	f.Note("Return", entry{})
 	m.settle()
-	trace := recordings.SortKills(f.trace)
+	trace := recordings.SortKills(f.Trace())
 	out["trace"] = trace
 	if c.Mode == "" {
 		stops := []any{}
@@ -102,24 +105,27 @@ func decideKill(t *testing.T, c *cases.Kill) {
 }
 
 func decideGC(t *testing.T, c *cases.GC) {
-	f := &fakeRuntime{}
-	before := func(age float64) int64 { return time.Now().Add(-time.Duration(age * float64(time.Second))).UnixNano() }
+	f := fakecri.NewRecorded(nil)
+	before := func(age float64) time.Time { return time.Now().Add(-time.Duration(age * float64(time.Second))) }
 	for _, in := range c.Containers {
-		fc := &fakeContainer{stopError: in.StopError, removeError: in.RemoveError, sandbox: in.SandboxID, ContainerStatus: runtimeapi.ContainerStatus{
-			Id: in.ID, Metadata: &runtimeapi.ContainerMetadata{Name: in.Name}, Labels: labelsOf(in.PodUID, "pod-"+in.PodUID, "ns1", in.Name),
-			State:     runtimeapi.ContainerState(runtimeapi.ContainerState_value[stateNames[in.State]]),
-			CreatedAt: before(in.AgeSeconds), Annotations: map[string]string{}, Image: &runtimeapi.ImageSpec{},
-		}}
+		annotations := map[string]string{}
 		if grace := c.Pods[in.PodUID].GraceSeconds; grace != nil {
-			fc.Annotations["io.kubernetes.pod.terminationGracePeriod"] = string(encode(t, *grace))
+			annotations["io.kubernetes.pod.terminationGracePeriod"] = string(encode(t, *grace))
 		}
-		f.containers = append(f.containers, fc)
+		f.Put(&fakecri.Container{
+			ContainerStatus: plan.ContainerStatus{
+				ID: in.ID, Name: in.Name, SandboxID: in.SandboxID, State: plan.ContainerState(in.State), CreatedAt: before(in.AgeSeconds),
+			},
+			Labels: labelsOf(in.PodUID, "pod-"+in.PodUID, "ns1", in.Name), Annotations: annotations,
+			StopError: in.StopError, RemoveError: in.RemoveError,
+		})
 	}
 	for _, in := range c.Sandboxes {
-		f.sandboxes = append(f.sandboxes, &fakeSandbox{stopError: in.StopError, PodSandboxStatus: runtimeapi.PodSandboxStatus{
-			Id: in.ID, Metadata: &runtimeapi.PodSandboxMetadata{Uid: in.PodUID}, Labels: labelsOf(in.PodUID, "pod-"+in.PodUID, "ns1", ""),
-			State: runtimeapi.PodSandboxState(runtimeapi.PodSandboxState_value["SANDBOX_"+in.State]), CreatedAt: before(in.AgeSeconds),
-		}})
+		f.PutSandbox(&fakecri.Sandbox{
+			SandboxStatus: plan.SandboxStatus{ID: in.ID, State: plan.SandboxState(in.State), CreatedAt: before(in.AgeSeconds)},
+			Metadata:      &runtimeapi.PodSandboxMetadata{Uid: in.PodUID}, Labels: labelsOf(in.PodUID, "pod-"+in.PodUID, "ns1", ""),
+			StopError: in.StopError,
+		})
 	}
 	m := newManager(t, f, podStates{pods: c.Pods}, recordings.Probes{})
 	policy := kubecontainer.GCPolicy{
@@ -127,18 +133,8 @@ func decideGC(t *testing.T, c *cases.GC) {
 		MaxPerPodContainer: c.Policy.MaxPerPodContainer, MaxContainers: c.Policy.MaxContainers,
 	}
 	first, second := m.Evict(t.Context(), policy, c.AllSourcesReady, c.EvictNonDeletedPods)
-	var containers, sandboxes []string
-	for _, c := range f.containers {
-		containers = append(containers, c.Id)
-	}
-	for _, s := range f.sandboxes {
-		sandboxes = append(sandboxes, s.Id)
-	}
-	c.Output = recordings.Collected(f.trace, containers, sandboxes, textOf(first), textOf(second))
-}
-
-var stateNames = map[string]string{
-	"created": "CONTAINER_CREATED", "running": "CONTAINER_RUNNING", "exited": "CONTAINER_EXITED", "unknown": "CONTAINER_UNKNOWN",
+	containers, sandboxes := f.IDs()
+	c.Output = recordings.Collected(f.Trace(), containers, sandboxes, textOf(first), textOf(second))
 }
 
 func textOf(err error) string {

@@ -32,29 +32,31 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/logs"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/hack/conformance/kubelet"
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
 )
 
 // manager is the kubelet's, over a fake runtime.
 type manager struct {
 	kuberuntime.RecordedManager
-	f *fakeRuntime
+	f *fakecri.Recorded
 	// hooks are those that run.
 	hooks sync.WaitGroup
 }
 
 // newManager makes a manager whose time begins now.
-func newManager(t *testing.T, f *fakeRuntime, pods podStates, probes recordings.Probes) *manager {
-	f.start = time.Now()
+func newManager(t *testing.T, f *fakecri.Recorded, pods podStates, probes recordings.Probes) *manager {
 	m := &manager{f: f}
+	runtimes, images := kubelet.NewServices(fakecri.Conn{Runtime: f})
 	helper := &containertest.FakeRuntimeHelper{}
 	made, _, err := kuberuntime.NewKubeGenericRuntimeManager(t.Context(), traceEvents{f: f},
 		cases.Verdicts(probes.Liveness), cases.Verdicts{}, cases.Verdicts(probes.Startup),
 		root, root+"/logs", &cadvisorapi.MachineInfo{MemoryCapacity: 8 << 30}, pods, 110, &containertest.FakeOS{}, helper, f,
 		flowcontrol.NewBackOff(10*time.Second, 300*time.Second), false, ptr.To[int32](4), 0, 0,
 		string(kubeletconfig.NeverVerifyPreloadedImages), nil, "", "",
-		ptr.To(false), true, metav1.Duration{Duration: 100 * time.Millisecond}, f, fakeImages{f: f},
+		ptr.To(false), true, metav1.Duration{Duration: 100 * time.Millisecond}, services{runtimes, f}, imageServices{images, f},
 		cm.NewFakeContainerManager(), logs.NewStubContainerLogManager(), nil, false, "",
 		func() corev1.ResourceList { return nil }, 0.9, kubeletconfig.NoneMemoryReservationPolicy, noTimes{},
 		noop.NewTracerProvider(), nil, nil, nil)
@@ -96,20 +98,20 @@ func (h *hookRunner) Run(ctx context.Context, id kubecontainer.ContainerID, pod 
 	case hook.Sleep != nil:
 		kind = "sleep"
 	}
-	h.m.f.record("HookStart", entry{"container": c.Name, "id": id.ID, "hook": which, "kind": kind})
+	h.m.f.Note("HookStart", entry{"container": c.Name, "id": id.ID, "hook": which, "kind": kind})
 	message, err := h.HandlerRunner.Run(ctx, id, pod, c, hook)
 	e := entry{"container": c.Name, "id": id.ID, "hook": which, "error": "", "message": message}
 	if err != nil {
 		e["error"] = err.Error()
 	}
-	h.m.f.record("HookEnd", e)
+	h.m.f.Note("HookEnd", e)
 	return message, err
 }
 
 // traceEvents puts events into the trace.
 type traceEvents struct {
 	record.EventRecorderLogger
-	f *fakeRuntime
+	f *fakecri.Recorded
 }
 
 func (r traceEvents) WithLogger(klog.Logger) record.EventRecorderLogger { return r }
@@ -134,7 +136,7 @@ func (r traceEvents) Event(object runtime.Object, eventtype, reason, message str
 	} else if accessor, err := meta.Accessor(object); err == nil {
 		e["object"] = accessor.GetName()
 	}
-	r.f.record("Event", e)
+	r.f.Note("Event", e)
 }
 
 // podStates are what the pod workers know.

@@ -19,7 +19,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/managedworkload/managedworkload/hack/conformance/record/cases"
+	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
+	"github.com/managedworkload/managedworkload/hack/scenario"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 func decideSync(t *testing.T, c *cases.Sync) {
@@ -50,7 +53,7 @@ func decideSync(t *testing.T, c *cases.Sync) {
 			running++
 		}
 	}
-	out["trace"] = syncTrace(f.trace, actions, running)
+	out["trace"] = syncTrace(f.Trace(), actions, running)
 	c.Output = out
 }
 
@@ -75,42 +78,44 @@ func syncBackoff(c *cases.Sync) *flowcontrol.Backoff {
 	return b
 }
 
-func syncRuntime(c *cases.Sync) *fakeRuntime {
-	f := &fakeRuntime{
-		hooks: c.Hooks, images: map[string]bool{}, pullError: c.Runtime.PullError, createError: c.Runtime.CreateError,
-		startError: c.Runtime.StartError, runError: c.Runtime.RunPodSandboxError, statusError: c.Runtime.PodSandboxStatusError,
+func syncRuntime(c *cases.Sync) *fakecri.Recorded {
+	f := fakecri.NewRecorded(c.Hooks, c.ImagesPresent...)
+	f.FailAs(&c.Runtime)
+	scripts := map[string]recordings.SyncContainer{}
+	for _, script := range c.Runtime.Containers {
+		scripts[script.ID] = script
 	}
-	for _, image := range c.ImagesPresent {
-		f.images[image] = true
+	stopErrors := map[string]string{}
+	for _, script := range c.Runtime.Sandboxes {
+		stopErrors[script.ID] = script.StopError
+	}
+	sandbox := ""
+	if len(c.PodStatus.Sandboxes) > 0 {
+		sandbox = c.PodStatus.Sandboxes[0].ID
 	}
 	for i := range c.PodStatus.Containers {
 		in := &c.PodStatus.Containers[i]
-		fc := &fakeContainer{ContainerStatus: runtimeapi.ContainerStatus{
-			Id: in.ID, Metadata: &runtimeapi.ContainerMetadata{Name: in.Name, Attempt: uint32(in.RestartCount)},
-			State:     runtimeapi.ContainerState(runtimeapi.ContainerState_value[stateNames[in.State]]),
-			CreatedAt: in.CreatedAt.UnixNano(), StartedAt: in.StartedAt.UnixNano(), FinishedAt: in.FinishedAt.UnixNano(),
-			ExitCode: int32(in.ExitCode), Reason: in.Reason, Image: &runtimeapi.ImageSpec{Image: in.Image}, ImageRef: in.ImageRef,
+		script := scripts[in.ID]
+		f.Put(&fakecri.Container{
+			ContainerStatus: plan.ContainerStatus{
+				ID: in.ID, Name: in.Name, SandboxID: sandbox, RestartCount: in.RestartCount, State: plan.ContainerState(in.State),
+				CreatedAt: in.CreatedAt.Time, StartedAt: in.StartedAt.Time, FinishedAt: in.FinishedAt.Time,
+				ExitCode: int32(in.ExitCode), Reason: in.Reason, Image: in.Image, ImageRef: in.ImageRef,
+			},
 			Labels: labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, in.Name),
-		}}
-		if len(c.PodStatus.Sandboxes) > 0 {
-			fc.sandbox = c.PodStatus.Sandboxes[0].ID
-		}
-		for _, script := range c.Runtime.Containers {
-			if script.ID == in.ID {
-				fc.stopSeconds, fc.stopError, fc.removeError = script.StopSeconds, script.StopError, script.RemoveError
-			}
-		}
-		f.containers = append(f.containers, fc)
+			Script: scenario.Script{StopSeconds: script.StopSeconds}, StopError: script.StopError, RemoveError: script.RemoveError,
+		})
 	}
-	for i, s := range cases.Kubelet(&c.PodStatus).SandboxStatuses {
-		s.Labels = labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, "")
-		fs := &fakeSandbox{PodSandboxStatus: *s}
-		for _, script := range c.Runtime.Sandboxes {
-			if script.ID == c.PodStatus.Sandboxes[i].ID {
-				fs.stopError = script.StopError
-			}
+	for _, in := range c.PodStatus.Sandboxes {
+		s := &fakecri.Sandbox{
+			SandboxStatus: plan.SandboxStatus{
+				ID: in.ID, State: plan.SandboxState(in.State), Attempt: in.Attempt, CreatedAt: time.Unix(0, in.CreatedAt),
+				NetworkNamespace: in.NetworkNamespace, Network: (*plan.SandboxNetwork)(in.Network),
+			},
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: c.PodStatus.Name, Namespace: c.PodStatus.Namespace, Uid: c.PodStatus.ID},
+			Labels:   labelsOf(string(c.Pod.UID), c.Pod.Name, c.Pod.Namespace, ""), StopError: stopErrors[in.ID],
 		}
-		f.sandboxes = append(f.sandboxes, fs)
+		f.PutSandbox(s)
 	}
 	return f
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 type (
@@ -194,7 +195,7 @@ func (h *recordingHooks) Run(ctx context.Context, id string, pod *corev1.Pod, c 
 	if c.Lifecycle != nil && hook == c.Lifecycle.PreStop {
 		which = "preStop"
 	}
-	kind := hookKind(hook)
+	kind := podspec.HandlerName(hook)
 	if hook.Exec == nil && kind == "exec" {
 		kind = "invalid"
 	}

@@ -96,15 +96,3 @@ func sleep(ctx context.Context, n int64) error {
 	}
 	return nil
 }
-
-// hookKind names a hook as the API does.
-func hookKind(hook *corev1.LifecycleHandler) string {
-	switch {
-	case hook.HTTPGet != nil:
-		return "httpGet"
-	case hook.Sleep != nil:
-		return "sleep"
-	default:
-		return "exec"
-	}
-}

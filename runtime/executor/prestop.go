@@ -18,8 +18,8 @@ import (
 // because its time is over, does not keep the kill from going on.
 // (kubelet kuberuntime_container.go:executePreStopHook)
 func (k *kill) runPreStop(ctx context.Context) error {
-	hook := k.PreStop()
-	if hook == nil || k.left <= 0 || k.preStopIsOver() {
+	hook := k.PreStopWithin(k.left)
+	if hook == nil || k.preStopIsOver() {
 		return nil
 	}
 	started := time.Now()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // The bounds of the API on a record's texts, in bytes.
@@ -38,8 +39,8 @@ func newRecord(k *kill) v1alpha1.KillRecord {
 		},
 	}
 	if hook := k.PreStop(); hook != nil {
-		rec.PreStop = &v1alpha1.KillPreStop{Handler: hookKind(hook)}
-		if k.Grace.Seconds > 0 {
+		rec.PreStop = &v1alpha1.KillPreStop{Handler: podspec.HandlerName(hook)}
+		if k.PreStopWithin(k.Grace.Seconds) != nil {
 			rec.Phase = v1alpha1.KillPhasePreStop
 		} else {
 			rec.PreStop.Outcome = v1alpha1.PreStopSkipped

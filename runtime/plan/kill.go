@@ -60,6 +60,16 @@ func (k Kill) PreStop() *corev1.LifecycleHandler {
 	return k.Container.Lifecycle.PreStop
 }
 
+// PreStopWithin returns the hook that the kill runs with so many seconds left, nil
+// if it has none or no time for it.
+// (kubelet kuberuntime_container.go:killContainer)
+func (k Kill) PreStopWithin(left int64) *corev1.LifecycleHandler {
+	if left <= 0 {
+		return nil
+	}
+	return k.PreStop()
+}
+
 // EventMessage is the message of the event Killing.
 func (k Kill) EventMessage() string {
 	if k.Message != "" {

@@ -82,3 +82,15 @@ func HasPrivileged(pod *corev1.Pod) bool {
 func Format(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
 }
+
+// HandlerName names the handler of a hook as the API does; exec if it has none.
+func HandlerName(hook *corev1.LifecycleHandler) string {
+	switch {
+	case hook.HTTPGet != nil:
+		return "httpGet"
+	case hook.Sleep != nil:
+		return "sleep"
+	default:
+		return "exec"
+	}
+}

@@ -61,13 +61,13 @@ func Compute(in Input) Preview {
 	st := b.podStatus(probes)
 	switch {
 	case in.Pod.DeletionTimestamp != nil:
-		b.terminate("The NodeWorkload is being deleted")
+		b.terminate(plan.DecideTermination(plan.TerminationFacts{Deleted: true}), "The NodeWorkload is being deleted")
 	case ended(&st):
 		how := string(st.Phase)
 		if st.Reason != "" {
 			how += ", " + st.Reason
 		}
-		b.terminate(fmt.Sprintf("The workload has ended (%s)", how))
+		b.terminate(plan.DecideTermination(plan.TerminationFacts{DeadlineExceeded: st.Reason == status.ReasonDeadlineExceeded}), fmt.Sprintf("The workload has ended (%s)", how))
 		b.note("The workload has ended (%s): no container is started any more; "+
 			"when its template changes, the manager replaces the NodeWorkload.", how)
 	default:

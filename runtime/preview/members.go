@@ -53,18 +53,3 @@ func kindOf(pod *corev1.Pod, name string) Kind {
 	}
 	return KindRemoved
 }
-
-// hookKind names the handler of a hook; "" if there is none.
-func hookKind(hook *corev1.LifecycleHandler) string {
-	switch {
-	case hook == nil:
-		return ""
-	case hook.Exec != nil:
-		return "exec"
-	case hook.HTTPGet != nil:
-		return "httpGet"
-	case hook.Sleep != nil:
-		return "sleep"
-	}
-	return ""
-}

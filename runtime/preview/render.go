@@ -122,8 +122,8 @@ func graceCell(g *Grace) string {
 	if g.Recorded {
 		source += ", recorded"
 	}
-	if g.Seconds < plan.MinimumGracePeriod {
-		source += fmt.Sprintf("; stops with %ds", plan.MinimumGracePeriod)
+	if stop := plan.StopTimeout(g.Seconds); stop != g.Seconds {
+		source += fmt.Sprintf("; stops with %ds", stop)
 	}
 	return fmt.Sprintf("%ds (%s)", g.Seconds, source)
 }

@@ -16,7 +16,7 @@ import (
 func (b *builder) sync(a plan.Actions) {
 	switch {
 	case a.KillPod:
-		b.killPod(podKill{trigger: a.Trigger, message: a.Message})
+		b.killPod(plan.KillRequest{Pod: b.Pod, Observed: b.Observed, Trigger: a.Trigger, Message: a.Message})
 	default:
 		b.killContainers(a.ContainersToKill)
 		b.reset(a.ContainersToReset)
@@ -39,7 +39,7 @@ func (b *builder) sandboxMessage(a plan.Actions) string {
 
 func (b *builder) killContainers(kills []plan.Kill) {
 	for _, k := range kills {
-		step := b.killStep(b.byID(k), k, nil)
+		step := b.killStep(k)
 		step.Changed = b.changedFields(k.Name, k.Trigger)
 		b.step(step)
 		if k.Removed {
@@ -53,10 +53,7 @@ func (b *builder) reset(resets []plan.Reset) {
 	for _, r := range resets {
 		kind := kindOf(b.Pod, r.Name)
 		if k := r.Kill; k != nil {
-			b.step(Step{
-				Action: ActionKill, Container: r.Name, Kind: kind, ID: r.ID, Trigger: k.Trigger, Message: k.Message,
-				Grace: &Grace{Seconds: k.Grace.Seconds, Source: k.Grace.Source},
-			})
+			b.step(b.killStep(*k))
 		}
 		b.step(Step{Action: ActionRemove, Container: r.Name, Kind: kind, ID: r.ID, Message: "all containers start over"})
 	}
@@ -131,14 +128,4 @@ func (b *builder) backoffNote() {
 	if len(names) > 0 {
 		b.note("The back-off of restarts lives in the shim: a start may have to wait for it (%s).", strings.Join(names, ", "))
 	}
-}
-
-// byID returns the container that a kill is about.
-func (b *builder) byID(k plan.Kill) *plan.ContainerStatus {
-	for i := range b.Observed.Containers {
-		if s := &b.Observed.Containers[i]; s.ID == k.ID {
-			return s
-		}
-	}
-	return &plan.ContainerStatus{ID: k.ID, Name: k.Name}
 }

@@ -226,6 +226,10 @@ type KillGrace struct {
 	// shortened while it was under way.
 	// +optional
 	ShortenedFromSeconds *int64 `json:"shortenedFromSeconds,omitempty"`
+	// shortenedToSeconds is how much time the kill was given when it was shortened,
+	// counted from that moment.
+	// +optional
+	ShortenedToSeconds *int64 `json:"shortenedToSeconds,omitempty"`
 }
 
 // KillPreStop is what became of a preStop hook.

@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Last-Kill",type=string,JSONPath=`.status.kills[0].summary`
 // +kubebuilder:printcolumn:name="Killed",type=string,JSONPath=`.status.kills[0].container`,priority=1,description="Container of the last kill"
 // +kubebuilder:printcolumn:name="When",type=date,JSONPath=`.status.kills[0].startTime`
+// +kubebuilder:printcolumn:name="Last-Exit",type=string,JSONPath=`.status.lastExit.summary`,description="The last exit that no kill of the shim caused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeWorkload struct {
 	metav1.TypeMeta `json:",inline"`
@@ -145,6 +146,37 @@ type NodeWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	KillCount int64 `json:"killCount"`
+	// lastExit is the last end of a container that no kill of the shim caused; kills
+	// has the others. An init container that succeeded is not one.
+	// +optional
+	LastExit *ContainerExit `json:"lastExit,omitempty"`
+}
+
+// ContainerExit is the end of a container that no kill of the shim caused: a crash,
+// an OOM kill, a signal from outside, or the end of its work.
+type ContainerExit struct {
+	// container is the name of the container.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Container string `json:"container"`
+	// containerID is the ID of the instance, as in its container status.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ContainerID string `json:"containerID,omitempty"`
+	// exitCode is its exit code; above 128, that of a signal.
+	// +required
+	ExitCode int32 `json:"exitCode"`
+	// reason is the runtime's reason, such as OOMKilled.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+	// summary is the exit in a few words: "exit 3", "OOMKilled (137)".
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Summary string `json:"summary,omitempty"`
+	// finishTime is when it ended, by the runtime's clock.
+	// +optional
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
 }
 
 // NodeWorkloadList is a list of NodeWorkloads.

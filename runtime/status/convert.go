@@ -75,6 +75,7 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 		ContainerStatuses:     st.ContainerStatuses,
 		Kills:                 boundedKills(in.Kills),
 		KillCount:             in.KillCount,
+		LastExit:              lastExit(st, previous, in.Kills),
 	}
 }
 

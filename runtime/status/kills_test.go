@@ -83,7 +83,7 @@ func TestAddKillReplaces(t *testing.T) {
 	ended.Outcome = v1alpha1.KillOutcomeAlreadyStopped
 	kills := AddKill(AddKill(nil, first), ended)
 	want := ended
-	want.Summary, want.Sequence = "terminated; had already stopped", 1
+	want.Summary, want.Sequence = "terminated; had already exited", 1
 	if diff := cmp.Diff([]v1alpha1.KillRecord{want}, kills); diff != "" {
 		t.Errorf("Kills (-want +got):\n%s", diff)
 	}
@@ -206,7 +206,7 @@ func TestKillSummary(t *testing.T) {
 				PreStop: hook(v1alpha1.PreStopSucceeded, 4), StopSignal: "SIGTERM", StopTimeoutSeconds: l(26),
 				StopTime: stopped, FinishTime: microTime(t0.Add(2900 * time.Millisecond)), Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0), Reason: "Completed",
 			},
-			want: "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exit 0 after 2s of 26s",
+			want: "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exited 0 within 3s (26s allowed)",
 		},
 		"preStop runs": {
 			record: v1alpha1.KillRecord{
@@ -229,38 +229,65 @@ func TestKillSummary(t *testing.T) {
 		},
 		"stops": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerStartupProbe, Phase: v1alpha1.KillPhaseStopping, StopSignal: "SIGQUIT", StopTimeoutSeconds: l(9), StopTime: stopped, Message: "Container c failed startup probe: connection refused"},
-			want:   "startup probe failed (connection refused); SIGQUIT sent, 9s to leave",
+			want:   "startup probe failed (connection refused); SIGQUIT sent, 9s allowed",
 		},
 		"forced": {
 			record: v1alpha1.KillRecord{
 				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeForced, ExitCode: n(137), Reason: "Error",
-				Grace: v1alpha1.KillGrace{Seconds: 5, ShortenedFromSeconds: l(60)}, PreStop: hook(v1alpha1.PreStopTimedOut, 5),
+				Grace: v1alpha1.KillGrace{Seconds: 14, UsedSeconds: 14, ShortenedFromSeconds: l(60), ShortenedToSeconds: l(12)}, PreStop: hook(v1alpha1.PreStopTimedOut, 5),
 				StopSignal: "SIGTERM", StopTimeoutSeconds: l(2), StopTime: stopped, FinishTime: microTime(t0.Add(2 * time.Second)),
 			},
-			want: "terminated; grace shortened from 60s to 5s by the deletion; preStop timed out after 5s; SIGTERM; killed by force after 2s of 2s; exit 137",
+			want: "terminated; preStop timed out after 5s; SIGTERM; SIGKILL after 14s (grace cut from 60s to 12s)",
+		},
+		"cut while it is under way": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, StopSignal: "SIGTERM", StopTimeoutSeconds: l(12),
+				Grace: v1alpha1.KillGrace{Seconds: 14, ShortenedFromSeconds: l(60), ShortenedToSeconds: l(12)},
+			},
+			want: "terminated; grace cut from 60s to 12s; SIGTERM sent, 12s allowed",
+		},
+		"forced with another exit code": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeForced, ExitCode: n(137), Reason: "OOMKilled", Grace: grace,
+			},
+			want: "terminated; SIGKILL after 6s (30s allowed); exited 137 (OOMKilled)",
+		},
+		"a clock that was set forward": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0), Grace: grace,
+				StopTimeoutSeconds: l(26), StopTime: stopped, FinishTime: microTime(t0.Add(time.Hour)),
+			},
+			want: "terminated; stop signal; exited 0 within 7s (30s allowed)",
+		},
+		"a clock that was set back": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeForced, ExitCode: n(137), Grace: grace,
+				StopTimeoutSeconds: l(26), StopTime: stopped, FinishTime: microTime(t0.Add(-time.Hour)),
+			},
+			want: "terminated; stop signal; SIGKILL after 6s (30s allowed)",
 		},
 		"forced, exit not known": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerUnknownState, Phase: done, Outcome: v1alpha1.KillOutcomeForced, Grace: grace, Message: `Container is in "unknown" state, try killing it before restart`},
-			want:   "container state unknown; killed by force after 6s of 30s",
+			want:   "container state unknown; SIGKILL after 6s (30s allowed)",
 		},
 		"out of memory on the way out": {
 			record: v1alpha1.KillRecord{
 				Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container c definition changed, will be restarted", Phase: done,
 				Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(137), Reason: "OOMKilled", Grace: grace, PreStop: hook(v1alpha1.PreStopSkipped, 0),
 			},
-			want: "definition changed; preStop skipped; exit 137 (OOMKilled) after 6s of 30s",
+			want: "definition changed; preStop skipped; exited 137 (OOMKilled) within 7s (30s allowed)",
 		},
 		"left, exit not known": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerOrphan, Message: "the NodeWorkload is gone", Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace},
-			want:   "orphaned (the NodeWorkload is gone); left after 6s of 30s",
+			want:   "orphaned (the NodeWorkload is gone); exited within 7s (30s allowed)",
 		},
 		"already stopped": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerContainerRemoved, Message: "Container c was removed", Phase: done, Outcome: v1alpha1.KillOutcomeAlreadyStopped, ExitCode: n(3), StopTime: stopped},
-			want:   "removed from the template; had already stopped with exit 3",
+			want:   "removed from the template; had already exited 3",
 		},
 		"not known": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Message: "Stopping container c", Phase: done, StopTime: stopped, StopSignal: "SIGTERM", ExitCode: n(255), Reason: "Unknown", Error: "the runtime did not see how the container ended"},
-			want:   "terminated; SIGTERM; how it ended is not known: the runtime did not see how the container ended; exit 255 (Unknown)",
+			want:   "terminated; SIGTERM; how it ended is not known: the runtime did not see how the container ended; exited 255 (Unknown)",
 		},
 		"not known, without a reason": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Message: "Stopping container c", Phase: done},

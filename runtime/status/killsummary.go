@@ -35,18 +35,28 @@ var causes = map[v1alpha1.KillTrigger]string{
 // usual are the reasons of an exit that its code says already.
 var usual = map[string]bool{"": true, "Completed": true, "Error": true}
 
-// KillSummary tells the story of a kill, under way or done, in one line of at
-// most 512 characters:
-// "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exit 0 after 2s of 26s".
+// KillSummary describes a kill, under way or done, in one line of at most 512
+// characters:
+// "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exited 0 within 3s (26s allowed)".
 func KillSummary(r v1alpha1.KillRecord) string {
 	parts := []string{cause(r)}
-	if s := r.Grace.ShortenedFromSeconds; s != nil {
-		parts = append(parts, fmt.Sprintf("grace shortened from %ds to %ds by the deletion", *s, r.Grace.Seconds))
+	if r.Grace.ShortenedFromSeconds != nil && r.Outcome != v1alpha1.KillOutcomeForced {
+		parts = append(parts, graceCut(r))
 	}
 	parts = append(parts, preStopPart(r)...)
 	parts = append(parts, stopPart(r)...)
 	parts = append(parts, endPart(r)...)
 	return truncateRunes(oneLine(strings.Join(parts, "; ")), maxSummary)
+}
+
+// graceCut is by how much the grace period was cut while the kill was under way, by
+// what was asked for: not counting the time that had passed until then.
+func graceCut(r v1alpha1.KillRecord) string {
+	to := r.Grace.Seconds // records of earlier versions have no other
+	if r.Grace.ShortenedToSeconds != nil {
+		to = *r.Grace.ShortenedToSeconds
+	}
+	return fmt.Sprintf("grace cut from %ds to %ds", *r.Grace.ShortenedFromSeconds, to)
 }
 
 // cause tells what made the shim kill, with what the message says beyond the
@@ -124,7 +134,7 @@ func preStopPart(r v1alpha1.KillRecord) []string {
 	return nil
 }
 
-// stopPart tells of the wait before the stop signal and of the signal.
+// stopPart is the wait before the stop signal, and the signal.
 func stopPart(r v1alpha1.KillRecord) []string {
 	signal := r.StopSignal
 	if signal == "" {
@@ -134,7 +144,7 @@ func stopPart(r v1alpha1.KillRecord) []string {
 	case r.Phase == v1alpha1.KillPhaseWaitingForTurn:
 		return []string{"waiting for its turn"}
 	case r.Phase == v1alpha1.KillPhaseStopping && r.StopTimeoutSeconds != nil:
-		return []string{fmt.Sprintf("%s sent, %ds to leave", signal, *r.StopTimeoutSeconds)}
+		return []string{fmt.Sprintf("%s sent, %ds allowed", signal, *r.StopTimeoutSeconds)}
 	case r.Phase == v1alpha1.KillPhaseStopping:
 		return []string{signal + " sent"}
 	case r.StopTime != nil && r.Outcome != v1alpha1.KillOutcomeAlreadyStopped:
@@ -143,25 +153,16 @@ func stopPart(r v1alpha1.KillRecord) []string {
 	return nil
 }
 
-// endPart tells how a kill ended.
+// endPart is how a kill ended.
 func endPart(r v1alpha1.KillRecord) []string {
 	switch r.Outcome {
 	case v1alpha1.KillOutcomeGraceful:
-		if r.ExitCode == nil {
-			return []string{"left " + duration(r)}
-		}
-		return []string{exit(r) + " " + duration(r)}
+		took, allowed := stopTime(r)
+		return []string{fmt.Sprintf("%s within %ds (%ds allowed)", exitedWith(r), took/time.Second+1, allowed)}
 	case v1alpha1.KillOutcomeForced:
-		parts := []string{"killed by force " + duration(r)}
-		if r.ExitCode != nil {
-			parts = append(parts, exit(r))
-		}
-		return parts
+		return forcedEnd(r)
 	case v1alpha1.KillOutcomeAlreadyStopped:
-		if r.ExitCode == nil {
-			return []string{"had already stopped"}
-		}
-		return []string{"had already stopped with " + exit(r)}
+		return []string{"had already " + exitedWith(r)}
 	case v1alpha1.KillOutcomeFailed:
 		if r.Error == "" {
 			return []string{"the kill failed"}
@@ -174,36 +175,63 @@ func endPart(r v1alpha1.KillRecord) []string {
 	return nil
 }
 
-// unknownEnd tells of a kill that is over and of which nobody knows how it ended.
+// forcedEnd is the end by SIGKILL. Its exit code is named where it is another one.
+func forcedEnd(r v1alpha1.KillRecord) []string {
+	took, allowed := stopTime(r)
+	end := fmt.Sprintf("SIGKILL after %ds (%ds allowed)", took/time.Second, allowed)
+	if r.Grace.ShortenedFromSeconds != nil {
+		end = fmt.Sprintf("SIGKILL after %ds (%s)", r.Grace.UsedSeconds, graceCut(r))
+	}
+	if r.ExitCode != nil && (*r.ExitCode != exitCodeSIGKILL || !usual[r.Reason]) {
+		return []string{end, exitedWith(r)}
+	}
+	return []string{end}
+}
+
+// exitCodeSIGKILL is the exit code of a process that SIGKILL ended.
+const exitCodeSIGKILL = 137
+
+// unknownEnd is the end of a kill that nothing observed.
 func unknownEnd(r v1alpha1.KillRecord) []string {
 	text := "how it ended is not known"
 	if r.Error != "" {
 		text += ": " + r.Error
 	}
 	if r.ExitCode != nil {
-		return []string{text, exit(r)}
+		return []string{text, exitedWith(r)}
 	}
 	return []string{text}
 }
 
-// exit names the exit code of a record that has one, and an unusual reason.
-func exit(r v1alpha1.KillRecord) string {
-	text := fmt.Sprintf("exit %d", *r.ExitCode)
+// exitedWith names the exit code, where there is one, and an unusual reason.
+func exitedWith(r v1alpha1.KillRecord) string {
+	if r.ExitCode == nil {
+		return "exited"
+	}
+	text := fmt.Sprintf("exited %d", *r.ExitCode)
 	if !usual[r.Reason] {
 		text += " (" + r.Reason + ")"
 	}
 	return text
 }
 
-// duration tells how much time the container took of what StopContainer gave it,
-// or where that is not known, the kill of its grace period.
-func duration(r v1alpha1.KillRecord) string {
+// stopTime is how much time the container took of what StopContainer allowed, in
+// seconds, or where that is not known, the kill of its grace period. The record's
+// times are the wall clock's, which may have been set meanwhile: they count only as
+// far as the seconds agree that the shim counted itself.
+func stopTime(r v1alpha1.KillRecord) (took time.Duration, allowed int64) {
+	used := time.Duration(r.Grace.UsedSeconds) * time.Second
 	if r.StopTime != nil && r.FinishTime != nil && r.StopTimeoutSeconds != nil {
-		took := max(r.FinishTime.Sub(r.StopTime.Time), 0) / time.Second
-		return fmt.Sprintf("after %ds of %ds", took, *r.StopTimeoutSeconds)
+		stop := r.FinishTime.Sub(r.StopTime.Time)
+		if stop >= 0 && stop < used+clockTolerance {
+			return stop, *r.StopTimeoutSeconds
+		}
 	}
-	return fmt.Sprintf("after %ds of %ds", r.Grace.UsedSeconds, r.Grace.Seconds)
+	return used, r.Grace.Seconds
 }
+
+// clockTolerance is what rounding makes of two times that agree.
+const clockTolerance = 2 * time.Second
 
 // oneLine joins the words of a text by single spaces.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -84,7 +84,7 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 		t.Errorf("STATUS of mw: %q, summary %q", mw, w.Get().Status.Summary)
 	}
 	nw := kubectl(t, "get", "nw", "-n", w.Namespace)
-	if got, want := header(nw), "NAME NODE READY STATUS RESTARTS LAST-KILL WHEN AGE"; got != want {
+	if got, want := header(nw), "NAME NODE READY STATUS RESTARTS LAST-KILL WHEN LAST-EXIT AGE"; got != want {
 		t.Errorf("columns of nw %q, want %q", got, want)
 	}
 	row = strings.Fields(strings.Split(nw, "\n")[1])
@@ -95,7 +95,7 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 		t.Errorf("LAST-KILL of nw: %q, want %q", nw, kill.Summary)
 	}
 	wide := kubectl(t, "get", "nw", "-o", "wide", "-n", w.Namespace)
-	if got, want := header(wide), "NAME NODE READY STATUS RESTARTS LAST-KILL KILLED WHEN AGE"; got != want {
+	if got, want := header(wide), "NAME NODE READY STATUS RESTARTS LAST-KILL KILLED WHEN LAST-EXIT AGE"; got != want {
 		t.Errorf("wide columns of nw %q, want %q", got, want)
 	}
 	if !strings.Contains(strings.Join(strings.Fields(wide), " "), kill.Summary+" c ") {

@@ -7,56 +7,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// sample is one round: how long each way took.
-type sample struct{ start, end time.Duration }
-
-// latency takes turns, so that both ways see the same machine.
-func (b *bench) latency(ctx context.Context, rounds int) error {
-	var shim, bare []sample
+// latency applies and deletes a workload, and makes the requests that the shim
+// made for it by hand, in turn, so that both see the same machine.
+func (b *bench) latency(ctx context.Context, what string, rounds int, of func(string) *v1alpha1.ManagedWorkload) error {
+	start := comparison{what: "apply to Running, " + what, stages: startStages, goal: goalStart}
+	end := comparison{what: "delete to gone, " + what, stages: endStages, goal: goalEnd}
 	for i := range rounds + 1 {
-		s, err := b.applyAndDelete(ctx, fmt.Sprintf("bench-%d", i))
+		r, err := b.round(ctx, i, of)
 		if err != nil {
-			return fmt.Errorf("round %d, shim: %w", i, err)
+			return fmt.Errorf("round %d: %w", i, err)
 		}
-		r, err := b.bareCRI(ctx, fmt.Sprintf("bare-%d", i))
-		if err != nil {
-			return fmt.Errorf("round %d, bare CRI: %w", i, err)
+		if i == 0 {
+			continue // it warms up
 		}
-		// The first round warms up.
-		if i > 0 {
-			shim, bare = append(shim, s), append(bare, r)
-		}
+		start.add(r.start, r.startCalls, r.startByHand)
+		end.add(r.end, r.endCalls, r.endByHand)
 	}
-	report("apply to Running", shim, bare, func(s sample) time.Duration { return s.start })
-	report("delete to gone", shim, bare, func(s sample) time.Duration { return s.end })
+	start.print()
+	end.print()
 	return nil
 }
 
-func report(what string, shim, bare []sample, of func(sample) time.Duration) {
-	median := func(samples []sample) time.Duration {
-		times := make([]time.Duration, 0, len(samples))
-		for _, s := range samples {
-			times = append(times, of(s))
-		}
-		slices.Sort(times)
-		return times[len(times)/2]
+func (c *comparison) add(shim stageTimes, calls []criproxy.Call, byHand stageTimes) {
+	c.shim, c.byHand = append(c.shim, shim), append(c.byHand, byHand)
+	c.calls = calls
+}
+
+// round is one life by ManagedWorkload and one by hand.
+type round struct {
+	start, end             stageTimes
+	startCalls, endCalls   []criproxy.Call
+	startByHand, endByHand stageTimes
+}
+
+func (b *bench) round(ctx context.Context, i int, of func(string) *v1alpha1.ManagedWorkload) (r round, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	b.recorder.take()
+	mw := of(fmt.Sprintf("bench-%d", i))
+	started, err := b.apply(ctx, mw)
+	if err != nil {
+		return r, err
 	}
-	a, b := median(shim), median(bare)
-	fmt.Printf("%-18s ManagedWorkload %4d ms, bare CRI %4d ms, ratio %.2f (medians of %d)\n",
-		what+":", a.Milliseconds(), b.Milliseconds(), float64(a)/float64(b), len(shim))
+	r.startCalls = b.recorder.take()
+	ended, err := b.remove(ctx, mw)
+	if err != nil {
+		return r, err
+	}
+	r.endCalls = b.recorder.take()
+	if r.start, err = startTimes(started, r.startCalls); err != nil {
+		return r, err
+	}
+	r.end = endTimes(ended, r.endCalls)
+	pod := &played{name: fmt.Sprintf("by-hand-%d", i), ids: map[string]string{}}
+	if r.startByHand, err = b.player.play(ctx, scriptOf(r.startCalls), pod); err != nil {
+		return r, err
+	}
+	b.script = scriptOf(append(r.startCalls, r.endCalls...))
+	r.endByHand, err = b.player.play(ctx, scriptOf(r.endCalls), pod)
+	return r, err
 }
 
 func workload(name string, hostNetwork bool) *v1alpha1.ManagedWorkload {
@@ -69,45 +90,73 @@ func workload(name string, hostNetwork bool) *v1alpha1.ManagedWorkload {
 	}
 }
 
-func (b *bench) applyAndDelete(ctx context.Context, name string) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	node, err := b.kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, client.InNamespace(metav1.NamespaceDefault),
-		client.MatchingFields{"metadata.name": name + "-" + b.stack.NodeName()})
+func plain(name string) *v1alpha1.ManagedWorkload { return workload(name, false) }
+
+func withHook(name string) *v1alpha1.ManagedWorkload {
+	mw := workload(name, false)
+	mw.Spec.Template.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+		Exec: &corev1.ExecAction{Command: []string{localstack.ProgramPath, "sleep", "0s"}},
+	}}
+	return mw
+}
+
+// apply creates a workload and waits until it runs.
+func (b *bench) apply(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen, err error) {
+	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, mw.Name+"-"+b.stack.NodeName())
 	if err != nil {
-		return sample{}, err
+		return s, err
 	}
 	defer node.Stop()
-	object, err := b.kube.Watch(ctx, &v1alpha1.ManagedWorkloadList{}, client.InNamespace(metav1.NamespaceDefault),
-		client.MatchingFields{"metadata.name": name})
-	if err != nil {
-		return sample{}, err
-	}
-	defer object.Stop()
-
-	mw := workload(name, false)
-	begin := time.Now()
+	s.asked = time.Now()
 	if err := b.kube.Create(ctx, mw); err != nil {
-		return sample{}, err
+		return s, err
 	}
+	s.answered = time.Now()
 	err = await(node, func(e watch.Event) bool {
+		if s.node.IsZero() {
+			s.node = time.Now()
+		}
 		nw, ok := e.Object.(*v1alpha1.NodeWorkload)
 		return ok && nw.Status.Phase == corev1.PodRunning
 	})
+	s.done = time.Now()
 	if err != nil {
-		return sample{}, fmt.Errorf("wait for Running: %w", err)
+		err = fmt.Errorf("wait for Running: %w", err)
 	}
-	s := sample{start: time.Since(begin)}
+	return s, err
+}
 
-	begin = time.Now()
+// remove deletes a workload and waits until it is gone.
+func (b *bench) remove(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen, err error) {
+	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, mw.Name+"-"+b.stack.NodeName())
+	if err != nil {
+		return s, err
+	}
+	defer node.Stop()
+	object, err := b.watchOne(ctx, &v1alpha1.ManagedWorkloadList{}, mw.Name)
+	if err != nil {
+		return s, err
+	}
+	defer object.Stop()
+	s.asked = time.Now()
 	if err := b.kube.Delete(ctx, mw); err != nil {
-		return sample{}, err
+		return s, err
 	}
-	if err := await(object, func(e watch.Event) bool { return e.Type == watch.Deleted }); err != nil {
-		return sample{}, fmt.Errorf("wait until it is gone: %w", err)
+	s.answered = time.Now()
+	gone := func(e watch.Event) bool { return e.Type == watch.Deleted }
+	if err := await(node, gone); err != nil {
+		return s, fmt.Errorf("wait until the NodeWorkload is gone: %w", err)
 	}
-	s.end = time.Since(begin)
+	s.node = time.Now()
+	if err := await(object, gone); err != nil {
+		return s, fmt.Errorf("wait until it is gone: %w", err)
+	}
+	s.done = time.Now()
 	return s, nil
+}
+
+func (b *bench) watchOne(ctx context.Context, list client.ObjectList, name string) (watch.Interface, error) {
+	return b.kube.Watch(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"metadata.name": name})
 }
 
 func await(w watch.Interface, done func(watch.Event) bool) error {
@@ -117,64 +166,4 @@ func await(w watch.Interface, done func(watch.Event) bool) error {
 		}
 	}
 	return errors.New("the watch ended before")
-}
-
-// bareCRI makes the calls that starting and ending one container take.
-func (b *bench) bareCRI(ctx context.Context, name string) (s sample, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	cri, err := b.stack.CRI()
-	if err != nil {
-		return sample{}, err
-	}
-	defer func() { err = errors.Join(err, cri.Close()) }()
-	sandbox := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "bench", Uid: name},
-		Hostname:     name,
-		LogDirectory: b.stack.Scratch(),
-		// The shim must not take it for one of its own, and it must not see it
-		// long: a pod of somebody else's on the socket stops the shim's starts.
-		Labels: map[string]string{"bench": name},
-		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    b.stack.CgroupBelow(name),
-			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}},
-		},
-	}
-	begin := time.Now()
-	box, err := cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
-	if err != nil {
-		return sample{}, err
-	}
-	container, err := cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-		PodSandboxId: box.GetPodSandboxId(), SandboxConfig: sandbox,
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
-			Image:    &runtimeapi.ImageSpec{Image: localstack.ImageV1},
-			LogPath:  name + ".log",
-			Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}}},
-		},
-	})
-	if err != nil {
-		return sample{}, err
-	}
-	if _, err := cri.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.GetContainerId()}); err != nil {
-		return sample{}, err
-	}
-	s.start = time.Since(begin)
-
-	begin = time.Now()
-	if _, err := cri.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container.GetContainerId(), Timeout: 30}); err != nil {
-		return sample{}, err
-	}
-	if _, err := cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: box.GetPodSandboxId()}); err != nil {
-		return sample{}, err
-	}
-	if _, err := cri.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: container.GetContainerId()}); err != nil {
-		return sample{}, err
-	}
-	if _, err := cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: box.GetPodSandboxId()}); err != nil {
-		return sample{}, err
-	}
-	s.end = time.Since(begin)
-	return s, nil
 }

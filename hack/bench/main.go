@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bench measures, on a real stack in one run: apply to Running and
-// delete to gone beside the same CRI calls made by hand, in turn, and what the
-// shim costs while it watches idle workloads.
+// delete to gone, stage by stage, beside the same CRI requests recorded and made
+// again by hand, in turn; many workloads at once beside the same requests in
+// parallel; and what the shim costs while it watches idle workloads.
 package main
 
 import (
@@ -13,6 +14,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,13 +26,14 @@ import (
 )
 
 type options struct {
-	rounds, idle int
-	idleFor      time.Duration
+	rounds, burst, idle int
+	idleFor             time.Duration
 }
 
 func main() {
 	var opts options
 	flag.IntVar(&opts.rounds, "rounds", 20, "how many times each way is measured")
+	flag.IntVar(&opts.burst, "burst", 50, "how many workloads to start and end at once; 0 leaves that out")
 	flag.IntVar(&opts.idle, "idle", 100, "how many idle workloads to watch; 0 leaves that out")
 	flag.DurationVar(&opts.idleFor, "idle-for", time.Minute, "how long to watch them")
 	flag.Parse()
@@ -48,23 +52,22 @@ func run(ctx context.Context, opts options) (err error) {
 	}
 	stack, err := localstack.Start(ctx, localstack.Options{
 		StateDir: dir, Progress: os.Stderr,
-		// The pods of the bare calls are not the shim's.
+		// The pods that are made by hand are not the shim's.
 		ShimArgs: []string{"--allow-foreign-pods"},
 	})
 	if err != nil {
 		return err
 	}
+	b := &bench{stack: stack}
 	defer func() {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 		defer cancel()
-		err = errors.Join(err, stack.Stop(cleanup))
+		err = errors.Join(err, b.close(cleanup))
 	}()
-	kube, err := harness.Client(stack)
-	if err != nil {
+	if b.kube, err = harness.Client(stack); err != nil {
 		return err
 	}
-	b := &bench{stack: stack, kube: kube}
-	if err := b.latency(ctx, opts.rounds); err != nil {
+	if err := b.measureCalls(ctx, opts); err != nil {
 		return err
 	}
 	if opts.idle == 0 {
@@ -74,6 +77,63 @@ func run(ctx context.Context, opts options) (err error) {
 }
 
 type bench struct {
-	stack *localstack.Stack
-	kube  client.WithWatch
+	stack    *localstack.Stack
+	kube     client.WithWatch
+	recorder *recorder
+	player   *player
+	// script is what the runtime was asked for the last workload's life.
+	script script
+}
+
+// measureCalls has the shim, and what is made by hand, reach the runtime through a
+// recorder, and then the shim without one again.
+func (b *bench) measureCalls(ctx context.Context, opts options) (err error) {
+	socket := filepath.Join(b.stack.StateDir(), "recorder.sock")
+	if b.recorder, err = record(socket, b.stack.CRIEndpoint()); err != nil {
+		return err
+	}
+	if b.player, err = b.newPlayer("unix://" + socket); err != nil {
+		return err
+	}
+	if err := b.restartShim(ctx, "unix://"+socket); err != nil {
+		return err
+	}
+	if err := b.latency(ctx, "one container with a preStop hook", opts.rounds/2, withHook); err != nil {
+		return err
+	}
+	if err := b.latency(ctx, "one container", opts.rounds, plain); err != nil {
+		return err
+	}
+	if opts.burst > 0 {
+		if err := b.burst(ctx, opts.burst); err != nil {
+			return err
+		}
+	}
+	return b.restartShim(ctx, b.stack.CRIEndpoint())
+}
+
+func (b *bench) restartShim(ctx context.Context, endpoint string) error {
+	if err := b.stack.Shim.Stop(ctx); err != nil {
+		return err
+	}
+	args := b.stack.Shim.Args()
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "--runtime-endpoint=") {
+			args[i] = "--runtime-endpoint=" + endpoint
+		}
+	}
+	b.stack.Shim.SetArgs(args...)
+	return b.stack.Shim.Start(ctx)
+}
+
+// close ends the stack before what its shim may still use.
+func (b *bench) close(ctx context.Context) error {
+	err := b.stack.Stop(ctx)
+	if b.player != nil {
+		err = errors.Join(err, b.player.close())
+	}
+	if b.recorder != nil {
+		err = errors.Join(err, b.recorder.proxy.Close())
+	}
+	return err
 }

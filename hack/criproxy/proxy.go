@@ -41,6 +41,7 @@ type Proxy struct {
 	streams map[int]context.CancelFunc
 	opened  int
 	refuse  bool
+	observe func(Call)
 }
 
 // Start serves on a socket, in front of the runtime at an endpoint.
@@ -130,7 +131,7 @@ func (p *Proxy) handle(_ any, caller grpc.ServerStream) error {
 	}
 	r := p.match(path.Base(method), request.data)
 	if r == nil {
-		return p.handOn(caller.Context(), method, &request, caller)
+		return p.handOnObserved(method, &request, caller)
 	}
 	return p.apply(r, method, &request, caller)
 }
@@ -146,6 +147,7 @@ func (p *Proxy) apply(r *Rule, method string, request *frame, caller grpc.Server
 	case Hang:
 		select {
 		case <-ctx.Done():
+			r.callerGone()
 		case <-r.over:
 			return p.handOn(ctx, method, request, caller)
 		}

@@ -41,11 +41,12 @@ type Rule struct {
 	taken int
 	first chan struct{}
 	over  chan struct{}
+	given chan struct{}
 }
 
 // NewRule makes a rule for calls of the given names.
 func NewRule(effect Effect, most int, methods ...string) *Rule {
-	return &Rule{Effect: effect, Most: most, Methods: methods, first: make(chan struct{}), over: make(chan struct{})}
+	return &Rule{Effect: effect, Most: most, Methods: methods, first: make(chan struct{}), over: make(chan struct{}), given: make(chan struct{}, 1)}
 }
 
 // takes tells that the rule takes a call, and counts it.
@@ -79,5 +80,16 @@ func (r *Rule) Await(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// GivenUp gets a value when a caller gave a hanging call up.
+func (r *Rule) GivenUp() <-chan struct{} { return r.given }
+
+// callerGone notes that a caller gave up; once is enough.
+func (r *Rule) callerGone() {
+	select {
+	case r.given <- struct{}{}:
+	default:
 	}
 }

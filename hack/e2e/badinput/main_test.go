@@ -13,13 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 var (
 	env   *harness.Env
-	proxy *criProxy
+	proxy *criproxy.Proxy
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 func throughProxy(ctx context.Context, e *harness.Env) error {
 	socket := filepath.Join(e.Stack.StateDir(), "proxy.sock")
 	var err error
-	if proxy, err = startProxy(socket, e.Stack.CRIEndpoint()); err != nil {
+	if proxy, err = criproxy.Start(socket, e.Stack.CRIEndpoint()); err != nil {
 		return err
 	}
 	if err := e.Stack.Shim.Stop(ctx); err != nil {

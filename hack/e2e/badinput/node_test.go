@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
 
@@ -182,10 +183,17 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --log-file=/dir/c], `
   lifecycle: {preStop: {exec: {command: [/testprogram, rm, /dir/fail]}}}}]`+dirVolume)
 	other.AwaitReady()
 	w := env.New(t)
-	call := proxy.swallow("CreateContainer", w.Namespace)
+	call := criproxy.NewRule(criproxy.Hang, 1, "CreateContainer")
+	call.About = w.Namespace
+	proxy.Add(call)
+	t.Cleanup(func() { proxy.Remove(call) })
 	w.Apply(plain)
 	begun := time.Now()
-	await(t, "the call comes in", call.taken)
+	inTime, cancel := context.WithTimeout(t.Context(), harness.Timeout)
+	defer cancel()
+	if !call.Await(inTime) {
+		t.Fatal("no call came in")
+	}
 
 	if err := os.WriteFile(filepath.Join(other.Dir, "fail"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -197,12 +205,12 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --log-file=/dir/c], `
 	third.AwaitReady()
 	third.DeleteAndCollect()
 	select {
-	case <-call.ended:
+	case <-call.GivenUp():
 		t.Fatalf("the call ended after %s, before the others were done: it proves nothing", time.Since(begun))
 	default:
 	}
 
-	await(t, "the call's deadline", call.ended)
+	await(t, "the call's deadline", call.GivenUp())
 	if took := time.Since(begun); took > 150*time.Second {
 		t.Errorf("the deadline came after %s", took)
 	}

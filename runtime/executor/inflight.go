@@ -56,6 +56,9 @@ type kill struct {
 	// forcedFrom is from when on the runtime killed by force, by the calls of
 	// StopContainer that saw the container stop; zero if there was none.
 	forcedFrom time.Time
+	// stopEnd is when the last call of StopContainer was to end in force; zero if
+	// there was none.
+	stopEnd time.Time
 	// timer ends the phase at phaseEnd, and cancel ends it now.
 	timer    *time.Timer
 	phaseEnd time.Time

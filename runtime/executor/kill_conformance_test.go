@@ -177,7 +177,7 @@ func replayKillPod(t *testing.T, v *killVector, excluded exclusions, sandboxes b
 	if sandboxes {
 		results, err = e.KillPod(t.Context(), request)
 	} else {
-		results, err = e.killRunning(t.Context(), request)
+		results, _, err = e.killRunning(t.Context(), request)
 	}
 	f.Note("Return", entry{})
 	checkSteps(t, f.Trace())

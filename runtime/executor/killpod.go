@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -18,18 +19,21 @@ import (
 )
 
 // KillPod kills all running containers of a pod at once, sidecars waiting for
-// their turn, and stops every sandbox of it, also after a container that could
-// not be killed. What the runtime does not know counts as killed and stopped.
+// their turn, and stops every sandbox of it. What the runtime does not know counts
+// as killed and stopped. While a kill failed before its container's time was over
+// no sandbox is stopped: the runtime would kill what runs in it by force.
 //
 // When ctx ends or Interrupt cuts the kill, the sandboxes are left alone: to
 // stop one kills by force what still runs in it.
 // (kubelet kuberuntime_manager.go:killPodWithSyncResult)
 func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error) {
-	results, cut := e.killRunning(ctx, r)
+	results, early, cut := e.killRunning(ctx, r)
 	if cut != nil {
 		return results, cut
 	}
-	results = append(results, e.stopSandboxes(ctx, r.Pod, r.Observed))
+	if !early || !e.differences.KeepSandbox {
+		results = append(results, e.stopSandboxes(ctx, r.Pod, r.Observed))
+	}
 	var errs []error
 	for _, result := range results {
 		if result.Err != nil {
@@ -40,30 +44,33 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 }
 
 // killRunning kills the running containers and returns one result for each, in
-// the order they were observed. cut is set if a kill was cut off.
+// the order they were observed. early: a kill failed before the container's time
+// was over. cut is set if a kill was cut off.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
-func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, cut error) {
+func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, early bool, cut error) {
 	kills := plan.PodKills(r, e.differences)
 	e.closeRecords(ctx, r, kills)
 	turns := newTurns(kills)
 	results = make([]plan.Result, len(kills))
 	errs := make([]error, len(kills))
+	hurried := make([]bool, len(kills))
 	var wg sync.WaitGroup
 	for i, kill := range kills {
 		wg.Go(func() {
 			k := e.newKill(r.Pod, kill)
 			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
 			errs[i] = k.carryOut(ctx)
+			hurried[i] = errs[i] != nil && !k.hadItsTime()
 			results[i] = killResult(kill.Name, errs[i])
 		})
 	}
 	wg.Wait()
 	for _, err := range errs {
 		if errors.Is(err, ErrInterrupted) || (err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())) {
-			return results, err
+			return results, false, err
 		}
 	}
-	return results, nil
+	return results, slices.Contains(hurried, true), nil
 }
 
 // openKill returns the kill of a container that was cut off, nil if none was.

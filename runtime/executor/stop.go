@@ -97,12 +97,26 @@ func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 	deadline := now.Add(seconds(stop.TimeoutSeconds))
 	s.deadline = deadline
 	s.k.stopping(now, stop.TimeoutSeconds)
+	s.k.setStopEnd(deadline)
 	s.pending++
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, seconds(stop.TimeoutSeconds)+stopSlack)
 		defer cancel()
 		s.results <- stopResult{s.k.e.runtime.StopContainer(ctx, stop.ID, stop.TimeoutSeconds), deadline}
 	}()
+}
+
+func (k *kill) setStopEnd(deadline time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopEnd = deadline
+}
+
+// hadItsTime says whether the container had all the time it was to have.
+func (k *kill) hadItsTime() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.stopEnd.IsZero() && !time.Now().Before(k.stopEnd)
 }
 
 // stopped notes when a call that saw the container stop would have forced it. One

@@ -89,7 +89,7 @@ func TestWordsOfAFailedKill(t *testing.T) {
 		f := newFakeRuntime()
 		f.running("app", func(c *fakeContainer) { c.StopError = "Unknown" })
 		f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb"}, StopError: sandboxError}}
-		_, err := newFakeExecutor(f).KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
+		_, err := newKubeletExecutor(f).KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

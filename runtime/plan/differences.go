@@ -18,9 +18,12 @@ type Differences struct {
 	// SpareKilled: "Changed CPU and memory of a pod that is killed for good in the
 	// same sync". Without it the dead containers are resized.
 	SpareKilled bool
+	// KeepSandbox: "A container that could not be killed". Without it its sandbox is
+	// stopped, and the container with it.
+	KeepSandbox bool
 }
 
 // AllDifferences returns what production uses.
 func AllDifferences() Differences {
-	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true}
+	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true}
 }

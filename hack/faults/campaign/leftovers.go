@@ -28,6 +28,9 @@ const (
 	cgroupRoot    = "/sys/fs/cgroup"
 )
 
+// emptyShim is before the name of a runtime shim that holds no container.
+const emptyShim = "empty "
+
 // leftovers are what workloads leave on a node and in the API, by name.
 type leftovers map[string]bool
 
@@ -152,7 +155,11 @@ func (c *campaign) processes(_ context.Context, found leftovers) error {
 		return err
 	}
 	for _, s := range shims {
-		found[fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID)] = true
+		name := fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID)
+		if s.Empty() {
+			name = emptyShim + name
+		}
+		found[name] = true
 	}
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

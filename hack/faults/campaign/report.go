@@ -29,7 +29,14 @@ func (c *campaign) collect(ctx context.Context, undrained error) (*history.Histo
 	if undrained != nil {
 		left = append(left, "workloads that do not end: "+undrained.Error())
 	}
-	h := &history.History{Requests: c.requests.list(), Faults: c.made.list(), LeftBehind: left}
+	h := &history.History{Requests: c.requests.list(), Faults: c.made.list()}
+	for _, thing := range left {
+		if strings.HasPrefix(thing, emptyShim) {
+			h.LostByContainerd = append(h.LostByContainerd, thing)
+		} else {
+			h.LeftBehind = append(h.LeftBehind, thing)
+		}
+	}
 	c.observer.fill(h)
 	h.Lives, err = readLives(c.stack.Scratch())
 	return h, err

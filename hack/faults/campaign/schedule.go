@@ -90,10 +90,10 @@ func schedule(seed uint64, n int) []planned {
 	for _, kind := range kinds {
 		plan = append(plan, planned{
 			kind:   kind,
-			gap:    time.Duration(500+dice.IntN(2500)) * time.Millisecond,
-			lasts:  time.Duration(300+dice.IntN(4700)) * time.Millisecond,
+			gap:    time.Duration(200+dice.IntN(1600)) * time.Millisecond,
+			lasts:  time.Duration(300+dice.IntN(3700)) * time.Millisecond,
 			point:  points[dice.IntN(len(points))],
-			beside: dice.IntN(4) == 0,
+			beside: dice.IntN(3) == 0,
 			choice: dice.Uint64(),
 		})
 	}

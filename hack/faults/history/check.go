@@ -22,6 +22,8 @@ const (
 	// recovery is how long a fault has effects after its end: connections and
 	// calls are tried again with back-off.
 	recovery = 15 * time.Second
+	// retry is how long after a fault a step of a kill is tried again.
+	retry = 3 * time.Second
 	// starting is how long a call that starts a container may be under way beside
 	// the container's program.
 	starting = 2 * time.Second

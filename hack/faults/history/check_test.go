@@ -219,6 +219,30 @@ func TestCheck(t *testing.T) {
 			},
 			wantRules: []string{"kill not requested", "less than its grace"},
 		},
+		"an outage before the container heard used its grace up": {
+			history: History{
+				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Faults:  []Fault{{Node: true, From: at(97), To: at(99.9)}},
+			},
+			wantExempt: map[string]int{"grace used up by an outage before the container heard of its end": 1},
+		},
+		"an outage that began just before used little up": {
+			history: History{
+				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Faults:  []Fault{{Node: true, From: at(99.9), To: at(102)}},
+			},
+			wantRules: []string{"less than its grace"},
+		},
+		"less than the minimum, whatever failed before": {
+			history: History{
+				Lives: []Life{obeyed(forced(1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Faults:  []Fault{{Node: true, From: at(97), To: at(99.9)}},
+			},
+			wantRules: []string{"less than its grace"},
+		},
 		"more than its grace": {
 			history: History{
 				Lives: []Life{obeyed(forced(20))}, Requests: []Request{deleted()},

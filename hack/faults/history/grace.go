@@ -41,10 +41,37 @@ func (j *judge) atLeast() {
 		if l.Sidecar {
 			shortest = minimum // its turn comes when the main containers have used theirs
 		}
-		if had := l.Last.Sub(l.began()); had < shortest-beat {
+		had := l.Last.Sub(l.began())
+		if had < shortest-beat && had >= minimum-beat && had+j.lateBy(l, shortest) >= shortest-beat {
+			j.exempt("grace used up by an outage before the container heard of its end")
+			continue
+		}
+		if had < shortest-beat {
 			j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, shortest)
 		}
 	}
+}
+
+// lateBy is how long faults of the node may have kept a container from hearing of
+// its end: a kill has its time from when it begins.
+func (j *judge) lateBy(l *Life, grace time.Duration) (late time.Duration) {
+	asked := l.Asked()
+	if asked.IsZero() {
+		return 0
+	}
+	for i := range j.Faults {
+		if f := &j.Faults[i]; f.Node {
+			begin, end := f.From, f.To.Add(retry)
+			if earliest := asked.Add(-grace); begin.Before(earliest) {
+				begin = earliest
+			}
+			if end.After(asked) {
+				end = asked
+			}
+			late = max(late, end.Sub(begin))
+		}
+	}
+	return late
 }
 
 // atMost: no container had more than its grace, but for the time in which a fault

@@ -118,6 +118,9 @@ type History struct {
 	Gone map[string]time.Time
 	// LeftBehind are things that should not be there at the end.
 	LeftBehind []string
+	// LostByContainerd are runtime shims without containers that containerd started
+	// when it was killed, and does not know.
+	LostByContainerd []string
 }
 
 // Violation is a rule that was broken.

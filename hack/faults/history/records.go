@@ -114,8 +114,16 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 	return "nothing of the kind was asked for by " + l.Last.Format(time.TimeOnly)
 }
 
-// leftBehind: nothing is.
+// leftBehind: nothing is, but for what a containerd that was killed has lost.
 func (j *judge) leftBehind() {
+	cut := slices.ContainsFunc(j.Faults, func(f Fault) bool { return f.Cuts })
+	for _, thing := range j.LostByContainerd {
+		if cut {
+			j.exempt("empty runtime shim that containerd lost when it was killed")
+		} else {
+			j.violation("%s", thing)
+		}
+	}
 	for _, thing := range j.LeftBehind {
 		j.violation("%s", thing)
 	}

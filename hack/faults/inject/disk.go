@@ -13,6 +13,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // DiskFault is what a disk answers.
@@ -28,9 +29,13 @@ const (
 	NoAnswer DiskFault = "no answer"
 )
 
+// unmountWait is how long the end of the file system is waited for.
+const unmountWait = 5 * time.Second
+
 // Disk passes a folder on through FUSE, and fails when it is to.
 type Disk struct {
-	server *fuse.Server
+	server     *fuse.Server
+	mountPoint string
 
 	mu     sync.Mutex
 	fault  DiskFault
@@ -45,7 +50,7 @@ func MountDisk(folder, mountPoint string) (*Disk, error) {
 			return nil, err
 		}
 	}
-	d := &Disk{}
+	d := &Disk{mountPoint: mountPoint}
 	root := &fs.LoopbackRoot{Path: folder}
 	top := &diskNode{LoopbackNode: &fs.LoopbackNode{RootData: root}, disk: d}
 	root.RootNode = top
@@ -62,14 +67,28 @@ func MountDisk(folder, mountPoint string) (*Disk, error) {
 	return d, nil
 }
 
-// Unmount heals the disk and unmounts it.
+// Unmount heals the disk and unmounts it. A copy of the mount in another mount
+// namespace may keep the file system; it ends with this process.
 func (d *Disk) Unmount() error {
 	d.Heal()
-	return d.server.Unmount()
+	if err := unix.Unmount(d.mountPoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("unmount the state disk: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		d.server.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(unmountWait):
+	}
+	return nil
 }
 
-// Break has the disk answer with a fault.
+// Break has the disk answer with a fault, instead of the one before.
 func (d *Disk) Break(fault DiskFault) {
+	d.Heal() // what hangs looks again
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fault, d.healed, d.failed = fault, make(chan struct{}), 0

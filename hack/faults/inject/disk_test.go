@@ -55,10 +55,14 @@ func TestDisk(t *testing.T) {
 		t.Errorf("a write on a disk that does not answer ended: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
+	disk.Break(NoSpace)
+	if err := <-written; !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a write that waited when the fault changed: %v", err)
+	}
 	if failed := disk.Heal(); failed == 0 {
 		t.Error("the fault met no access")
 	}
-	if err := <-written; err != nil {
+	if err := write("after"); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(folder, "file")); err != nil || string(text) != "after" {

@@ -54,6 +54,20 @@ func RuntimeShims(stateDir string) ([]RuntimeShim, error) {
 	return found, nil
 }
 
+// Empty tells that the process has no children, and thus no container.
+func (s RuntimeShim) Empty() bool {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.PID))
+	if err != nil {
+		return false
+	}
+	for _, file := range files {
+		if children, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(children)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Kill kills the process.
 func (s RuntimeShim) Kill() error { return s.signal(unix.SIGKILL) }
 

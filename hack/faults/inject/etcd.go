@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Etcd makes copies of etcd's folder and puts them back.
@@ -128,13 +130,27 @@ func (e *Etcd) revision(ctx context.Context) (int64, error) {
 	return e.call(ctx, "/v3/kv/range", map[string]any{"key": encoded("revision")})
 }
 
+// writers are how many revisions are written at once.
+const writers = 16
+
 // raiseRevision writes until the revision is reached, and compacts there.
 func (e *Etcd) raiseRevision(ctx context.Context, wanted int64) error {
 	now, err := e.revision(ctx)
-	for err == nil && now < wanted {
-		now, err = e.call(ctx, "/v3/kv/put", map[string]any{"key": encoded("revision"), "value": encoded("raised")})
-	}
 	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for range max(wanted-now, 0) {
+		group.Go(func() error {
+			_, err := e.call(ctx, "/v3/kv/put", map[string]any{"key": encoded("revision"), "value": encoded("raised")})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if now, err = e.revision(ctx); err != nil {
 		return err
 	}
 	_, err = e.call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatInt(now, 10), "physical": false})

@@ -74,6 +74,8 @@ type Checkpoint struct {
 	Orphan bool `json:"orphan,omitempty"`
 	// Grace is the grace period of the termination, in seconds.
 	Grace int64 `json:"grace,omitempty"`
+	// GraceSource is where Grace comes from.
+	GraceSource v1alpha1.GraceSource `json:"graceSource,omitempty"`
 	// RequestedBy asked for the termination.
 	RequestedBy string `json:"requestedBy,omitempty"`
 }

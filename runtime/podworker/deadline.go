@@ -6,12 +6,9 @@ package podworker
 import (
 	"time"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
-
-// deadlineRequester is who asked for the end of a workload whose active deadline
-// is over.
-const deadlineRequester = "shim (activeDeadlineSeconds)"
 
 // untilDeadline is when to look whether a workload was active for too long: not in
 // a hurry, for what is overdue may be so because the runtime does not answer.
@@ -20,13 +17,14 @@ func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
 	if !ok || s.mem.state() != Syncing {
 		return 0, false
 	}
-	return max(repeatDelay, time.Until(at)), true
+	return max(repeatDelay, at.Sub(s.cfg.Clock.Now())), true
 }
 
-// requester is who asked for the end of the workload.
-func (s *scope) requester(d desired) string {
-	if st := s.mem.podStatus(); !d.deleted && st != nil && st.Reason == status.ReasonDeadlineExceeded {
-		return deadlineRequester
-	}
-	return d.requester()
+// termination is what the end of the workload is recorded as.
+func (s *scope) termination(d desired) plan.Termination {
+	st := s.mem.podStatus()
+	return plan.DecideTermination(plan.TerminationFacts{
+		Deleted: d.deleted, Orphan: d.orphan, RequestedBy: d.requestedBy,
+		DeadlineExceeded: st != nil && st.Reason == status.ReasonDeadlineExceeded,
+	})
 }

@@ -33,7 +33,7 @@ func TestActiveDeadline(t *testing.T) {
 		}
 		n.settle(3 * time.Second)
 		if len(n.killed) != 1 || n.killed[0].Override.Seconds != 7 || n.killed[0].Override.Source != v1alpha1.GraceSourcePod ||
-			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != deadlineRequester {
+			n.killed[0].Trigger != v1alpha1.TriggerTermination || n.killed[0].RequestedBy != "shim (activeDeadlineSeconds)" {
 			t.Fatalf("kills %+v", n.killed)
 		}
 		n.settle(time.Hour)
@@ -63,7 +63,7 @@ func TestActiveDeadlineShortened(t *testing.T) {
 		n.settle(time.Minute)
 		p.Update(workload("a", limit(30), generation(2)))
 		n.settle(0)
-		if len(n.killed) != 1 || n.killed[0].RequestedBy != deadlineRequester {
+		if len(n.killed) != 1 || n.killed[0].RequestedBy != "shim (activeDeadlineSeconds)" {
 			t.Fatalf("kills %+v, want one for the deadline", n.killed)
 		}
 		n.settle(time.Hour)

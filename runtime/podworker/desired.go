@@ -15,11 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/runtime/plan"
 )
-
-// defaultRequester is who asked for a kill when nobody says so.
-const defaultRequester = "shim"
 
 // desired is what a worker is to make true: the latest news win.
 type desired struct {
@@ -144,22 +140,4 @@ func refusal(t *corev1.PodTemplateSpec) string {
 		messages = append(messages, e.Error())
 	}
 	return strings.Join(messages, "; ")
-}
-
-// requester is who asked for the end of the workload.
-func (d desired) requester() string {
-	if d.requestedBy != "" {
-		return d.requestedBy
-	}
-	return defaultRequester
-}
-
-// terminationGrace is the grace period of the end, in seconds, given the one
-// that is in force (0 if none), and where it comes from.
-func (d desired) terminationGrace(current int64) (int64, v1alpha1.GraceSource) {
-	grace, _ := plan.TerminationGrace(current, d.pod.DeletionGracePeriodSeconds, nil, d.pod.Spec.TerminationGracePeriodSeconds)
-	if d.pod.DeletionGracePeriodSeconds != nil {
-		return grace, v1alpha1.GraceSourceDeletion
-	}
-	return grace, v1alpha1.GraceSourcePod
 }

@@ -209,7 +209,12 @@ func (n *fakeNode) RemoveContainer(_ context.Context, id string) error {
 	return nil
 }
 
-func (n *fakeNode) StopSandbox(context.Context, string) error { return nil }
+func (n *fakeNode) StopSandbox(_ context.Context, id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note("stop sandbox %s", id)
+	return nil
+}
 
 func (n *fakeNode) RemoveSandbox(_ context.Context, id string) error {
 	n.mu.Lock()

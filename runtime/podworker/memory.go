@@ -173,16 +173,17 @@ func (m *memory) templateHash() string {
 }
 
 // shrinkGrace computes the grace period of the termination, which may only shrink.
-func (m *memory) shrinkGrace(d desired) (int64, v1alpha1.GraceSource) {
+func (m *memory) shrinkGrace(t plan.Termination, d desired) plan.Grace {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	grace, source := d.terminationGrace(m.rec.Grace)
-	if grace != m.rec.Grace {
+	before := plan.Grace{Seconds: m.rec.Grace, Source: m.rec.GraceSource}
+	grace := t.Grace(d.pod, before)
+	if grace != before {
 		m.touch()
 	}
-	m.rec.Grace = grace
+	m.rec.Grace, m.rec.GraceSource = grace.Seconds, grace.Source
 	m.rec.RequestedBy = d.requestedBy
-	return grace, source
+	return grace
 }
 
 // setKillError notes why a kill fails, "" if none does, and says whether that is

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -39,6 +40,8 @@ type Config struct {
 	// boot; both are written into checkpoints.
 	ClusterID func() string
 	BootID    string
+	// Clock is the node's; nil is the system's.
+	Clock *clock.Clock
 	// StartedAt is when the shim started.
 	StartedAt time.Time
 	// HostIPs are the addresses of the node, the primary one first.

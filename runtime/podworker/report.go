@@ -4,8 +4,6 @@
 package podworker
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,7 +62,7 @@ func (s *scope) look(d desired, observed *plan.PodStatus, terminal bool) report 
 			Conditions:              s.cfg.PodDir.Conditions(d.pod),
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
-			Now:                     time.Now(),
+			Now:                     s.cfg.Clock.Now(),
 			HostIPs:                 s.cfg.HostIPs,
 			RuntimeName:             s.cfg.RuntimeName,
 			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
@@ -91,7 +89,7 @@ func (s *scope) unseen() report {
 // report keeps a report and has it published if it is news.
 func (s *scope) report(d desired, r report, usable Usable) {
 	s.resize = r.resize
-	news, restarts := s.mem.report(d, r, conditions(d, usable), time.Now())
+	news, restarts := s.mem.report(d, r, conditions(d, usable), s.cfg.Clock.Now())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

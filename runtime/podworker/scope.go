@@ -32,8 +32,10 @@ type scope struct {
 
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
-	// resume are the kills that an earlier process left behind.
-	resume []plan.KillProgress
+	// resume are the kills that an earlier process left behind, and resuming says that
+	// they are being continued.
+	resume   []plan.KillProgress
+	resuming bool
 	// resize is what was reported about a change of resources.
 	resize resize
 	// stopped is what was observed when everything had just stopped.

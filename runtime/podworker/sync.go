@@ -173,7 +173,7 @@ func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatu
 	request := plan.SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		Actuated: copyActuated(s.mem.actuated()), RequestedBy: defaultRequester,
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim,
 	}
 	var outcome plan.SyncOutcome
 	begun := time.Now()
@@ -182,8 +182,7 @@ func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatu
 		func(cancel func()) {
 			if now := s.mem.peek(); now.deleted {
 				cancel()
-				grace, _ := now.terminationGrace(0)
-				s.cfg.Executor.Shorten(s.id.UID, grace)
+				s.cfg.Executor.Shorten(s.id.UID, s.deletionGrace(now))
 			}
 			s.refresh(ctx, d, begun)
 		})
@@ -192,6 +191,11 @@ func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatu
 	s.resize.failed = outcome.ResizeError
 	s.mem.setKillError(outcome.KillError)
 	return outcome
+}
+
+// deletionGrace is the time, in seconds, that a deletion leaves to kills under way.
+func (s *syncer) deletionGrace(d desired) int64 {
+	return s.termination(d).Grace(d.pod, plan.Grace{}).Seconds
 }
 
 // copyActuated returns a copy for a sync to work on.
@@ -217,7 +221,7 @@ func (s *syncer) keepActuated(given map[string]plan.Resources, observed *plan.Po
 // count. (kubelet kubelet.go: backOff.GC in HandlePodCleanups)
 func (s *syncer) keepBackoff(entries map[string]*plan.Backoff) {
 	policy := plan.DefaultBackoffPolicy()
-	now := time.Now()
+	now := s.cfg.Clock.Now()
 	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Expired(e, now) })
 	s.mem.keepBackoff(entries)
 }
@@ -227,16 +231,23 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 	if len(s.resume) == 0 {
 		return nil
 	}
-	kills := s.resume
+	kills, bad := s.withoutBad(s.resume)
+	for _, k := range bad {
+		fresh := s.again(k)
+		s.mem.recordKill(fresh, "")
+		kills = append(kills, fresh)
+	}
+	s.resume = kills
 	var err error
+	s.resuming = true
 	attend(ctx, s.wake,
 		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
 		func(func()) {
 			if now := s.mem.peek(); now.deleted && now.pod != nil {
-				grace, _ := now.terminationGrace(0)
-				s.cfg.Executor.Shorten(s.id.UID, grace)
+				s.cfg.Executor.Shorten(s.id.UID, s.deletionGrace(now))
 			}
 		})
+	s.resuming = false
 	if err != nil {
 		s.resume = s.stillUnderWay(kills)
 		return fmt.Errorf("finish kills that were under way: %w", err)

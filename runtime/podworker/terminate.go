@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
@@ -55,7 +54,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 	s.mem.setKillError("")
 	s.cfg.Prober.Remove(s.id.UID)
 	r := s.look(d, stopped, true)
-	r.pod = status.Terminated(d.pod, before.pod, r.pod, time.Now())
+	r.pod = status.Terminated(d.pod, before.pod, r.pod, s.cfg.Clock.Now())
 	s.advance(facts{stopped: true})
 	s.report(d, r, usable)
 	s.stopped = stopped
@@ -85,32 +84,24 @@ func (s *terminator) withRecordedPod(ctx context.Context, d desired) (desired, e
 // killAll kills the pod with the grace period of its termination; one that is
 // shortened meanwhile reaches the kills under way.
 func (s *terminator) killAll(ctx context.Context, d desired, observed *plan.PodStatus) error {
-	grace, source := s.mem.shrinkGrace(d)
-	request := plan.KillRequest{
-		Pod: d.pod, Observed: observed, Override: &plan.Grace{Seconds: grace, Source: source},
-		Trigger: trigger(d), RequestedBy: s.requester(d), Open: s.resume,
-	}
+	s.resume, _ = s.withoutBad(s.resume)
+	t := s.termination(d)
+	request := t.Request(d.pod, observed, s.mem.shrinkGrace(t, d), s.resume)
 	var err error
 	begun := time.Now()
+	s.resuming = true
 	attend(ctx, s.wake,
 		func(ctx context.Context) { _, err = s.cfg.Executor.KillPod(ctx, request) },
 		func(func()) {
 			// A grace period that did not shrink shortens nothing.
 			now := s.mem.peek()
-			latest, _ := s.mem.shrinkGrace(now)
-			s.cfg.Executor.Shorten(s.id.UID, latest)
+			latest := s.mem.shrinkGrace(s.termination(now), now)
+			s.cfg.Executor.Shorten(s.id.UID, latest.Seconds)
 			s.refresh(ctx, now, begun)
 		})
+	s.resuming = false
 	s.resume = s.stillUnderWay(s.resume)
 	return err
-}
-
-// trigger is why everything ends.
-func trigger(d desired) v1alpha1.KillTrigger {
-	if d.orphan {
-		return v1alpha1.TriggerOrphan
-	}
-	return v1alpha1.TriggerTermination
 }
 
 // observeStopped reads the runtime again: a container that still runs is an

@@ -96,7 +96,7 @@ func (w *worker) update(nw *v1alpha1.NodeWorkload) {
 
 // abandon ends a workload that the API does not have.
 func (w *worker) abandon(recorded *corev1.Pod) {
-	now := time.Now()
+	now := w.cfg.Clock.Now()
 	if w.mem.demand(func(d desired) desired { return d.abandoned(recorded, now) }) {
 		w.wakeUp()
 	}
@@ -192,6 +192,7 @@ func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err erro
 			w.panics++
 			w.log.Error(fmt.Errorf("panic: %v", r), "Worker panicked", "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic in worker: %v", r)
+			w.blameResumed()
 			w.quietUntil = time.Now().Add(delay)
 			return
 		}
@@ -199,6 +200,17 @@ func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err erro
 		w.cfg.Metrics.stepped(state, start)
 	}()
 	return w.step(ctx)
+}
+
+// blameResumed counts the panic of a step for the kills that it was continuing.
+func (w *worker) blameResumed() {
+	if !w.resuming {
+		return
+	}
+	w.resuming = false
+	w.mem.notePanic(w.resume)
+	w.resume = w.stillUnderWay(w.resume)
+	w.saver.save()
 }
 
 // step does what the state asks for and returns when to look again.

@@ -212,6 +212,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		return err
 	}
 	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
+	publisher.clock = s.clock
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
 		Executor:     s.executor,
@@ -226,6 +227,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Removed:      func(podworker.Identity) { s.overseer.kick() },
 		ClusterID:    func() string { return s.overseer.cluster.current() },
 		BootID:       bootID(),
+		Clock:        s.clock,
 		StartedAt:    s.survivorsBefore(),
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName,

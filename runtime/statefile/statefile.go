@@ -15,6 +15,9 @@ import (
 // a crash left behind holds nothing of worth.
 const TemporarySuffix = ".tmp"
 
+// toDisk brings a file or a folder to the disk.
+var toDisk = (*os.File).Sync
+
 // Replace replaces a file, or makes it, with mode 0600: the data are on the disk
 // before the name is.
 func Replace(path string, data []byte) error {
@@ -23,7 +26,7 @@ func Replace(path string, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, toDisk(f), f.Close())
 	if err != nil {
 		return err
 	}
@@ -38,5 +41,5 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(toDisk(d), d.Close())
 }

@@ -130,7 +130,7 @@ func checkFields(mw *v1alpha1.ManagedWorkload) verdict {
 	}
 	message := "the template is accepted"
 	if len(withoutMeaning) > 0 {
-		message += "; without meaning here: " + strings.Join(withoutMeaning, ", ")
+		message += "; ignored: " + strings.Join(withoutMeaning, ", ")
 	}
 	return verdict{accepted: true, reason: v1alpha1.ReasonAccepted, message: message, withoutMeaning: withoutMeaning}
 }
@@ -173,12 +173,31 @@ func (a *admission) ask(ctx context.Context, pod *corev1.Pod) (refusal string, e
 	case isRefusal(err):
 		var status apierrors.APIStatus
 		if errors.As(err, &status) {
-			return status.Status().Message, nil
+			return inTemplate(status.Status()), nil
 		}
 		return err.Error(), nil
 	default:
 		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
+}
+
+// inTemplate is what the API server says about a Pod, in the paths of the template:
+// nobody has written the Pod that it names.
+func inTemplate(status metav1.Status) string {
+	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {
+		return status.Message
+	}
+	var parts []string
+	for _, cause := range status.Details.Causes {
+		if cause.Field == "" {
+			return status.Message
+		}
+		parts = append(parts, "spec.template."+cause.Field+": "+cause.Message)
+	}
+	if len(parts) == 0 {
+		return status.Message
+	}
+	return strings.Join(parts, "; ")
 }
 
 // isRefusal tells a verdict from an API server that cannot judge now. A webhook

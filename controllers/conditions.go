@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -33,37 +31,41 @@ const progressDeadline = 10 * time.Minute
 // maxMessage keeps a condition's message below the API's limit of 32 KiB.
 const maxMessage = 16 * 1024
 
-// opinion is a condition without its type, generation and times.
-type opinion struct {
+// conditionState is a condition without its type, generation and times.
+type conditionState struct {
 	status  metav1.ConditionStatus
 	reason  string
 	message string
 }
 
-func yes(reason, message string) opinion { return opinion{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) opinion  { return opinion{metav1.ConditionFalse, reason, message} }
+func yes(reason, message string) conditionState {
+	return conditionState{metav1.ConditionTrue, reason, message}
+}
+func no(reason, message string) conditionState {
+	return conditionState{metav1.ConditionFalse, reason, message}
+}
 
 // computeAccepted says whether the template is accepted.
-func computeAccepted(v verdict) opinion {
+func computeAccepted(v verdict) conditionState {
 	switch {
 	case v.accepted:
 		return yes(v.reason, v.message)
 	case v.undecided:
-		return opinion{metav1.ConditionUnknown, v.reason, v.message}
+		return conditionState{metav1.ConditionUnknown, v.reason, v.message}
 	}
 	return no(v.reason, v.message)
 }
 
 // computeReady is True when every reachable node that the template admits runs
 // the current template and is ready or completed.
-func computeReady(f *fleet, t *tally) opinion {
+func computeReady(f *fleet, t *tally) conditionState {
 	switch {
 	case f.deleting:
 		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
 	case !f.verdict.accepted:
-		return no(f.verdict.reason, fmt.Sprintf("the template is not accepted; %d of %d nodes are ready with an earlier one", t.ready, t.desired))
+		return no(f.verdict.reason, fmt.Sprintf("Rejected; %d of %d nodes still run the previous template", t.ready, t.desired))
 	case t.desired == 0:
-		return yes(v1alpha1.ReasonNoMatchingNodes, "the template admits no node")
+		return yes(v1alpha1.ReasonNoMatchingNodes, "No node matches the template's placement")
 	case len(t.by[standingConflict]) > 0:
 		return no(reasonNameConflict, conflictMessage(t))
 	case t.reachable() == 0:
@@ -71,9 +73,9 @@ func computeReady(f *fleet, t *tally) opinion {
 	case len(t.by[standingUpdating]) > 0:
 		return no(v1alpha1.ReasonUpdating, with(fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable()), unreachableMessage(t)))
 	case len(t.by[standingFailed]) > 0:
-		return no(v1alpha1.ReasonFailed, with("the containers failed for good on "+describe(t.by[standingFailed]), unreachableMessage(t)))
+		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:
-		return no(v1alpha1.ReasonNodesNotReady, with("not ready: "+describe(t.by[standingNotReady]), unreachableMessage(t)))
+		return no(v1alpha1.ReasonNodesNotReady, with(notReadyMessage(t.by[standingNotReady]), unreachableMessage(t)))
 	case len(t.by[standingReady]) == 0:
 		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
 	}
@@ -81,7 +83,7 @@ func computeReady(f *fleet, t *tally) opinion {
 }
 
 // computeStalled is True when nothing gets better without a person.
-func computeStalled(f *fleet, t *tally, late bool) opinion {
+func computeStalled(f *fleet, t *tally, late bool) conditionState {
 	switch updating := len(t.by[standingUpdating]) > 0; {
 	case f.deleting:
 		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
@@ -90,15 +92,15 @@ func computeStalled(f *fleet, t *tally, late bool) opinion {
 	case len(t.by[standingConflict]) > 0 && !updating:
 		return yes(reasonNameConflict, conflictMessage(t))
 	case len(t.by[standingFailed]) > 0 && !updating:
-		return yes(v1alpha1.ReasonFailed, "the containers failed for good on "+describe(t.by[standingFailed]))
+		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
 		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", progressDeadline, computeReady(f, t).message))
 	}
-	return no("Progressing", "neither refused nor late")
+	return no("Progressing", "Not stalled")
 }
 
 // computeReconciling is True while the nodes are on their way.
-func computeReconciling(f *fleet, t *tally, ready, stalled opinion) opinion {
+func computeReconciling(f *fleet, t *tally, ready, stalled conditionState) conditionState {
 	switch {
 	case f.deleting:
 		message := nodes(len(f.leaving)) + " left"
@@ -142,33 +144,6 @@ func conflictMessage(t *tally) string {
 		parts = append(parts, n.conflict)
 	}
 	return strings.Join(parts, "; ")
-}
-
-// describe names up to three nodes with what their shims say.
-func describe(list []*nodeFacts) string {
-	const most = 3
-	var parts []string
-	for _, n := range list[:min(len(list), most)] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", n.name, limit(complaint(n.share), 256)))
-	}
-	return strings.Join(parts, ", ") + andMore(len(list)-most)
-}
-
-// complaint is why a NodeWorkload is not ready, in its shim's words.
-func complaint(nw *v1alpha1.NodeWorkload) string {
-	for _, kind := range []string{v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionRuntimeUsable} {
-		if c := meta.FindStatusCondition(nw.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
-			return c.Reason + ": " + c.Message
-		}
-	}
-	switch {
-	case nw.Status.Phase == corev1.PodFailed && nw.Status.Reason != "":
-		// The summary is about a container, and this is why all of them ended.
-		return nw.Status.Reason + ": " + nw.Status.Message
-	case nw.Status.Summary == "":
-		return "nothing reported yet"
-	}
-	return nw.Status.Summary
 }
 
 // names lists up to five nodes.

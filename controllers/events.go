@@ -23,8 +23,8 @@ const (
 	eventFailedDelete     = "FailedDelete"
 	eventAdopted          = "Adopted"
 	eventKilled           = "Killed"
-	// eventFieldsWithoutMeaning: the template has fields that do nothing here.
-	eventFieldsWithoutMeaning = "FieldsWithoutMeaning"
+	// eventFieldsIgnored: the template has fields that have no effect.
+	eventFieldsIgnored = "FieldsIgnored"
 	// eventBadAnnotation: the annotation of the deletion cannot be used.
 	eventBadAnnotation = "BadAnnotation"
 	// eventReleased: a NodeWorkload was given up with its node.
@@ -43,7 +43,7 @@ func (r *managedWorkloadReconciler) announce(mw *v1alpha1.ManagedWorkload, old, 
 		case c.Status == metav1.ConditionFalse:
 			r.warn(mw, c.Reason, c.Message)
 		case len(s.verdict.withoutMeaning) > 0:
-			r.warn(mw, eventFieldsWithoutMeaning, "Without meaning here: "+strings.Join(s.verdict.withoutMeaning, ", "))
+			r.warn(mw, eventFieldsIgnored, "Ignored: "+strings.Join(s.verdict.withoutMeaning, ", "))
 		}
 	}
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionStalled); changed && c.Status == metav1.ConditionTrue &&

@@ -42,7 +42,7 @@ func computeStatus(f *fleet, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	stalled := computeStalled(f, &t, late && ready.status != metav1.ConditionTrue)
 	reconciling := computeReconciling(f, &t, ready, stalled)
 
-	set := func(kind string, o opinion) { setCondition(&status.Conditions, f, kind, o) }
+	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	set(v1alpha1.ConditionAccepted, computeAccepted(f.verdict))
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionReconciling, reconciling)
@@ -83,7 +83,7 @@ func overdue(old *v1alpha1.ManagedWorkloadStatus, progress bool, now time.Time) 
 	return left <= 0, max(left, 0)
 }
 
-func setCondition(conditions *[]metav1.Condition, f *fleet, kind string, o opinion) {
+func setCondition(conditions *[]metav1.Condition, f *fleet, kind string, o conditionState) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type:               kind,
 		Status:             o.status,

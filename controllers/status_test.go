@@ -249,7 +249,7 @@ func TestFailureOfTheWhole(t *testing.T) {
 	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeFacts{n}}
 	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
-	if want := "the containers failed for good on n1 (DeadlineExceeded: too long)"; ready.Message != want {
+	if want := "Failed on n1, DeadlineExceeded: too long; will not restart"; ready.Message != want {
 		t.Errorf("message %q, want %q", ready.Message, want)
 	}
 }

@@ -290,7 +290,7 @@ func TestRefusedTemplates(t *testing.T) {
 	}
 }
 
-func TestFieldsWithoutMeaning(t *testing.T) {
+func TestIgnoredFields(t *testing.T) {
 	c := newCluster(t)
 	mw := c.workload(func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.SchedulerName = "mine" })
 	got := await(c, mw, "accepted", func(mw *v1alpha1.ManagedWorkload) bool {
@@ -302,7 +302,7 @@ func TestFieldsWithoutMeaning(t *testing.T) {
 	if !hasCondition(got.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonNoMatchingNodes) {
 		t.Errorf("conditions: %s", dump(got.Status.Conditions))
 	}
-	c.awaitEvent(mw, eventFieldsWithoutMeaning, "spec.template.spec.schedulerName")
+	c.awaitEvent(mw, eventFieldsIgnored, "spec.template.spec.schedulerName")
 }
 
 func TestNameConflict(t *testing.T) {

@@ -12,7 +12,7 @@ const (
 	Honoured Class = "honoured"
 	// WithoutMeaning: the field is accepted, has no effect here, and is listed in
 	// a warning when it is set.
-	WithoutMeaning Class = "without meaning here"
+	WithoutMeaning Class = "ignored"
 	// Refused: a template that sets the field is refused by its path.
 	Refused Class = "refused"
 )
@@ -74,7 +74,7 @@ var fields = []Field{
 	{"spec.hostPID", Honoured, ""},
 	{"spec.hostIPC", Honoured, ""},
 	{"spec.shareProcessNamespace", Honoured, ""},
-	{"spec.hostUsers", Refused, "user namespaces are not supported; true is accepted"},
+	{"spec.hostUsers", Refused, "User namespaces are not supported; remove this or set true"},
 	{"spec.hostname", Honoured, ""},
 	{"spec.subdomain", Honoured, ""},
 	{"spec.setHostnameAsFQDN", Honoured, ""},
@@ -122,10 +122,10 @@ var fields = []Field{
 
 	{"spec.serviceAccountName", WithoutMeaning, "no token is mounted"},
 	{"spec.serviceAccount", WithoutMeaning, "no token is mounted"},
-	{"spec.automountServiceAccountToken", Refused, "no token is mounted; false is accepted"},
+	{"spec.automountServiceAccountToken", Refused, "Service account tokens are not supported; remove this or set false"},
 	{"spec.imagePullSecrets[].*", Refused, fromObjects},
 	{"spec.enableServiceLinks", WithoutMeaning, "no Service variables are set"},
-	{"spec.readinessGates[].*", Refused, "nobody sets such conditions on a NodeWorkload"},
+	{"spec.readinessGates[].*", Refused, "nothing sets such conditions on a NodeWorkload"},
 	{"spec.runtimeClassName", Refused, "the runtime's default handler is used"},
 	{"spec.overhead", Refused, "it belongs to a runtime class"},
 	{"spec.os.name", Honoured, "linux only"},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
@@ -48,7 +49,7 @@ func (c *Client) Watch(ctx context.Context, notify func(uid types.UID)) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.follow(ctx, pending)
+		c.keepFollowing(ctx, pending)
 	}()
 	defer func() { <-done }()
 	for {
@@ -59,6 +60,23 @@ func (c *Client) Watch(ctx context.Context, notify func(uid types.UID)) error {
 			for _, uid := range pending.take() {
 				notify(uid)
 			}
+		}
+	}
+}
+
+// keepFollowing follows again after a panic. Without events the caller lists.
+func (c *Client) keepFollowing(ctx context.Context, pending *pending) {
+	for ctx.Err() == nil {
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), "event stream", func() error {
+			c.follow(ctx, pending)
+			return nil
+		})
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(maxReconnect):
 		}
 	}
 }
@@ -99,7 +117,9 @@ func (c *Client) stream(ctx context.Context, pending *pending) (lasted bool, err
 		return false, err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- c.drain(events, pending) }()
+	go func() {
+		ended <- panics.Contain(logr.FromContextOrDiscard(ctx), "event stream", func() error { return c.drain(events, pending) })
+	}()
 	// What happened before the subscription is told by a list.
 	pending.add(Every)
 	settled := time.NewTimer(c.settle)

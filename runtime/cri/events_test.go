@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -216,6 +217,37 @@ func TestStatusCacheForgets(t *testing.T) {
 		c.keepSandbox("u", plan.SandboxStatus{ID: "other", State: plan.SandboxReady})
 		if _, ok := c.owner("s"); ok || len(c.sandboxes) != 1 {
 			t.Error("want it forgotten")
+		}
+	})
+}
+
+// panickingEvents is a runtime whose events panic the reader.
+type panickingEvents struct {
+	runtimeapi.RuntimeServiceClient
+	calls int
+}
+
+func (r *panickingEvents) GetContainerEvents(context.Context, *runtimeapi.GetEventsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse], error) {
+	r.calls++
+	panic("boom")
+}
+
+// A panic of the stream of events ends neither the process nor the stream for good.
+func TestEventStreamSurvivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &panickingEvents{}
+		c := &Client{runtime: r}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.keepFollowing(ctx, newPending())
+		}()
+		time.Sleep(10 * maxReconnect)
+		cancel()
+		<-done
+		if r.calls < 2 {
+			t.Errorf("opened %d times, want it to be opened again", r.calls)
 		}
 	})
 }

@@ -305,6 +305,38 @@ func TestSlowProbeMakesUpForOneTick(t *testing.T) {
 	})
 }
 
+// Of the ticks that one very slow probe has missed, the last one is made up for, not
+// each of them.
+func TestMissedTicksAreNotMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.took = time.Minute
+		f.Update(podOf(corev1.Container{LivenessProbe: every(1)}), running("a"), nil)
+		f.after(time.Second)
+		f.mu.Lock()
+		f.took = 0
+		f.mu.Unlock()
+		f.after(61500 * time.Millisecond)
+		f.wantCalls(liveness, "a@0", "a@60", "a@61", "a@62")
+	})
+}
+
+// A wall clock that is set after the container was first seen changes nothing about
+// its initial delay.
+func TestStartIsCountedByTheProcess(t *testing.T) {
+	seen := time.Now()
+	w := &worker{seen: seen}
+	for name, tt := range map[string]struct{ startedAt, want time.Time }{
+		"before it was seen": {seen.Add(-5 * time.Second).Round(0), seen.Add(-5 * time.Second)},
+		"in a time to come":  {seen.Add(time.Hour).Round(0), seen},
+	} {
+		got := w.started(container{startedAt: tt.startedAt})
+		if !got.Equal(tt.want) || got == got.Round(0) {
+			t.Errorf("%s: %v, want %v by the process's own clock", name, got, tt.want)
+		}
+	}
+}
+
 func TestErrorOfTheProberIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -539,6 +571,54 @@ func TestResultOfAnOldInstanceIsDropped(t *testing.T) {
 		f.wantResults(map[string]plan.ProbeResults{"b": {Readiness: plan.ProbeFailure}})
 		f.after(10 * time.Second)
 		f.wantResults(map[string]plan.ProbeResults{"b": {Readiness: plan.ProbeSuccess}})
+	})
+}
+
+// A probe that was replaced while it ran says nothing about its successor: it may
+// have asked another port.
+func TestResultOfAReplacedProbeIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.answers[liveness] = failsUntil(2)
+		f.took = 5 * time.Second
+		probed := func(period int32) *corev1.Pod {
+			pod := podOf(corev1.Container{LivenessProbe: every(period)})
+			pod.Spec.Containers[0].LivenessProbe.FailureThreshold = 1
+			return pod
+		}
+		f.Update(probed(10), running("a"), nil)
+		f.after(time.Second)
+		f.Update(probed(20), runningSince("a", f.begin), nil)
+		f.after(5 * time.Second) // the replaced probe has failed meanwhile
+		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeSuccess}})
+		if got := f.LastFailure("uid", "a", v1alpha1.TriggerLivenessProbe); got != "" {
+			t.Errorf("its failure is kept: %q", got)
+		}
+		f.after(time.Minute)
+		f.wantCalls(liveness, "a@0", "a@5", "a@25", "a@45", "a@65")
+		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeSuccess}})
+	})
+}
+
+// slowProber does not notice that it is cancelled.
+type slowProber struct{ took time.Duration }
+
+func (p slowProber) probe(context.Context, target) (outcome, error) {
+	time.Sleep(p.took)
+	return outcome{state: succeeded}, nil
+}
+
+// Close returns when no probe runs any more.
+func TestCloseWaitsForProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		m := newManager(t.Context(), slowProber{10 * time.Second}, f, func(types.UID) {}, time.Now())
+		m.Update(podOf(corev1.Container{LivenessProbe: every(10)}), running("a"), nil)
+		f.after(time.Second)
+		m.Close()
+		if took := time.Since(f.begin); took != 10*time.Second {
+			t.Errorf("closed after %s, while the probe ran for 10s", took)
+		}
 	})
 }
 

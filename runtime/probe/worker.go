@@ -274,13 +274,14 @@ func (w *worker) target() (target, bool) {
 	}, w.mayProbe()
 }
 
-// started is when the container started; no later than it was seen to run, or a
-// clock that was set back would put the probe off until it has caught up.
+// started is when the container started: no later than it was seen to run, or a
+// clock that was set back would put the probe off until it has caught up; and by the
+// time of this process from then on, or one that was set forward would cut the delay.
 func (w *worker) started(c container) time.Time {
 	if c.startedAt.After(w.seen) {
 		return w.seen
 	}
-	return c.startedAt
+	return w.seen.Add(-w.seen.Sub(c.startedAt))
 }
 
 func (w *worker) probe(ctx context.Context, t target) {

@@ -44,7 +44,7 @@ type Options struct {
 	HostRoot string
 	// RegisterNode keeps a Node object where there is no kubelet.
 	RegisterNode bool
-	// AllowForeignPods lets the shim use a runtime that others use too.
+	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 	// Namespace of the shim's Lease.
 	Namespace string

@@ -169,7 +169,7 @@ func (p *pair) examine(s *scenario.Scenario) verdict {
 	if *trace {
 		printTraces(os.Stdout, kubeletSteps, v.shim)
 	}
-	v.difference = compare(kubeletSteps, withoutSidecarPorts(s.Pod, v.shim, v.declared), v.declared)
+	v.difference = compare(kubeletSteps, v.shim, v.declared)
 	return v
 }
 

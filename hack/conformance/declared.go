@@ -4,14 +4,10 @@
 package conformance
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/hack/fakecri"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // counts is how often something was seen, by its name.
@@ -39,9 +35,6 @@ const (
 	// goes to the pod's newest one, also when the container is in another. The
 	// comparison of a scenario ends where one of the two has no address any more.
 	HookHost = "hook goes to the sandbox of its container"
-	// SidecarPorts: the host ports of sidecars are mapped; the kubelet leaves those of
-	// all init containers out.
-	SidecarPorts = "a sidecar's ports are mapped"
 	// LostLog: the end of a log that is gone is not read again for 30 s, and then the
 	// error is in other words.
 	LostLog = "the last words from a log that is gone"
@@ -118,33 +111,6 @@ func withoutLostLogs(kubelet, shim []step, declared counts) ([]step, []step) {
 		}
 	}
 	return kubelet, shim
-}
-
-var portMapping = regexp.MustCompile(` *port_mappings:\{[^}]*\}`)
-
-// withoutSidecarPorts takes the ports of sidecars away from the shim's sandboxes,
-// in which they are the first.
-func withoutSidecarPorts(pod *corev1.Pod, shim []step, declared counts) []step {
-	ports := 0
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) {
-			ports += len(c.Ports)
-		}
-	}
-	shim = cloneSteps(shim)
-	for i := range shim {
-		for j := range shim[i].Trace {
-			e := &shim[i].Trace[j]
-			if e.Op != "RunPodSandbox" && e.Op != "CreateContainer" || ports == 0 {
-				continue
-			}
-			if all := portMapping.FindAllStringIndex(e.Detail, ports); len(all) == ports {
-				declared[SidecarPorts]++
-				e.Detail = e.Detail[:all[0][0]] + e.Detail[all[ports-1][1]:]
-			}
-		}
-	}
-	return shim
 }
 
 // fallbackOf is the request over plain HTTP that follows the last one over HTTPS

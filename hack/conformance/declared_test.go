@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/hack/fakecri"
 )
 
@@ -116,32 +114,6 @@ func TestResizeOfAKilledPod(t *testing.T) {
 				t.Errorf("taken away: %t, want %t; %v", got, test.want, d)
 			}
 		})
-	}
-}
-
-// The ports of sidecars are the first of a sandbox; what else is mapped counts.
-func TestPortsOfSidecars(t *testing.T) {
-	always := corev1.ContainerRestartPolicyAlways
-	port := func(n int32) []corev1.ContainerPort { return []corev1.ContainerPort{{ContainerPort: n}} }
-	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		InitContainers: []corev1.Container{{Name: "setup", Ports: port(1)}, {Name: "proxy", Ports: port(2), RestartPolicy: &always}},
-		Containers:     []corev1.Container{{Name: "app", Ports: port(3)}},
-	}}
-	run := func(ports string) []step {
-		return []step{{Trace: []fakecri.Entry{{Op: "RunPodSandbox", Detail: "dns_config:{}" + ports + " linux:{}"}}}}
-	}
-	kubelet := run("  port_mappings:{container_port:3}")
-	for ports, want := range map[string]bool{
-		"  port_mappings:{container_port:2}  port_mappings:{container_port:3}":                                   true,
-		"  port_mappings:{container_port:2}":                                                                     false,
-		"  port_mappings:{container_port:2}  port_mappings:{container_port:2}  port_mappings:{container_port:3}": false,
-		"  port_mappings:{container_port:2}  port_mappings:{container_port:4}":                                   false,
-		"  port_mappings:{container_port:3}":                                                                     false,
-	} {
-		d := compare(kubelet, withoutSidecarPorts(pod, run(ports), counts{}), counts{})
-		if got := d == nil; got != want {
-			t.Errorf("%s is as the kubelet's: %t, want %t", ports, got, want)
-		}
 	}
 }
 

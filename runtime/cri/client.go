@@ -67,6 +67,8 @@ type Config struct {
 	SeccompRoot string
 	// PodDir is the pods' place on the node.
 	PodDir PodDir
+	// Differences from the kubelet.
+	Differences plan.Differences
 }
 
 // Client talks to one container runtime. It is safe for concurrent use.

@@ -23,6 +23,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
 
@@ -79,7 +80,7 @@ func newFake(t *testing.T, change ...func(*Config)) (*fakeRuntime, *Client) {
 	t.Cleanup(f.stop)
 	config := Config{
 		Endpoint: "unix://" + f.socket, Instance: "node-1", ClusterID: "cluster-1",
-		SeccompRoot: "/seccomp", PodDir: &fakePodDir{logs: t.TempDir()},
+		SeccompRoot: "/seccomp", PodDir: &fakePodDir{logs: t.TempDir()}, Differences: plan.AllDifferences(),
 	}
 	for _, c := range change {
 		c(&config)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -87,7 +88,7 @@ func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.Pod
 		},
 		LogDirectory: c.config.PodDir.LogDirectory(pod),
 		DnsConfig:    &runtimeapi.DNSConfig{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options},
-		PortMappings: portMappings(pod),
+		PortMappings: portMappings(pod, c.config.Differences),
 		Labels:       c.sandboxLabels(pod),
 		Annotations:  annotations,
 		Linux:        linux,
@@ -161,10 +162,10 @@ func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
 // portMappings of the main containers and, unlike the kubelet's, of sidecars: a
 // sidecar's host port would be dropped without a word. (kubelet
 // container/helpers.go:MakePortMappings)
-func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
+func portMappings(pod *corev1.Pod, d plan.Differences) []*runtimeapi.PortMapping {
 	var mappings []*runtimeapi.PortMapping
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) && d.MapSidecarPorts {
 			mappings = append(mappings, containerPortMappings(c)...)
 		}
 	}

@@ -21,9 +21,12 @@ type Differences struct {
 	// KeepSandbox: "A container that could not be killed". Without it its sandbox is
 	// stopped, and the container with it.
 	KeepSandbox bool
+	// MapSidecarPorts: "A sidecar's `hostPort`". Without it only those of main
+	// containers are mapped.
+	MapSidecarPorts bool
 }
 
 // AllDifferences returns what production uses.
 func AllDifferences() Differences {
-	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true}
+	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true}
 }

@@ -148,6 +148,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	var err error
 	s.runtime, err = cri.Dial(ctx, cri.Config{
 		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
+		Differences: plan.AllDifferences(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the container runtime: %w", err)

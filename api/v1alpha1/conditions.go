@@ -50,7 +50,8 @@ const (
 	// above its limit because its content does not fit; it is absent otherwise.
 	ConditionVolumeSizePending = "VolumeSizePending"
 	// ConditionPodCgroupMissing is True while containers run although the pod's
-	// cgroup is gone; it is absent otherwise. The next start makes it again.
+	// cgroup is gone; it is Unknown while that cannot be seen, and absent otherwise. The next
+	// start makes the cgroup again.
 	ConditionPodCgroupMissing = "PodCgroupMissing"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
@@ -101,6 +102,8 @@ const (
 	ReasonContentExceedsLimit = "ContentExceedsLimit"
 	// ReasonCgroupMissing: the pod's cgroup is gone.
 	ReasonCgroupMissing = "CgroupMissing"
+	// ReasonCgroupNotVisible: a cgroup file system of the node cannot be read.
+	ReasonCgroupNotVisible = "CgroupNotVisible"
 	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, and its containers run
 	// in another one.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"

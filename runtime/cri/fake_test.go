@@ -46,7 +46,8 @@ type fakeRuntime struct {
 	images     []*runtimeapi.Image
 	conditions []*runtimeapi.RuntimeCondition
 	handlers   []*runtimeapi.RuntimeHandler
-	dropSignal bool // as containerd before 2.3
+	dropSignal bool   // as containerd before 2.3
+	verbose    string // what a verbose status tells of a container
 	events     chan *runtimeapi.ContainerEventResponse
 	noEvents   bool // as containerd 1.6
 	next       int
@@ -328,7 +329,11 @@ func (f *fakeRuntime) ContainerStatus(_ context.Context, r *runtimeapi.Container
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ContainerStatusResponse{Status: c.ContainerStatus}, nil
+	response := &runtimeapi.ContainerStatusResponse{Status: c.ContainerStatus}
+	if r.GetVerbose() {
+		response.Info = map[string]string{"info": f.verbose}
+	}
+	return response, nil
 }
 
 func (f *fakeRuntime) ExecSync(context.Context, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {

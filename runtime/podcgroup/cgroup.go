@@ -20,6 +20,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -37,12 +39,19 @@ type Config struct {
 	Parent string
 	// Driver is that of the runtime: cgroupfs (also when empty) or systemd.
 	Driver string
+	// HostRoot is the node's file system.
+	HostRoot hostfs.Root
+	// ProcessID is a container's first process, on the node; nil means that it is
+	// not known.
+	ProcessID func(ctx context.Context, containerID string) (int, error)
 }
 
 // Manager keeps the cgroups of all pods of a node. It is safe for concurrent use;
 // calls about one pod come from one worker at a time.
 type Manager struct {
-	parent string
+	parent    string
+	hostRoot  hostfs.Root
+	processID func(ctx context.Context, containerID string) (int, error)
 
 	mu     sync.Mutex
 	driver string
@@ -52,7 +61,10 @@ type Manager struct {
 
 // New returns a Manager.
 func New(config Config) (*Manager, error) {
-	m := &Manager{parent: config.Parent, driver: DriverFS, applied: map[types.UID]limits{}}
+	m := &Manager{
+		parent: config.Parent, hostRoot: config.HostRoot, processID: config.ProcessID,
+		driver: DriverFS, applied: map[types.UID]limits{},
+	}
 	if config.Driver == "" {
 		return m, nil
 	}
@@ -132,6 +144,9 @@ func systemdPath(parent, name string) string {
 // now would have the kernel kill what should end gracefully.
 // (kubelet cm/pod_container_manager_linux.go:EnsureExists)
 func (m *Manager) Ensure(ctx context.Context, pod *corev1.Pod) error {
+	if err := hostfs.PathPart(string(pod.UID)); err != nil {
+		return err
+	}
 	path := m.Path(pod.UID)
 	if path == "" {
 		return nil

@@ -17,6 +17,8 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup2"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 // A cgroup stays busy for a moment after its last process was reaped.
@@ -28,6 +30,9 @@ const (
 // Remove removes the pod's cgroup and empty ones that a runtime has left
 // below it. It kills nothing: one with processes is an error.
 func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
+	if err := hostfs.PathPart(string(uid)); err != nil {
+		return fmt.Errorf("remove cgroup: %w", err)
+	}
 	path := m.Path(uid)
 	if path == "" || cgroups.Mode() == cgroups.Unavailable {
 		return nil

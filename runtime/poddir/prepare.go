@@ -75,8 +75,3 @@ func (m *Manager) makePodDirs(id Identity) error {
 	}
 	return os.WriteFile(file, content, 0o600)
 }
-
-// Conditions say what people should know about the pod's place.
-func (m *Manager) Conditions(pod *corev1.Pod) []corev1.PodCondition {
-	return m.volumes.Conditions(pod.UID)
-}

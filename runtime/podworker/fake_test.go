@@ -368,7 +368,7 @@ func (d fakeDirs) Prepare(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-func (d fakeDirs) Conditions(*corev1.Pod) []corev1.PodCondition {
+func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []corev1.PodCondition {
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
 	return d.n.placeConditions

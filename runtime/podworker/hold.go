@@ -46,7 +46,7 @@ func (w *worker) hold(ctx context.Context, d desired, uid types.UID) (time.Durat
 	}}
 	observed, err := w.cfg.Runtime.PodStatus(ctx, w.id.UID)
 	if err == nil && d.pod != nil && len(observed.Containers) > 0 {
-		r = w.look(d, observed, false)
+		r = w.look(ctx, d, observed, false)
 	}
 	w.report(d, r, w.currentUsable())
 	return errorDelay, nil

@@ -80,8 +80,9 @@ type PodDir interface {
 	// Prepare makes it as the pod's spec says, and removes volumes that the spec no
 	// longer has. It is idempotent.
 	Prepare(ctx context.Context, pod *corev1.Pod) error
-	// Conditions are what people should know about it.
-	Conditions(pod *corev1.Pod) []corev1.PodCondition
+	// Conditions are what people should know about it, beside what was observed of
+	// the pod.
+	Conditions(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) []corev1.PodCondition
 	// Release gives back what only running containers need: volumes with the
 	// contents of emptyDirs, and the cgroup. Logs and termination messages stay.
 	// It is idempotent.

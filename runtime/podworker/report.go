@@ -4,6 +4,8 @@
 package podworker
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,7 +51,7 @@ func (v view) compute() report {
 
 // look computes a report of what was observed. The addresses it finds (the node's, on
 // its network) are those that hooks and environment get too, as in the kubelet.
-func (s *scope) look(d desired, observed *plan.PodStatus, terminal bool) report {
+func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, terminal bool) report {
 	syncing := s.mem.state() == Syncing
 	r := view{
 		Input: status.Input{
@@ -59,7 +61,7 @@ func (s *scope) look(d desired, observed *plan.PodStatus, terminal bool) report 
 			Probes:                  s.cfg.Prober.Results(s.id.UID),
 			Actuated:                s.mem.actuated(),
 			Waiting:                 s.waiting,
-			Conditions:              s.cfg.PodDir.Conditions(d.pod),
+			Conditions:              s.cfg.PodDir.Conditions(ctx, d.pod, observed),
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     s.cfg.Clock.Now(),

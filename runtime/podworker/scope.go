@@ -97,7 +97,7 @@ func (s *scope) refresh(ctx context.Context, d desired, begun time.Time) {
 	if err != nil || usable == nil {
 		return
 	}
-	r := s.look(d, observed, false)
+	r := s.look(ctx, d, observed, false)
 	if ended(&r.pod) {
 		// A phase that is final is for the end of the operation to find: a
 		// container that exited may be about to be started again.

@@ -53,7 +53,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	r := s.look(d, observed, false)
+	r := s.look(ctx, d, observed, false)
 	if ended(&r.pod) {
 		s.noteEnded(d, observed)
 	}
@@ -122,7 +122,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return jitter(errorDelay), fmt.Errorf("observe after a sync: %w", err)
 	}
-	r = s.look(d, after, false)
+	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(d.pod, after, &r.pod)
 	next := s.compute(d, after, &r.pod)
 	if ended(&r.pod) && createdAny(observed, after) {

@@ -39,7 +39,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 		return s.killFailed(d, fmt.Errorf("observe: %w", err))
 	}
 	s.cfg.Prober.StopLivenessAndStartup(s.id.UID)
-	before := s.look(d, observed, false)
+	before := s.look(ctx, d, observed, false)
 	s.report(d, before, usable)
 	if err := s.killAll(ctx, d, observed); err != nil {
 		if ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 	}
 	s.mem.setKillError("")
 	s.cfg.Prober.Remove(s.id.UID)
-	r := s.look(d, stopped, true)
+	r := s.look(ctx, d, stopped, true)
 	r.pod = status.Terminated(d.pod, before.pod, r.pod, s.cfg.Clock.Now())
 	s.advance(facts{stopped: true})
 	s.report(d, r, usable)

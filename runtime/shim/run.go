@@ -173,7 +173,11 @@ func (s *shim) openPlace(log logr.Logger) error {
 		driver = ""
 	}
 	var err error
-	if s.cgroups, err = podcgroup.New(podcgroup.Config{Parent: o.CgroupParent, Driver: driver}); err != nil {
+	s.cgroups, err = podcgroup.New(podcgroup.Config{
+		Parent: o.CgroupParent, Driver: driver, HostRoot: hostfs.Root(o.HostRoot),
+		ProcessID: func(ctx context.Context, id string) (int, error) { return s.runtime.ContainerPID(ctx, id) },
+	})
+	if err != nil {
 		return fmt.Errorf("open the pod cgroups: %w", err)
 	}
 	capacity := poddir.NodeCapacity(o.StateDir)

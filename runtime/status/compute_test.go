@@ -200,6 +200,28 @@ func TestComputeForeignContainers(t *testing.T) {
 	}
 }
 
+// What is to be known about the pod's place shows as long as it is so.
+func TestComputePlaceConditions(t *testing.T) {
+	p := pod(corev1.Container{Name: "c"})
+	facts := observed(running("c"))
+	alone := Compute(Input{Pod: p, Observed: facts, Now: t0})
+	place := []corev1.PodCondition{
+		{Type: v1alpha1.ConditionVolumeSizePending, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonContentExceedsLimit, Message: "v"},
+		{Type: v1alpha1.ConditionPodCgroupMissing, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonCgroupMissing, Message: "c"},
+	}
+	st := Compute(Input{Pod: p, Observed: facts, Previous: &alone, Conditions: place, Now: t0})
+	nw := NodeWorkload(NodeWorkloadInput{Pod: p, Status: st, Now: t0})
+	for _, want := range place {
+		i := conditionIndex(nw.Conditions, string(want.Type))
+		if i < 0 || nw.Conditions[i].Reason != want.Reason || nw.Conditions[i].Message != want.Message {
+			t.Errorf("no condition %s as given in %+v", want.Type, nw.Conditions)
+		}
+	}
+	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: facts, Previous: &st, Now: t0})); diff != "" {
+		t.Errorf("once it is over (-want +got):\n%s", diff)
+	}
+}
+
 // One that bears our labels, and of which nothing was recorded, is not ours either.
 func TestComputeForeignContainersWithLabels(t *testing.T) {
 	recorded := func(c plan.ContainerStatus) plan.ContainerStatus {

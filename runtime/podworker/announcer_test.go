@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -22,12 +23,12 @@ import (
 // publishing is a publisher whose writes can be watched and held.
 type publishing struct {
 	*fakeNode
-	on func()
+	on func(*v1alpha1.NodeWorkloadStatus)
 }
 
 func (p *publishing) Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error {
 	if p.on != nil {
-		p.on()
+		p.on(st)
 	}
 	return p.fakeNode.Publish(ctx, id, st)
 }
@@ -109,7 +110,7 @@ func TestPublishBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		tries := 0
-		p := withPublisher(t, n, &publishing{n, func() { tries++ }})
+		p := withPublisher(t, n, &publishing{n, func(*v1alpha1.NodeWorkloadStatus) { tries++ }})
 		n.setAPI(true)
 		p.Update(workload("a"))
 		n.settle(10 * time.Minute)
@@ -125,7 +126,7 @@ func TestPublishPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		panics := 2
-		p := withPublisher(t, n, &publishing{n, func() {
+		p := withPublisher(t, n, &publishing{n, func(*v1alpha1.NodeWorkloadStatus) {
 			if panics--; panics >= 0 {
 				panic("a bug")
 			}
@@ -148,11 +149,11 @@ func TestReleaseWaitsForAWriteUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		var hang chan struct{}
-		publisher := &publishing{n, func() {
+		publisher := &publishing{n, func(st *v1alpha1.NodeWorkloadStatus) {
 			n.mu.Lock()
 			wait := hang
 			n.mu.Unlock()
-			if wait != nil {
+			if wait != nil && st.Phase == corev1.PodSucceeded {
 				<-wait
 			}
 		}}

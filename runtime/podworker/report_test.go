@@ -40,6 +40,7 @@ func TestComputeReport(t *testing.T) {
 	}{
 		"nothing happens":            {previous: since(time.Second, corev1.PodRunning)},
 		"the deadline is over":       {previous: since(time.Hour, corev1.PodRunning), wantDue: []string{"DeadlineExceeded"}},
+		"it was announced before":    {previous: &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}},
 		"it had ended before":        {previous: since(time.Hour, corev1.PodFailed)},
 		"a resize begins":            {inProgress: true, wantDue: []string{"ResizeStarted"}, wantResize: resize{generation: 3}},
 		"a resize continues":         {inProgress: true, resize: resize{generation: 3}, wantResize: resize{generation: 3}},

@@ -16,7 +16,10 @@ type mistake struct{ name, file, old, new string }
 func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("runtime/cri", criMistakes),
+		in("runtime/podworker", podworkerMistakes),
 		in("runtime/probe", probeMistakes),
+		in("runtime/statefile", statefileMistakes),
+		in("runtime/status", statusMistakes),
 	)
 }
 

@@ -1,0 +1,13 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var statefileMistakes = []mistake{
+	{"fsync of the data is left out", "statefile.go",
+		"err = errors.Join(err, toDisk(f), f.Close())", "err = errors.Join(err, f.Close())"},
+	{"fsync of the directory is left out", "statefile.go",
+		"return errors.Join(toDisk(d), d.Close())", "return d.Close()"},
+	{"a file is written in place", "statefile.go",
+		"f, err := os.OpenFile(path+TemporarySuffix,", "f, err := os.OpenFile(path,"},
+}

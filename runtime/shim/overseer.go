@@ -34,6 +34,9 @@ const (
 	// settleKick lets events gather before the list that they ask for. It is short:
 	// until the list, workloads are started beside foreign pods.
 	settleKick = 20 * time.Millisecond
+	// relistGap is the least time between two lists that events ask for: the end of
+	// many workloads makes many events, and each list reads all pods.
+	relistGap = 200 * time.Millisecond
 	// maxNamed is how many foreign pods are named.
 	maxNamed = 10
 )
@@ -92,16 +95,17 @@ const syncPoll = 200 * time.Millisecond
 func (o *overseer) run(ctx context.Context) error {
 	ticker := time.NewTicker(relistBlind)
 	defer ticker.Stop()
-	var next time.Time
+	var next, looked time.Time
 	for {
 		if !time.Now().Before(next) {
 			next = time.Now().Add(o.guardedLook(ctx))
+			looked = time.Now()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-o.kicked:
-			if !sleep(ctx, settleKick) {
+			if !sleep(ctx, max(settleKick, relistGap-time.Since(looked))) {
 				return nil
 			}
 			drain(o.kicked)

@@ -246,3 +246,31 @@ func TestOverseerSurvivesAPanic(t *testing.T) {
 		}
 	})
 }
+
+// Events of pods without a worker ask for a list. The first is served at once; a
+// burst, such as the end of many workloads, does not list all pods for each.
+func TestListsOfABurstOfEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f := &countedLists{events: true}, newKeeper(t, 0)
+		o := &overseer{
+			runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
+			firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
+		}
+		runOverseer(t, o)
+		time.Sleep(10 * time.Second)
+		before := r.lists.Load()
+		o.kick()
+		time.Sleep(settleKick + time.Millisecond)
+		if got := r.lists.Load() - before; got != 1 {
+			t.Errorf("%d lists right after an event, want one", got)
+		}
+		before = r.lists.Load()
+		for range 100 {
+			o.kick()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := r.lists.Load() - before; got < 4 || got > 5 {
+			t.Errorf("%d lists for a second of events, want one each %s", got, relistGap)
+		}
+	})
+}

@@ -87,23 +87,43 @@ func planCommand() *cobra.Command {
 	options := preview.Options{NodeWorkloadName: controllers.NodeWorkloadName}
 	cmd := &cobra.Command{
 		Use:   "plan {-f FILE | --diff FILE | --input FILE}",
-		Short: "Tell what a shim would do and why, without doing it",
-		Long: `Tell what the shim of a node would do now about a workload, or what a change
+		Short: "Show what a shim would do and why, without doing it",
+		Long: `Show what the shim of a node would do now about a workload, or what a change
 would kill, and why. Nothing is changed: the runtime is only read.
 
   plan -f WORKLOAD --runtime-endpoint SOCKET         what the shim would do now
   plan --diff NEW -f OLD                             what a change would kill, if all runs
   plan --diff NEW --runtime-endpoint SOCKET          what it would kill as things are; with
                                                      -f OLD it names the fields that changed
+  plan --diff NEW -f OLD --node NODE                 also whether the node keeps the workload
   plan --input FILE                                  answer recorded plan inputs
 
 A file holds a NodeWorkload (kubectl get nw NAME -o yaml) or, with --node-name, a
-ManagedWorkload; - is standard input.
+ManagedWorkload. NODE holds the Node (kubectl get node NAME -o yaml): without it a
+changed nodeSelector, affinity or toleration is reported as not decided. A template
+with a field that is not supported is refused by the path of the field. Admission is
+not asked. - is standard input.
 
---input takes one JSON object a line with id, pod, podStatus, probes and
-restartAllContainers, and prints one object with id and actions for each, in input
-order. A bad line is reported with its number on standard error; the other lines
-are answered all the same, and the exit status is 1.`,
+--input takes one JSON object a line and prints one object with id and actions for
+each, in input order. The keys, of which the first three are required:
+
+  id                          string, returned with the answer
+  pod                         the Pod: metadata, spec
+  podStatus                   what the runtime reports: id, name, namespace, ips,
+                              activeContainerIDs, newest first
+    sandboxes                 id, state (READY, NOTREADY), attempt, createdAt (ns),
+                              networkNamespace (POD, NODE), network {ip, additionalIPs}
+    containers                id, name, state (created, running, exited, unknown),
+                              exitCode, reason, message, hashMatches, restartCount,
+                              createdAt, startedAt, finishedAt, image, imageID, imageRef
+  probes                      {liveness, startup}: container ID to success, failure
+                              or unknown
+  restartAllContainers        bool
+  actuatedContainerResources  container name to the resources it was given last
+  output                      a recorded answer; not read
+
+A line that is not valid JSON, or has another key or value, is reported with its
+number on standard error; the other lines are answered, and the exit status is 1.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&input, "input", "", "File with plan inputs; - is standard input")

@@ -194,8 +194,8 @@ func (k *kill) setLimit(now time.Time, graceSeconds int64) bool {
 	if grace.ShortenedFromSeconds == nil {
 		grace.ShortenedFromSeconds = new(grace.Seconds)
 	}
-	grace.Seconds = wholeSeconds(limit.Sub(k.rec.StartTime.Time))
-	grace.Source = v1alpha1.GraceSourceDeletion
+	given := plan.ShortenedGrace(wholeSeconds(limit.Sub(k.rec.StartTime.Time)))
+	grace.Seconds, grace.Source = given.Seconds, given.Source
 	grace.Deadline = &metav1.MicroTime{Time: limit}
 	return true
 }

@@ -81,3 +81,9 @@ func TerminationGrace(current int64, deletion, override, podGrace *int64) (secon
 	seconds = max(seconds, 1)
 	return seconds, current != 0 && current != seconds
 }
+
+// ShortenedGrace returns what a kill under way has after it was shortened to so
+// many seconds since its begin: only a deletion shortens one.
+func ShortenedGrace(seconds int64) Grace {
+	return Grace{Seconds: seconds, Source: v1alpha1.GraceSourceDeletion}
+}

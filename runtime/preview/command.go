@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Options struct {
 	// RuntimeEndpoint is the CRI socket to observe; empty with Diff takes
 	// everything to run as File says.
 	RuntimeEndpoint string
+	// NodeFile holds the Node, which decides about the placement; empty leaves that
+	// open.
+	NodeFile string
 	// NodeName is the node to preview a ManagedWorkload for.
 	NodeName string
 	// Output is table or json.
@@ -50,13 +54,14 @@ type Options struct {
 }
 
 // flagNames are the flags that AddFlags adds.
-var flagNames = []string{"filename", "diff", "runtime-endpoint", "node-name", "output"}
+var flagNames = []string{"filename", "diff", "runtime-endpoint", "node", "node-name", "output"}
 
 // AddFlags adds the flags and returns their names.
 func (o *Options) AddFlags(flags *pflag.FlagSet) []string {
 	flags.StringVarP(&o.File, "filename", "f", "", "File with a NodeWorkload or ManagedWorkload as YAML or JSON; - is standard input")
 	flags.StringVar(&o.Diff, "diff", "", "File with the changed workload, or -: what would the change kill?")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket of the shim's container runtime, such as unix:///run/managedworkload/containerd/containerd.sock; it is only read")
+	flags.StringVar(&o.NodeFile, "node", "", "File with the Node as YAML or JSON (kubectl get node NAME -o yaml), to check the placement; - is standard input")
 	flags.StringVar(&o.NodeName, "node-name", "", "Node for which to compute the NodeWorkload of a ManagedWorkload")
 	flags.StringVarP(&o.Output, "output", "o", formatTable, "Output format: table or json")
 	return flagNames
@@ -71,12 +76,22 @@ func (o *Options) check() error {
 		return errors.New("-f needs --runtime-endpoint to see what runs, or --diff NEW to compare with")
 	case o.File == "" && o.RuntimeEndpoint == "":
 		return errors.New("--diff needs -f OLD, --runtime-endpoint, or both")
-	case o.File == "-" && o.Diff == "-":
-		return errors.New("-f and --diff cannot both be standard input")
+	case stdins(o.File, o.Diff, o.NodeFile) > 1:
+		return errors.New("only one of -f, --diff and --node can be standard input")
 	case o.Output != formatTable && o.Output != formatJSON:
 		return fmt.Errorf("--output must be %s or %s, not %q", formatTable, formatJSON, o.Output)
 	}
 	return nil
+}
+
+// stdins counts the names that are standard input.
+func stdins(names ...string) (n int) {
+	for _, name := range names {
+		if name == "-" {
+			n++
+		}
+	}
+	return n
 }
 
 // Run prints what a shim would do. It changes nothing, on the runtime or
@@ -141,21 +156,31 @@ func merge(before, after *v1alpha1.NodeWorkload) error {
 	return nil
 }
 
-func (o *Options) readFile(name string) (_ *v1alpha1.NodeWorkload, err error) {
+func (o *Options) readFile(name string) (*v1alpha1.NodeWorkload, error) {
+	data, err := o.readAll(name)
+	if err != nil {
+		return nil, err
+	}
+	nw, err := reader{node: o.NodeName, nameOf: o.NodeWorkloadName}.read(bytes.NewReader(data))
+	if err != nil {
+		if name == "-" {
+			name = "standard input"
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return nw, nil
+}
+
+// readAll reads a file, or standard input, up to a little more than maxObject.
+func (o *Options) readAll(name string) (_ []byte, err error) {
 	in := io.NopCloser(o.Stdin)
-	shown := "standard input"
 	if name != "-" {
-		shown = name
 		if in, err = os.Open(name); err != nil { //nolint:gosec // The user names the file.
 			return nil, err
 		}
 	}
 	defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
-	nw, err := reader{node: o.NodeName, nameOf: o.NodeWorkloadName}.read(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown, err)
-	}
-	return nw, nil
+	return io.ReadAll(io.LimitReader(in, maxObject+1))
 }
 
 func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkload) (Preview, error) {
@@ -172,6 +197,16 @@ func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkl
 		in.Source, in.Observed, in.Blocked, after.UID = SourceRuntime, seen.status, seen.blocked, seen.uid
 	} else {
 		in.Observed = assumed(before)
+	}
+	node, err := o.readNode()
+	if err != nil {
+		return Preview{}, err
+	}
+	if err := in.place(after, node); err != nil {
+		return Preview{}, err
+	}
+	if o.Diff != "" {
+		in.Notes = append(in.Notes, admissionNotes(after)...)
 	}
 	in.Pod = template.Pod(after)
 	p := Compute(in)

@@ -87,7 +87,7 @@ func TestObserveErrors(t *testing.T) {
 	}{
 		"list":          {fakeRuntime{listErr: broken}, "u", "broken"},
 		"status":        {fakeRuntime{statusErr: broken}, "u", "broken"},
-		"two instances": {fakeRuntime{pods: []cri.Pod{pod("a"), pod("b")}}, "", "metadata.uid: it is not set, and the runtime has 2 instances of shop/web-n1: [a b]"},
+		"two instances": {fakeRuntime{pods: []cri.Pod{pod("a"), pod("b")}}, "", "the UID of the NodeWorkload is not known, and the runtime has 2 instances of shop/web-n1: [a b]"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

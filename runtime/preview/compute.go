@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -32,6 +33,13 @@ type Input struct {
 	// Blocked is why the shim would not begin with a plan; a termination does not
 	// wait for that.
 	Blocked []string
+	// Misplaced is why the manager ends the workload on this node; empty if it does
+	// not.
+	Misplaced string
+	// Undecided is what the answer depends on and is not known; empty if nothing.
+	Undecided string
+	// Notes are what else there is to know.
+	Notes []string
 	// Now is the time of day.
 	Now time.Time
 }
@@ -62,6 +70,11 @@ func Compute(in Input) Preview {
 	switch {
 	case in.Pod.DeletionTimestamp != nil:
 		b.terminate(plan.DecideTermination(plan.TerminationFacts{Deleted: true}), "The NodeWorkload is being deleted")
+	case in.Misplaced != "":
+		b.Pod = b.Pod.DeepCopy()
+		b.Pod.DeletionTimestamp = &metav1.Time{Time: b.Now}
+		b.terminate(plan.DecideTermination(plan.TerminationFacts{Deleted: true}),
+			"The manager deletes the NodeWorkload: "+in.Misplaced)
 	case ended(&st):
 		how := string(st.Phase)
 		if st.Reason != "" {
@@ -79,6 +92,7 @@ func Compute(in Input) Preview {
 	}
 	b.killsUnderWay()
 	b.inPlaceNote()
+	b.out.Undecided, b.out.Notes = in.Undecided, append(b.out.Notes, in.Notes...)
 	return b.out
 }
 

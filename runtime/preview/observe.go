@@ -78,13 +78,13 @@ func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
 func (o *observation) find(instances []types.UID, nw *v1alpha1.NodeWorkload) (types.UID, error) {
 	switch len(instances) {
 	case 0:
-		o.notes = append(o.notes, fmt.Sprintf("No metadata.uid was given, and the runtime has nothing of the name %s/%s.", nw.Namespace, nw.Name))
+		o.notes = append(o.notes, fmt.Sprintf("The UID of the NodeWorkload is not known, and the runtime has no pod named %s/%s.", nw.Namespace, nw.Name))
 		return "", nil
 	case 1:
-		o.notes = append(o.notes, "No metadata.uid was given: found by namespace and name on the runtime.")
+		o.notes = append(o.notes, "The UID of the NodeWorkload is not known: its pod was found on the runtime by namespace and name.")
 		return instances[0], nil
 	}
-	return "", fmt.Errorf("metadata.uid: it is not set, and the runtime has %d instances of %s/%s: %v",
+	return "", fmt.Errorf("the UID of the NodeWorkload is not known, and the runtime has %d instances of %s/%s: %v",
 		len(instances), nw.Namespace, nw.Name, instances)
 }
 

@@ -31,6 +31,9 @@ func WriteTable(out io.Writer, p Preview) error {
 	text.WriteString(header(p) + "\n\n")
 	writeRows(&text, p)
 	text.WriteString(summary(p) + "\n")
+	if p.Undecided != "" {
+		text.WriteString("Not decided: " + oneLine(p.Undecided) + ".\n")
+	}
 	section(&text, "The shim would not begin yet:", p.Blocked)
 	section(&text, "Notes:", p.Notes)
 	if _, err := io.WriteString(out, text.String()); err != nil {
@@ -145,7 +148,11 @@ func withFields(message string, fields []string) string {
 
 // summary counts.
 func summary(p Preview) string {
-	if len(p.Steps) == 0 {
+	switch {
+	case len(p.Steps) > 0:
+	case p.Undecided != "":
+		return "Nothing to do for the shim."
+	default:
 		return "Nothing to do."
 	}
 	counts := map[Action]int{}

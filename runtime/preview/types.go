@@ -53,6 +53,8 @@ type Preview struct {
 	Unaffected []Unaffected `json:"unaffected"`
 	// Blocked is why the shim would not begin yet.
 	Blocked []string `json:"blocked,omitempty"`
+	// Undecided is what the steps depend on and the preview does not know.
+	Undecided string `json:"undecided,omitempty"`
 	// Notes are what else there is to know.
 	Notes []string `json:"notes,omitempty"`
 }

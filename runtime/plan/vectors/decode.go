@@ -4,6 +4,7 @@
 package vectors
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	kjson "sigs.k8s.io/json"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -29,6 +32,8 @@ type input struct {
 	RestartAllContainers bool        `json:"restartAllContainers"`
 	// ActuatedContainerResources by container name; of running containers only.
 	ActuatedContainerResources map[string]corev1.ResourceRequirements `json:"actuatedContainerResources"`
+	// Output is a recorded answer, which is not read.
+	Output json.RawMessage `json:"output"`
 }
 
 type podStatus struct {
@@ -56,20 +61,22 @@ type network struct {
 }
 
 type container struct {
-	ID           string              `json:"id"`
-	Name         string              `json:"name"`
-	State        plan.ContainerState `json:"state"`
-	ExitCode     int32               `json:"exitCode"`
-	Reason       string              `json:"reason"`
-	Message      string              `json:"message"`
-	HashMatches  *bool               `json:"hashMatches"`
-	RestartCount int                 `json:"restartCount"`
-	CreatedAt    metav1.Time         `json:"createdAt"`
-	StartedAt    metav1.Time         `json:"startedAt"`
-	FinishedAt   metav1.Time         `json:"finishedAt"`
-	Image        string              `json:"image"`
-	ImageID      string              `json:"imageID"`
-	ImageRef     string              `json:"imageRef"`
+	ID          string              `json:"id"`
+	Name        string              `json:"name"`
+	State       plan.ContainerState `json:"state"`
+	ExitCode    int32               `json:"exitCode"`
+	Reason      string              `json:"reason"`
+	Message     string              `json:"message"`
+	HashMatches *bool               `json:"hashMatches"`
+	// Hash is the kubelet's own, which is not read.
+	Hash         json.RawMessage `json:"hash"`
+	RestartCount int             `json:"restartCount"`
+	CreatedAt    metav1.Time     `json:"createdAt"`
+	StartedAt    metav1.Time     `json:"startedAt"`
+	FinishedAt   metav1.Time     `json:"finishedAt"`
+	Image        string          `json:"image"`
+	ImageID      string          `json:"imageID"`
+	ImageRef     string          `json:"imageRef"`
 }
 
 type probes struct {
@@ -80,7 +87,8 @@ type probes struct {
 // Decode reads one line. Its error names the field that is at fault.
 func Decode(line []byte) (id string, in plan.Input, err error) {
 	var decoded input
-	if err := utiljson.Unmarshal(line, &decoded); err != nil {
+	unknown, err := kjson.UnmarshalStrict(line, &decoded)
+	if err = errors.Join(append(unknown, err)...); err != nil {
 		return "", plan.Input{}, fmt.Errorf("decode input: %w", err)
 	}
 	if err := decoded.check(); err != nil {

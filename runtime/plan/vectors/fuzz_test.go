@@ -22,7 +22,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte(`{"id":"x","pod":{"spec":{"containers":[{"name":"a","restartPolicy":"Never"},{"name":"a"}],` +
 		`"initContainers":[{"name":"a","restartPolicy":"Always"}]}},"podStatus":{"sandboxes":[{"state":"READY",` +
 		`"attempt":4294967295},{"state":"READY"}],"containers":[{"state":"running"},{"name":"a","state":"unknown"}]}}`))
-	for _, line := range everyFiftieth(f, "../testdata/conformance/plan-fuzz.jsonl.gz") {
+	for _, line := range everyFiftieth(f, "../../../hack/recordings/testdata/plan-fuzz.jsonl.gz") {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -26,7 +26,7 @@ const (
 
 	// killLine is a pod with a changed definition, a failed probe and a container
 	// that the spec does not name.
-	killLine = `{"id":"kill","extra":1,"pod":{"spec":{"containers":[{"name":"b"},{"name":"a"}]}},"podStatus":{` +
+	killLine = `{"id":"kill","pod":{"spec":{"containers":[{"name":"b"},{"name":"a"}]}},"podStatus":{` +
 		`"sandboxes":[{"id":"s","state":"READY","attempt":2,"createdAt":5,"networkNamespace":"POD","network":{"ip":"10.0.0.1"}}],` +
 		`"containers":[{"id":"2","name":"b","state":"running","hash":1,"hashMatches":false},` +
 		`{"id":"1","name":"a","state":"running","hashMatches":true,"startedAt":"2026-01-01T00:00:00Z"},` +
@@ -72,9 +72,15 @@ func TestRun(t *testing.T) {
 			wantErr:  "2 of 4 lines are not plan inputs",
 		},
 		"a long line": {
-			in: strings.Replace(freshLine, `"pod":`, `"padding":"`+strings.Repeat("x", 5<<20)+`","pod":`, 1) +
+			in: strings.Replace(freshLine, `"pod":`, `"output":"`+strings.Repeat("x", 5<<20)+`","pod":`, 1) +
 				"\n" + freshLine,
 			want: freshAnswer + "\n" + freshAnswer + "\n",
+		},
+		"keys that mean nothing": {
+			in:       strings.Replace(freshLine, `"pod":`, `"extra":1,"pod":`, 1) + "\n" + freshLine,
+			want:     freshAnswer + "\n",
+			wantErrs: "line 1: decode input: unknown field \"extra\"\n",
+			wantErr:  "1 of 2 lines are not plan inputs",
 		},
 		"a line without an end": {
 			in:       freshLine + "\n" + strings.Repeat("x", 17<<20) + "\n" + freshLine + "\n",

@@ -1,0 +1,394 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module  = "github.com/managedworkload/managedworkload"
+	apiPath = module + "/api/v1alpha1"
+	plan    = module + "/runtime/plan"
+)
+
+// carriers are the functions outside runtime/plan that read a grace period or a
+// hook of a spec or a record, with why that is no decision about a kill.
+var carriers = map[string]string{
+	"api/template.Pod":                  "the Pod that a NodeWorkload stands for",
+	"api/template.SetDefaults":          "the defaults of a Pod template",
+	"api/template.setContainerDefaults": "the defaults of a Pod template",
+	"controllers.checkFields":           "validates the template as the API server does for a Pod",
+	"controllers.requestEnd":            "writes the request of a deletion if it changed",
+	"controllers.shrunkGrace":           "the request of a deletion, which the API object records; it may only shrink",
+	"runtime/cri.sandboxAnnotations":    "records with the sandbox",
+	"runtime/cri.kubeletAnnotations":    "records with the container",
+	"runtime/cri.addSandbox":            "the pod that records describe",
+	"runtime/cri.addContainers":         "the pod that records describe",
+	"runtime/podworker.updated":         "the pod as the object's deletion has it",
+	"runtime/podworker.withRecordedPod": "the pod as the object's deletion has it",
+	"runtime/preview.check":             "validates the template as the API server does for a Pod",
+	"runtime/preview.recordOf":          "what a shim would have recorded",
+}
+
+// finding is a place that breaks the rule.
+type finding struct{ position, what string }
+
+// TestDecisionsStandInPlan: outside runtime/plan nothing builds a trigger or the
+// source of a grace period, compares or chooses grace periods, or picks a hook,
+// and StopContainer is called once, with a plan.Stop.
+func TestDecisionsStandInPlan(t *testing.T) {
+	l := newLoader(t)
+	var found []finding
+	var stops []string
+	used := map[string]bool{}
+	for _, p := range l.packages {
+		if p.path == plan || strings.HasPrefix(p.path, plan+"/") || p.path == apiPath || strings.HasPrefix(p.path, module+"/hack/") {
+			continue
+		}
+		c := l.check(t, p.path, p.files)
+		found, stops = append(found, c.findings...), append(stops, c.stops...)
+		for name := range c.used {
+			used[name] = true
+		}
+	}
+	for _, f := range found {
+		t.Errorf("%s: %s: decide it in runtime/plan", f.position, f.what)
+	}
+	if len(stops) != 1 || !strings.HasPrefix(stops[0], "runtime/executor/") {
+		t.Errorf("StopContainer is called at %q, want one place in runtime/executor", stops)
+	}
+	for name := range carriers {
+		if !used[name] {
+			t.Errorf("%s reads no grace period and no hook any more: take it off the list", name)
+		}
+	}
+}
+
+// The rule finds each kind of violation.
+func TestDecisionsOutsidePlanAreFound(t *testing.T) {
+	l := newLoader(t)
+	file := filepath.Join("testdata", "violations.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]bool{}
+	for i, line := range strings.Split(string(source), "\n") {
+		if strings.Contains(line, "// found") {
+			want[i+1] = true
+		}
+	}
+	c := l.check(t, module+"/runtime/violations", []string{file})
+	for _, f := range c.findings {
+		var line int
+		if _, err := fmt.Sscanf(f.position[strings.Index(f.position, ":")+1:], "%d", &line); err != nil {
+			t.Fatal(err)
+		}
+		if !want[line] {
+			t.Errorf("%s: %s, which is allowed", f.position, f.what)
+		}
+		want[line] = want[line] && false
+	}
+	for line, missed := range want {
+		if missed {
+			t.Errorf("%s:%d is not found", file, line)
+		}
+	}
+	if len(c.stops) != 2 {
+		t.Errorf("calls of StopContainer: %q, want 2", c.stops)
+	}
+}
+
+// TestPackageComments: each package of api, controllers and runtime says in doc.go
+// what it decides and may touch.
+func TestPackageComments(t *testing.T) {
+	for _, p := range newLoader(t).packages {
+		dir := strings.TrimPrefix(p.path, module+"/")
+		if root, _, _ := strings.Cut(dir, "/"); root != "api" && root != "controllers" && root != "runtime" {
+			continue
+		}
+		for _, file := range p.files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if commented := parsed.Doc != nil; commented != (filepath.Base(file) == "doc.go") {
+				t.Errorf("%s/%s: has a package comment: %t", dir, filepath.Base(file), commented)
+			}
+		}
+		if !slices.ContainsFunc(p.files, func(f string) bool { return filepath.Base(f) == "doc.go" }) {
+			t.Errorf("%s has no doc.go", dir)
+		}
+	}
+}
+
+type pkg struct {
+	path  string
+	files []string
+}
+
+// loader type-checks packages of the module from source, and what they import
+// from what the compiler wrote.
+type loader struct {
+	root     string
+	files    *token.FileSet
+	importer types.Importer
+	packages []pkg
+}
+
+func newLoader(t *testing.T) *loader {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps",
+		"-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{range .GoFiles}}{{.}} {{end}}`, "./...")
+	list.Dir = filepath.Join("..", "..")
+	var problems bytes.Buffer
+	list.Stderr = &problems
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("list the packages: %v\n%s", err, &problems)
+	}
+	root, err := filepath.Abs(list.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &loader{root: root, files: token.NewFileSet()}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		exports[fields[0]] = fields[1]
+		if fields[0] != module && !strings.HasPrefix(fields[0], module+"/") {
+			continue
+		}
+		p := pkg{path: fields[0]}
+		for name := range strings.FieldsSeq(fields[3]) {
+			p.files = append(p.files, filepath.Join(fields[2], name))
+		}
+		l.packages = append(l.packages, p)
+	}
+	l.importer = importer.ForCompiler(l.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return l
+}
+
+// check looks at one package.
+func (l *loader) check(t *testing.T, path string, names []string) *checker {
+	t.Helper()
+	c := &checker{
+		loader: l, short: strings.TrimPrefix(path, module+"/"), used: map[string]bool{},
+		info: &types.Info{
+			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
+			Selections: map[*ast.SelectorExpr]*types.Selection{},
+		},
+	}
+	var parsed []*ast.File
+	for _, name := range names {
+		file, err := parser.ParseFile(l.files, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	config := types.Config{Importer: l.importer}
+	if _, err := config.Check(path, l.files, parsed, c.info); err != nil {
+		t.Fatalf("type-check %s: %v", path, err)
+	}
+	for _, file := range parsed {
+		for _, declaration := range file.Decls {
+			c.function = "variables"
+			if f, ok := declaration.(*ast.FuncDecl); ok {
+				c.function = f.Name.Name
+			}
+			c.walk(declaration)
+		}
+	}
+	return c
+}
+
+// checker collects what a package does that only runtime/plan may do.
+type checker struct {
+	*loader
+	short, function string
+	info            *types.Info
+	parents         []ast.Node
+	findings        []finding
+	stops           []string
+	used            map[string]bool
+}
+
+func (c *checker) walk(root ast.Node) {
+	ast.Inspect(root, func(n ast.Node) bool {
+		if n == nil {
+			c.parents = c.parents[:len(c.parents)-1]
+			return true
+		}
+		switch n := n.(type) {
+		case ast.Expr:
+			c.value(n)
+		}
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			c.selector(n)
+		case *ast.BinaryExpr:
+			c.comparison(n)
+		case *ast.CallExpr:
+			c.call(n)
+		}
+		c.parents = append(c.parents, n)
+		return true
+	})
+}
+
+func (c *checker) report(n ast.Node, format string, args ...any) {
+	c.findings = append(c.findings, finding{c.position(n), fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) position(n ast.Node) string {
+	position := c.files.Position(n.Pos())
+	if name, err := filepath.Rel(c.root, position.Filename); err == nil && filepath.IsAbs(position.Filename) {
+		position.Filename = name
+	}
+	return position.String()
+}
+
+// value finds constants of the kinds that plan alone builds, but where they are
+// only compared or looked up.
+func (c *checker) value(e ast.Expr) {
+	constant := c.info.Types[e]
+	if constant.Value == nil || !isNamed(constant.Type, apiPath, "KillTrigger", "GraceSource") || constant.Value.ExactString() == `""` {
+		return
+	}
+	if _, isSelector := c.parent(0).(*ast.SelectorExpr); isSelector {
+		return // the name in package.Name
+	}
+	switch parent := c.parent(0).(type) {
+	case *ast.CaseClause:
+		return
+	case *ast.BinaryExpr:
+		if parent.Op == token.EQL || parent.Op == token.NEQ {
+			return
+		}
+	case *ast.KeyValueExpr:
+		if literal, ok := c.parent(1).(*ast.CompositeLit); ok && parent.Key == e {
+			if _, isMap := c.info.Types[literal].Type.Underlying().(*types.Map); isMap {
+				return
+			}
+		}
+	}
+	c.report(e, "builds the %s %s", constant.Type.(*types.Named).Obj().Name(), constant.Value.ExactString())
+}
+
+// fields whose reading is the beginning of a decision: grace periods and hooks.
+var fields = map[string][]string{
+	"TerminationGracePeriodSeconds": nil, "DeletionGracePeriodSeconds": nil,
+	"PreStop": {"Lifecycle", "Recorded"},
+}
+
+func (c *checker) selector(s *ast.SelectorExpr) {
+	if selection := c.info.Selections[s]; selection != nil && selection.Kind() == types.FieldVal {
+		owners, known := fields[s.Sel.Name]
+		if known && (owners == nil || isNamed(deref(selection.Recv()), "", owners...)) && !c.isWritten(s) {
+			c.carried(s, "reads "+s.Sel.Name)
+		}
+		return
+	}
+	object := c.info.Uses[s.Sel]
+	if object == nil || object.Pkg() == nil || object.Pkg().Path() != plan {
+		return
+	}
+	switch object.Name() {
+	case "MinimumGracePeriod", "ContainerGrace", "TerminationGrace":
+		c.report(s, "uses plan.%s", object.Name())
+	}
+}
+
+// isWritten is whether a field is only assigned.
+func (c *checker) isWritten(s *ast.SelectorExpr) bool {
+	assign, ok := c.parent(0).(*ast.AssignStmt)
+	return ok && slices.Contains(assign.Lhs, ast.Expr(s))
+}
+
+func (c *checker) carried(n ast.Node, what string) {
+	name := c.short + "." + c.function
+	if _, ok := carriers[name]; ok {
+		c.used[name] = true
+		return
+	}
+	c.report(n, "%s (in %s)", what, name)
+}
+
+// comparison finds decided grace periods that are compared.
+func (c *checker) comparison(b *ast.BinaryExpr) {
+	switch b.Op {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ:
+	default:
+		return
+	}
+	for _, side := range []ast.Expr{b.X, b.Y} {
+		s, ok := ast.Unparen(side).(*ast.SelectorExpr)
+		if !ok || s.Sel.Name != "Seconds" || c.info.Selections[s] == nil {
+			continue
+		}
+		if isNamed(deref(c.info.Selections[s].Recv()), plan, "Grace") {
+			c.report(b, "compares grace periods")
+		}
+	}
+}
+
+// call finds calls of StopContainer, and of min and max of grace periods.
+func (c *checker) call(call *ast.CallExpr) {
+	if c.info.Types[call.Fun].IsType() && isNamed(c.info.Types[call.Fun].Type, apiPath, "KillTrigger", "GraceSource") {
+		c.report(call, "converts to %s", c.info.Types[call.Fun].Type)
+		return
+	}
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != "StopContainer" {
+		return
+	}
+	c.stops = append(c.stops, c.position(call))
+	for _, argument := range call.Args[min(1, len(call.Args)):] {
+		from, ok := argument.(*ast.SelectorExpr)
+		if !ok || !isNamed(deref(c.info.Types[from.X].Type), plan, "Stop") {
+			c.report(call, "calls StopContainer with what is no plan.Stop")
+			return
+		}
+	}
+}
+
+// parent returns the n-th node above the one that is visited.
+func (c *checker) parent(n int) ast.Node {
+	if n >= len(c.parents) {
+		return nil
+	}
+	return c.parents[len(c.parents)-1-n]
+}
+
+func deref(t types.Type) types.Type {
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		return p.Elem()
+	}
+	return t
+}
+
+// isNamed is whether a type has one of the names; an empty path is any package.
+func isNamed(t types.Type, path string, names ...string) bool {
+	named, ok := t.(*types.Named)
+	if !ok || named.Obj().Pkg() == nil {
+		return false
+	}
+	return cmp.Or(path, named.Obj().Pkg().Path()) == named.Obj().Pkg().Path() && slices.Contains(names, named.Obj().Name())
+}

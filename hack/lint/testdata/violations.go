@@ -1,0 +1,67 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package violations is what the test must find.
+package violations
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+type stopper interface {
+	StopContainer(ctx context.Context, id string, timeoutSeconds int64) error
+}
+
+var words = map[v1alpha1.KillTrigger]string{v1alpha1.TriggerOrphan: "orphan"}
+
+func trigger(orphan bool) v1alpha1.KillTrigger {
+	if orphan {
+		return v1alpha1.TriggerOrphan // found
+	}
+	return "Own" // found
+}
+
+func request(name string) plan.KillRequest {
+	return plan.KillRequest{
+		Trigger:  v1alpha1.TriggerTermination,                                   // found
+		Override: &plan.Grace{Seconds: 1, Source: v1alpha1.GraceSourceOverride}, // found
+		Message:  string(v1alpha1.KillTrigger(name)),                            // found
+	}
+}
+
+func shown(k plan.Kill) bool {
+	switch k.Trigger {
+	case v1alpha1.TriggerOrphan:
+		return true
+	}
+	return k.Trigger == v1alpha1.TriggerTermination && words[k.Trigger] != ""
+}
+
+func grace(pod *corev1.Pod, k plan.Kill) int64 {
+	if k.Grace.Seconds < 3 { // found
+		return plan.MinimumGracePeriod // found
+	}
+	if s := pod.DeletionGracePeriodSeconds; s != nil { // found
+		return *s
+	}
+	return plan.ContainerGrace(pod, k.Container, k.Trigger).Seconds // found
+}
+
+func hook(c *corev1.Container, s *plan.ContainerStatus) *corev1.LifecycleHandler {
+	if l := c.Lifecycle; l != nil {
+		return l.PreStop // found
+	}
+	return s.Recorded.PreStop // found
+}
+
+func stop(ctx context.Context, s stopper, decided plan.Stop) error {
+	if err := s.StopContainer(ctx, decided.ID, decided.TimeoutSeconds); err != nil {
+		return err
+	}
+	return s.StopContainer(ctx, decided.ID, 7) // found
+}

@@ -60,6 +60,7 @@ func convertContainer(s *runtimeapi.ContainerStatus) (plan.ContainerStatus, []er
 	out := plan.ContainerStatus{
 		ID:           s.GetId(),
 		Name:         containerName(s.GetLabels(), s.GetMetadata()),
+		PodUID:       s.GetLabels()[labelPodUID],
 		SandboxID:    recorded.record.Sandbox,
 		State:        containerState(s.GetState()),
 		CreatedAt:    at(s.GetCreatedAt()),

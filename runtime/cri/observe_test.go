@@ -70,7 +70,7 @@ func TestPodStatus(t *testing.T) {
 	second := start(t, client, pod, app, sandbox, 1)
 
 	base := plan.ContainerStatus{
-		Name: "app", Image: "sha256:1", ImageID: "sha256:1", ImageRef: "example.com/app@sha256:1",
+		Name: "app", PodUID: string(pod.UID), Image: "sha256:1", ImageID: "sha256:1", ImageRef: "example.com/app@sha256:1",
 		Hash: plan.HashContainer(app), StopSignal: "SIGTERM",
 		Resources: &corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -66,6 +67,8 @@ type Config struct {
 	Kills   KillSink
 	// Differences from the kubelet.
 	Differences plan.Differences
+	// Clock is the node's; nil counts from the process's start.
+	Clock *clock.Clock
 	// Prepare makes a pod's directories and volumes ready; nil means that there
 	// is nothing to prepare.
 	Prepare func(ctx context.Context, pod *corev1.Pod) error
@@ -90,6 +93,7 @@ type Executor struct {
 	events      Events
 	kills       KillSink
 	differences plan.Differences
+	clock       *clock.Clock
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
 	cgroup      PodCgroup
 	logDir      func(pod *corev1.Pod) string
@@ -99,6 +103,7 @@ type Executor struct {
 
 	mu          sync.Mutex
 	inflight    map[types.UID]map[*kill]struct{}
+	panicked    map[string]int // by container ID
 	interrupted bool
 }
 
@@ -109,12 +114,14 @@ func New(cfg Config) *Executor {
 		events:      cfg.Events,
 		kills:       cfg.Kills,
 		differences: cfg.Differences,
+		clock:       cfg.Clock,
 		prepare:     cfg.Prepare,
 		cgroup:      cfg.PodCgroup,
 		logDir:      cfg.LogDirectory,
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.MaxParallelPulls),
 		inflight:    map[types.UID]map[*kill]struct{}{},
+		panicked:    map[string]int{},
 	}
 	e.hooks = &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP}
 	if cfg.HTTP == nil {

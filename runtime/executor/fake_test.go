@@ -39,8 +39,9 @@ type fakeRuntime struct {
 	start        time.Time
 	onRunSandbox func()
 
-	mu    sync.Mutex
-	kills []v1alpha1.KillRecord // in the order they were told
+	mu       sync.Mutex
+	kills    []v1alpha1.KillRecord // in the order they were told
+	progress []plan.KillProgress
 }
 
 func newFakeRuntime() *fakeRuntime {
@@ -168,6 +169,7 @@ func (f *fakeRuntime) Kill(_ types.UID, kill plan.KillProgress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kills = append(f.kills, kill.Record)
+	f.progress = append(f.progress, kill)
 }
 
 // lastRecords are the records as they were told last, by ID.

@@ -31,6 +31,10 @@ type handlers struct {
 	http    HTTPDoer
 }
 
+// maxHookOutput is how much of what a hook wrote is reported, in bytes: it ends up
+// in the status, which etcd bounds.
+const maxHookOutput = 4 << 10
+
 var errSleepCut = errors.New("container terminated before sleep hook finished")
 
 // Run runs one hook until it has ended or ctx has.
@@ -63,7 +67,8 @@ func (h *handlers) Run(ctx context.Context, containerID string, pod *corev1.Pod,
 // exec runs a command in the container and returns what it wrote.
 func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (string, error) {
 	stdout, stderr, exitCode, err := h.runtime.ExecSync(ctx, containerID, cmd, 0)
-	output := string(stdout) + string(stderr)
+	stderr = stderr[:min(len(stderr), maxHookOutput)]
+	output := truncate(string(stdout[:min(len(stdout), maxHookOutput)])+string(stderr), maxHookOutput)
 	if err != nil {
 		return output, err
 	}

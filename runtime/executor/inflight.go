@@ -39,10 +39,13 @@ type kill struct {
 	// left is what is left of the grace period, in whole seconds. Only the kill
 	// itself touches it.
 	left int64
-	// unwatched: the container left before this kill was gone on with; its time was
+	// unwatched: the container left before this kill was continued; its time was
 	// over at until.
 	unwatched bool
 	until     time.Time
+	// begun is when the grace period began, and ends when it is over, both by this
+	// process's monotonic clock.
+	begun, ends time.Time
 	// shortened wakes a StopContainer under way.
 	shortened chan struct{}
 
@@ -54,8 +57,9 @@ type kill struct {
 	// limit is the end that a shortening set; zero if there was none.
 	limit time.Time
 	// forcedFrom is from when on the runtime killed by force, by the calls of
-	// StopContainer that saw the container stop; zero if there was none.
-	forcedFrom time.Time
+	// StopContainer that saw the container stop, and stoppedAt when the first of them
+	// returned; zero if there was none.
+	forcedFrom, stoppedAt time.Time
 	// stopEnd is when the last call of StopContainer was to end in force; zero if
 	// there was none.
 	stopEnd time.Time
@@ -134,11 +138,12 @@ func (e *Executor) isInterrupted() bool {
 // over, earlier when it is shortened. end gives what the phase took back, in
 // whole seconds: the time it took is rounded down and taken off.
 func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx context.Context, end func()) {
+	// To keep the record may take a moment, which the grace period does not pay.
+	k.change(func(rec *v1alpha1.KillRecord) { rec.Phase = phase })
 	started := time.Now()
 	phaseCtx, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	k.applyLimit() // of a shortening between the phases
-	k.rec.Phase = phase
 	k.cancel = cancel
 	k.phaseEnd = started.Add(seconds(k.left))
 	k.timer = time.AfterFunc(seconds(k.left), func() { cancel(errTimeOver) })
@@ -146,7 +151,6 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 	if k.e.isInterrupted() {
 		k.interrupt()
 	}
-	k.publish()
 	return phaseCtx, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -181,11 +185,10 @@ func (k *kill) setLimit(now time.Time, graceSeconds int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	limit := now.Add(seconds(graceSeconds))
-	deadline := k.rec.Grace.Deadline
-	if k.rec.Phase == v1alpha1.KillPhaseDone || (deadline != nil && !limit.Before(deadline.Time)) {
+	if k.rec.Phase == v1alpha1.KillPhaseDone || !limit.Before(k.ends) {
 		return false
 	}
-	k.limit = limit
+	k.limit, k.ends = limit, limit
 	if k.timer != nil {
 		k.timer.Reset(time.Until(limit))
 		k.phaseEnd = limit
@@ -194,9 +197,10 @@ func (k *kill) setLimit(now time.Time, graceSeconds int64) bool {
 	if grace.ShortenedFromSeconds == nil {
 		grace.ShortenedFromSeconds = new(grace.Seconds)
 	}
-	given := plan.ShortenedGrace(wholeSeconds(limit.Sub(k.rec.StartTime.Time)))
+	given := plan.ShortenedGrace(wholeSeconds(limit.Sub(k.begun)))
+	grace.ShortenedToSeconds = &graceSeconds
 	grace.Seconds, grace.Source = given.Seconds, given.Source
-	grace.Deadline = &metav1.MicroTime{Time: limit}
+	grace.Deadline = &metav1.MicroTime{Time: k.e.clock.Now().Add(time.Until(limit))}
 	return true
 }
 

@@ -52,7 +52,7 @@ func withSidecar(pod *corev1.Pod) {
 func (f *fakeRuntime) running(name string, edit func(c *fakeContainer)) *fakeContainer {
 	c := &fakeContainer{}
 	c.ID, c.Name, c.State, c.StartedAt = name+"-id", name, plan.ContainerRunning, time.Now()
-	c.SandboxID, c.RestartCount, c.StopSignal = "sb", 3, "SIGTERM"
+	c.SandboxID, c.RestartCount, c.StopSignal, c.PodUID = "sb", 3, "SIGTERM", string(testUID)
 	if edit != nil {
 		edit(c)
 	}

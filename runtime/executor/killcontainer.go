@@ -34,8 +34,8 @@ func (e *Executor) newKill(pod *corev1.Pod, decided plan.Kill) *kill {
 	return &kill{e: e, pod: pod, Kill: decided, shortened: make(chan struct{}, 1)}
 }
 
-// carryOut takes a kill from its begin, or from where it was cut off, to its end.
-func (k *kill) carryOut(ctx context.Context) error {
+// execute takes a kill from its begin, or from where it was cut off, to its end.
+func (k *kill) execute(ctx context.Context) error {
 	e := k.e
 	if k.Container == nil {
 		return e.errNoContainer(k.pod, k.Kill)
@@ -58,8 +58,10 @@ func (k *kill) carryOut(ctx context.Context) error {
 
 // start begins the record, or continues one.
 func (k *kill) start() {
+	k.begun = time.Now()
 	if k.open == nil {
 		k.rec, k.left = newRecord(k), k.Grace.Seconds
+		k.ends = k.begun.Add(seconds(k.left))
 		return
 	}
 	k.resume()

@@ -60,6 +60,9 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 			k := e.newKill(r.Pod, kill)
 			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
 			errs[i] = k.carryOut(ctx)
+			if errors.Is(errs[i], errMayRun) {
+				errs[i] = nil // the end of its sandbox, which follows, ends it for sure
+			}
 			hurried[i] = errs[i] != nil && !k.hadItsTime()
 			results[i] = killResult(kill.Name, errs[i])
 		})

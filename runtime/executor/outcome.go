@@ -31,6 +31,7 @@ const (
 	unseenEnd   = "the runtime did not see how the container ended"
 	unknownTime = "the runtime does not say when the container ended"
 	unseenForce = "the container was killed after its time was over, while nobody waited for it: by whom is not known"
+	clockSet    = "the node's clock was set back meanwhile: when the container left is not known"
 	leftLate    = "the container left after its time was over, while nobody waited for it"
 )
 
@@ -46,7 +47,11 @@ var (
 func (k *kill) finish(ctx context.Context, stopErr error) error {
 	after, err := k.settled(ctx, stopErr)
 	k.change(func(rec *v1alpha1.KillRecord) {
-		k.endAt(rec, time.Now())
+		end, took := later(rec.StartTime.Time, k.e.clock.Now()), time.Since(k.begun)
+		if k.unwatched {
+			took = end.Sub(rec.StartTime.Time)
+		}
+		k.endAt(rec, end, took)
 		if err == nil {
 			noteExit(rec, &after)
 		}
@@ -66,7 +71,8 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		rec.Error = truncate(why, maxRecordMessage)
 		if e.unwatched && rec.Outcome != "" && e.after != nil {
 			// It ended when the container left, not when somebody looked.
-			k.endAt(rec, later(rec.StartTime.Time, after.FinishedAt))
+			end = later(rec.StartTime.Time, after.FinishedAt)
+			k.endAt(rec, end, end.Sub(rec.StartTime.Time))
 		}
 	})
 	if stopErr != nil || err != nil {
@@ -115,18 +121,19 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// endAt notes when the kill ended.
-func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time) {
+// endAt notes when the kill ended, and how long it took.
+func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time, took time.Duration) {
 	rec.Phase = v1alpha1.KillPhaseDone
 	rec.FinishTime = &metav1.MicroTime{Time: t}
-	rec.Grace.UsedSeconds = max(0, wholeSeconds(t.Sub(rec.StartTime.Time)))
+	rec.Grace.UsedSeconds = max(0, wholeSeconds(took))
 }
 
 // ending is what is known of the kill's end without asking the runtime. What the
 // runtime said before a kill is that of its begin only if it was not resumed.
 func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 	e := ending{
-		requested: rec.StartTime.Time, forcedFrom: k.forcedFrom,
+		requested: rec.StartTime.Time, ran: k.ran(),
+		stopped: !k.stoppedAt.IsZero(), forced: !k.stoppedAt.Before(k.forcedFrom),
 		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
 	}
 	if k.open == nil {
@@ -157,11 +164,13 @@ type ending struct {
 	// stoppedBefore: when the kill began, the container did not run any more. lost:
 	// the runtime had lost its state before it was stopped.
 	stoppedBefore, lost bool
-	// requested is when the kill began.
+	// requested is when the kill began, by the wall clock. ran: the container ran
+	// then, so that it did not end before, whatever that clock was set to since.
 	requested time.Time
-	// forcedFrom is when the time of a StopContainer was over that saw the container
-	// stop; zero if there was none.
-	forcedFrom time.Time
+	ran       bool
+	// stopped: a StopContainer saw the container stop. forced: by then its time was
+	// over, by this process's monotonic clock.
+	stopped, forced bool
 	// unwatched: the container left while no shim was there. A shim that dies
 	// takes its StopContainer with it, and no SIGKILL follows: who killed a
 	// container later on, nobody saw. until is when its time was over.
@@ -179,19 +188,19 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	switch after := e.after; {
 	case after.State == plan.ContainerRunning:
 		return v1alpha1.KillOutcomeFailed, errRunsOn.Error()
-	case after.State == plan.ContainerUnknown && !e.forcedFrom.IsZero():
+	case after.State == plan.ContainerUnknown && e.stopped:
 		return v1alpha1.KillOutcomeFailed, errMayRun.Error()
 	case after.State != plan.ContainerExited:
 		return "", fmt.Sprintf("the runtime has the container in the state %q", after.State)
 	case after.FinishedAt.IsZero():
 		return "", unknownTime
-	case after.FinishedAt.Before(e.requested):
+	case !e.ran && after.FinishedAt.Before(e.requested):
 		return v1alpha1.KillOutcomeAlreadyStopped, ""
 	case after.ExitCode == exitCodeUnknown && (after.Reason == reasonUnknown || e.lost):
 		return "", unseenEnd
 	case e.unwatched:
 		return e.whileAway()
-	case e.killed() && !e.forcedFrom.IsZero() && !after.FinishedAt.Before(e.forcedFrom):
+	case e.killed() && e.stopped && e.forced:
 		return v1alpha1.KillOutcomeForced, ""
 	default:
 		return v1alpha1.KillOutcomeGraceful, ""
@@ -213,6 +222,8 @@ func (e ending) withoutFacts() (v1alpha1.KillOutcome, string) {
 // whileAway is the outcome of a container that left while nobody waited for it.
 func (e ending) whileAway() (v1alpha1.KillOutcome, string) {
 	switch {
+	case e.after.FinishedAt.Before(e.requested):
+		return "", clockSet
 	case e.after.FinishedAt.Before(e.until):
 		return v1alpha1.KillOutcomeGraceful, ""
 	case e.killed():

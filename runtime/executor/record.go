@@ -23,7 +23,7 @@ const (
 
 // newRecord begins the record of a kill.
 func newRecord(k *kill) v1alpha1.KillRecord {
-	now := time.Now()
+	now := k.e.clock.Now()
 	rec := v1alpha1.KillRecord{
 		ID:          string(uuid.NewUUID()),
 		Container:   k.Name,
@@ -55,10 +55,14 @@ func newRecord(k *kill) v1alpha1.KillRecord {
 
 // change edits the record and hands it on.
 func (k *kill) change(edit func(rec *v1alpha1.KillRecord)) {
-	k.mu.Lock()
-	edit(&k.rec)
-	k.mu.Unlock()
+	k.edit(edit)
 	k.publish()
+}
+
+func (k *kill) edit(edit func(rec *v1alpha1.KillRecord)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	edit(&k.rec)
 }
 
 // publish hands a copy of the record to the sink.
@@ -68,13 +72,31 @@ func (k *kill) publish() {
 	}
 	k.publishing.Lock()
 	defer k.publishing.Unlock()
-	k.e.kills.Kill(k.pod.UID, plan.KillProgress{Record: k.snapshot()})
+	k.e.kills.Kill(k.pod.UID, k.progress())
 }
 
-func (k *kill) snapshot() v1alpha1.KillRecord {
+// progress is the record with what a later process needs to continue the kill.
+func (k *kill) progress() plan.KillProgress {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return *k.rec.DeepCopy()
+	p := plan.KillProgress{Record: *k.rec.DeepCopy()}
+	if p.Record.Phase == v1alpha1.KillPhaseDone {
+		return p
+	}
+	ends := k.ends
+	if p.Record.Phase == v1alpha1.KillPhaseStopping && !k.phaseEnd.IsZero() {
+		ends = k.phaseEnd // not before the minimum
+	}
+	p.Note = plan.KillNote{BootID: k.e.clock.BootID(), Ends: k.e.clock.SinceBoot() + time.Until(ends), Ran: k.ran()}
+	if k.open != nil {
+		p.Note.Panics = k.open.Note.Panics
+	}
+	return p
+}
+
+// ran is whether the container was seen to run when the kill began.
+func (k *kill) ran() bool {
+	return k.before != nil && k.before.State == plan.ContainerRunning || k.open != nil && k.open.Note.Ran
 }
 
 func truncate(s string, n int) string {

@@ -38,11 +38,16 @@ var (
 // open and Resume finishes it.
 var ErrInterrupted = errors.New("the kill was interrupted")
 
+// maxResultMessage bounds what is reported about one step, in bytes, whatever a
+// runtime or a registry answers: it ends up in the status.
+const maxResultMessage = 32 << 10
+
 // syncResult collects the outcome of a sync.
 type syncResult struct{ plan.SyncOutcome }
 
 // add appends a result and keeps what is derived from results.
 func (r *syncResult) add(result plan.Result) {
+	result.Message = truncate(result.Message, maxResultMessage)
 	r.Results = append(r.Results, result)
 	if !result.BackoffUntil.IsZero() && (r.BackoffUntil.IsZero() || result.BackoffUntil.Before(r.BackoffUntil)) {
 		r.BackoffUntil = result.BackoffUntil

@@ -36,6 +36,9 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 		}
 		now, err := e.facts(ctx, o.Record.ContainerID)
 		switch {
+		case err == nil && now.PodUID != string(pod.UID):
+			// The record came with the object's status, which people may write.
+			e.setAside(ctx, pod, &o, fmt.Sprintf("container %s is not one of this workload", o.Record.ContainerID))
 		case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
 			e.closeRecord(ctx, pod, &o)
 		case err != nil:
@@ -77,7 +80,7 @@ func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.
 	k := e.newKill(pod, plan.Kill{ID: rec.ContainerID, Name: rec.Container, Trigger: rec.Trigger})
 	k.open = open
 	k.resume()
-	k.unwatched, k.until = true, endOf(rec)
+	k.unwatched, k.until = true, open.Ends()
 	_ = k.finish(ctx, nil) // nothing was stopped that could run on
 }
 
@@ -85,7 +88,9 @@ func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.
 func (k *kill) resume() {
 	rec := k.open.Record
 	k.rec = *rec.DeepCopy()
-	k.left = secondsUntil(endOf(&rec))
+	k.left = k.open.Left(plan.Moment{Wall: k.e.clock.Now(), SinceBoot: k.e.clock.SinceBoot(), BootID: k.e.clock.BootID()})
+	k.begun = time.Now().Add(-seconds(max(0, rec.Grace.Seconds-k.left)))
+	k.ends = time.Now().Add(seconds(k.left))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {
 		k.turns = nil
 	}
@@ -95,19 +100,5 @@ func (k *kill) resume() {
 	}
 	if rec.Phase != v1alpha1.KillPhasePreStop || k.left <= 0 {
 		hook.Outcome = v1alpha1.PreStopTimedOut
-	}
-}
-
-// endOf is when the phase a record is in has to end: a StopContainer's timeout
-// counts, unless a shortening did.
-func endOf(rec *v1alpha1.KillRecord) time.Time {
-	stopping := rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil && rec.StopTimeoutSeconds != nil
-	switch {
-	case stopping && (rec.Grace.ShortenedFromSeconds == nil || rec.Grace.Deadline == nil):
-		return rec.StopTime.Add(seconds(*rec.StopTimeoutSeconds))
-	case rec.Grace.Deadline != nil:
-		return rec.Grace.Deadline.Time
-	default:
-		return rec.StartTime.Add(seconds(rec.Grace.Seconds))
 	}
 }

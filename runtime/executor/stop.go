@@ -8,9 +8,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -73,7 +75,7 @@ func (s *stopCalls) run(ctx context.Context, left int64) error {
 			switch {
 			case r.err == nil:
 				succeeded = true
-				s.k.stopped(r.deadline)
+				s.k.stopped(r.deadline, time.Now())
 			case runtimeerror.IsNotFound(r.err):
 				succeeded = true
 			case !failed:
@@ -93,16 +95,18 @@ func (s *stopCalls) run(ctx context.Context, left int64) error {
 }
 
 func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
-	now := time.Now()
-	deadline := now.Add(seconds(stop.TimeoutSeconds))
+	s.k.stopping(stop.TimeoutSeconds)
+	deadline := time.Now().Add(seconds(stop.TimeoutSeconds))
 	s.deadline = deadline
-	s.k.stopping(now, stop.TimeoutSeconds)
 	s.k.setStopEnd(deadline)
 	s.pending++
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, seconds(stop.TimeoutSeconds)+stopSlack)
 		defer cancel()
-		s.results <- stopResult{s.k.e.runtime.StopContainer(ctx, stop.ID, stop.TimeoutSeconds), deadline}
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), "StopContainer", func() error {
+			return s.k.e.runtime.StopContainer(ctx, stop.ID, stop.TimeoutSeconds)
+		})
+		s.results <- stopResult{err, deadline}
 	}()
 }
 
@@ -121,9 +125,12 @@ func (k *kill) hadItsTime() bool {
 
 // stopped notes when a call that saw the container stop would have forced it. One
 // that failed forced nothing.
-func (k *kill) stopped(deadline time.Time) {
+func (k *kill) stopped(deadline, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.stoppedAt.IsZero() {
+		k.stoppedAt = now
+	}
 	if k.forcedFrom.IsZero() || deadline.Before(k.forcedFrom) {
 		k.forcedFrom = deadline
 	}
@@ -132,9 +139,11 @@ func (k *kill) stopped(deadline time.Time) {
 // stopping notes a StopContainer call in the record. One that goes on with what
 // an earlier process began has the rest of that one's time: the record keeps the
 // whole, which is what the end is told from.
-func (k *kill) stopping(now time.Time, timeout int64) {
+func (k *kill) stopping(timeout int64) {
+	now := k.e.clock.Now()
 	k.change(func(rec *v1alpha1.KillRecord) {
 		rec.Phase = v1alpha1.KillPhaseStopping
+		k.phaseEnd = time.Now().Add(seconds(timeout))
 		if rec.StopTime == nil {
 			rec.StopTime = &metav1.MicroTime{Time: now}
 		}

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -123,4 +126,43 @@ func TestStoppedAndToldLater(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The kubelet leaves a container in unknown state to the end of its sandbox, which
+// kills it by force. Here the pod's kill includes it, with its hook, and does not
+// fail where the state stays unknown: the sandbox ends it for sure.
+func TestPodKillIncludesUnknown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(c *fakeContainer)
+		want []stopCall
+	}{
+		"stops":                {func(c *fakeContainer) { c.State = plan.ContainerUnknown }, []stopCall{{"app", 1, 29}}},
+		"stays unknown":        {func(c *fakeContainer) { c.State, c.RunsOn = plan.ContainerUnknown, true }, []stopCall{{"app", 1, 29}}},
+		"exited: left alone":   {func(c *fakeContainer) { c.State = plan.ContainerExited }, nil},
+		"created: not running": {func(c *fakeContainer) { c.State = plan.ContainerCreated }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 1}}
+				f.running("app", tt.edit)
+				f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+				_, err := newFakeExecutor(f).KillPod(t.Context(), plan.KillRequest{
+					Pod: testPod(30, withPreStopExec), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := gocmp.Diff(tt.want, f.stopCalls()); diff != "" {
+					t.Error(diff)
+				}
+				if records, want := len(f.lastRecords()), len(tt.want); records != want {
+					t.Errorf("%d records, want %d", records, want)
+				}
+				if len(f.ops("StopPodSandbox")) != 1 {
+					t.Error("the sandbox was not stopped")
+				}
+			})
+		})
+	}
 }

@@ -24,9 +24,13 @@ type Differences struct {
 	// MapSidecarPorts: "A sidecar's `hostPort`". Without it only those of main
 	// containers are mapped.
 	MapSidecarPorts bool
+	// KillUnknown: "A container in unknown state when its pod is killed". Without it
+	// the end of the sandbox kills such a container by force.
+	KillUnknown bool
 }
 
 // AllDifferences returns what production uses.
 func AllDifferences() Differences {
-	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true}
+	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
+		KillUnknown: true}
 }

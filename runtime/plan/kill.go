@@ -93,13 +93,13 @@ func DecideKill(pod *corev1.Pod, s *ContainerStatus, why Kill, override *Grace, 
 	return decideKill(pod, s, why, spec != nil && Redefined(spec, s), override, d)
 }
 
-// PodKills decides about the kills of a whole pod: every container that runs. They
-// begin at once, each waits for those in WaitsFor.
+// PodKills decides about the kills of a whole pod: every container that runs, or
+// may run. They begin at once, each waits for those in WaitsFor.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func PodKills(r KillRequest, d Differences) []Kill {
 	var kills []Kill
 	for i := range r.Observed.Containers {
-		if s := &r.Observed.Containers[i]; s.State == ContainerRunning {
+		if s := &r.Observed.Containers[i]; s.State == ContainerRunning || d.KillUnknown && s.State == ContainerUnknown {
 			why := Kill{Trigger: r.Trigger, Cause: r.Message, RequestedBy: r.RequestedBy}
 			kills = append(kills, DecideKill(r.Pod, s, why, r.Override, d))
 		}
@@ -118,6 +118,19 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 		kills[i] = DecideKill(pod, &statuses[i], why, &grace, d)
 	}
 	return inOrder(pod, kills)
+}
+
+// LabelKill decides about the kill of a container by what its own labels say, after
+// carrying out another decision has panicked twice. Without a hook it does nothing
+// but stop the container.
+func LabelKill(pod *corev1.Pod, s *ContainerStatus, k Kill, withHook bool) Kill {
+	spec, c := recorded(pod, s, nil)
+	if !withHook {
+		c.Lifecycle = nil
+	}
+	k.ID, k.Name, k.Container, k.FromRecord, k.WaitsFor = s.ID, s.Name, c, true, nil
+	k.Grace = ContainerGrace(spec, c, k.Trigger)
+	return k
 }
 
 // PostStartKill decides about the kill of a container whose postStart hook failed.

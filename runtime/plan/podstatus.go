@@ -78,7 +78,9 @@ const (
 // ContainerStatus is what the runtime reports about one container, and what was
 // recorded with it at its creation.
 type ContainerStatus struct {
-	ID, Name   string
+	ID, Name string
+	// PodUID is whose the container is by its labels, empty if they do not say.
+	PodUID     string
 	SandboxID  string
 	State      ContainerState
 	ExitCode   int32

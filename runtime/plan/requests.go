@@ -112,6 +112,9 @@ type KillNote struct {
 	// Ends is when the phase that the record is in has to end, as the time since
 	// boot.
 	Ends time.Duration `json:"ends,omitempty"`
+	// Ran: the container was seen to run when the kill began, so it had not stopped
+	// before, whatever the wall clock says.
+	Ran bool `json:"ran,omitempty"`
 	// Panics is how often the kill has panicked.
 	Panics int `json:"panics,omitempty"`
 }

@@ -158,6 +158,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Differences: plan.AllDifferences(),
+		Clock:       s.clock,
 		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})

@@ -5,12 +5,10 @@ package vectors_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
-	"os"
 	"testing"
 
+	"github.com/managedworkload/managedworkload/hack/recordings"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 )
 
@@ -22,7 +20,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte(`{"id":"x","pod":{"spec":{"containers":[{"name":"a","restartPolicy":"Never"},{"name":"a"}],` +
 		`"initContainers":[{"name":"a","restartPolicy":"Always"}]}},"podStatus":{"sandboxes":[{"state":"READY",` +
 		`"attempt":4294967295},{"state":"READY"}],"containers":[{"state":"running"},{"name":"a","state":"unknown"}]}}`))
-	for _, line := range everyFiftieth(f, "../../../hack/recordings/testdata/plan-fuzz.jsonl.gz") {
+	for _, line := range everyFiftieth(f, "plan-fuzz") {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -41,21 +39,13 @@ func FuzzRun(f *testing.F) {
 
 // everyFiftieth returns lines of recorded vectors: they reach what is deep inside
 // a plan.
-func everyFiftieth(f *testing.F, file string) (found [][]byte) {
+func everyFiftieth(f *testing.F, name string) (found [][]byte) {
 	f.Helper()
-	zipped, err := os.ReadFile(file)
+	lines, err := recordings.Lines(name)
 	if err != nil {
 		f.Fatal(err)
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
-		f.Fatal(err)
-	}
-	lines, err := io.ReadAll(unzipped)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for i, line := range bytes.Split(lines, []byte("\n")) {
+	for i, line := range lines {
 		if i%50 == 0 {
 			found = append(found, line)
 		}

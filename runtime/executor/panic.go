@@ -1,0 +1,116 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// How often a kill may panic before its decision and its record are set aside and
+// the container is killed by what its own labels say, and before its hook is too.
+const (
+	panicsBeforeLabels = 2
+	panicsBeforeNoHook = 3
+)
+
+// carryOut takes a kill to its end. A panic on the way becomes its error: the
+// other kills continue, and this one is tried again.
+func (k *kill) carryOut(ctx context.Context) error {
+	if n := k.e.panicsOf(k); n >= panicsBeforeLabels {
+		k = k.byLabels(ctx, n)
+	}
+	finished := false
+	err := panics.Contain(logr.FromContextOrDiscard(ctx), "the kill of container "+k.Name, func() error {
+		err := k.execute(ctx)
+		finished = true
+		return err
+	})
+	if finished {
+		if err == nil {
+			k.e.forgetPanics(k.ID)
+		}
+		return err
+	}
+	return k.panicked(ctx, err)
+}
+
+// panicsOf is how often the kill of a container has panicked.
+func (e *Executor) panicsOf(k *kill) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.panicked[k.ID]
+	if k.open != nil {
+		n = max(n, k.open.Note.Panics)
+	}
+	return n
+}
+
+func (e *Executor) forgetPanics(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.panicked, id)
+}
+
+// panicked counts a panic. The record of a kill that began here is closed, for the
+// next try has its own; one that was cut off stays open, with the count.
+func (k *kill) panicked(ctx context.Context, err error) error {
+	n := k.e.panicsOf(k) + 1
+	k.e.mu.Lock()
+	k.e.panicked[k.ID] = n
+	k.e.mu.Unlock()
+	if k.open == nil {
+		k.e.setAside(ctx, k.pod, &plan.KillProgress{Record: k.rec}, err.Error())
+		return err
+	}
+	k.open.Note.Panics = n
+	k.e.tell(ctx, k.pod, *k.open)
+	return err
+}
+
+// byLabels returns the kill that replaces one that has panicked too often.
+func (k *kill) byLabels(ctx context.Context, n int) *kill {
+	if k.open != nil {
+		k.e.setAside(ctx, k.pod, k.open, fmt.Sprintf("continuing this kill panicked %d times", n))
+	}
+	status := plan.ContainerStatus{ID: k.ID, Name: k.Name}
+	_ = panics.Contain(logr.FromContextOrDiscard(ctx), "the status of container "+k.Name, func() error {
+		now, err := k.e.facts(ctx, k.ID)
+		if err == nil {
+			status = now
+		}
+		return err
+	})
+	replacement := k.e.newKill(k.pod, plan.LabelKill(k.pod, &status, k.Kill, n < panicsBeforeNoHook))
+	replacement.turns = k.turns
+	return replacement
+}
+
+// setAside closes a record that is not continued, and says why.
+func (e *Executor) setAside(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, why string) {
+	logr.FromContextOrDiscard(ctx).Info("Set a kill record aside", "container", open.Record.Container, "reason", why)
+	closed := plan.KillProgress{Record: *open.Record.DeepCopy()}
+	k := &kill{e: e}
+	k.endAt(&closed.Record, later(closed.Record.StartTime.Time, e.clock.Now()), 0)
+	closed.Record.Outcome, closed.Record.Error = v1alpha1.KillOutcomeFailed, truncate(why, maxRecordMessage)
+	e.tell(ctx, pod, closed)
+}
+
+// tell hands the progress of a kill to the sink, whose panic ends nothing else.
+func (e *Executor) tell(ctx context.Context, pod *corev1.Pod, progress plan.KillProgress) {
+	if e.kills == nil || progress.Record.ID == "" {
+		return
+	}
+	_ = panics.Contain(logr.FromContextOrDiscard(ctx), "the record of a kill", func() error {
+		e.kills.Kill(pod.UID, progress)
+		return nil
+	})
+}

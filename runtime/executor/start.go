@@ -65,9 +65,12 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 // checkBackoff tells whether a container has to wait before it is started
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
-	key := plan.BackoffKey(s.in.Pod, c)
-	next, wait := s.in.BackoffPolicy.Check(s.in.Pod, c, s.in.Backoff[key], s.in.Observed, time.Now())
-	if wait == nil && next != nil {
+	key, next, wait := plan.CheckBackoff(&s.in, c, s.e.differences, s.e.clock.Now())
+	switch {
+	case wait != nil:
+	case next == nil:
+		delete(s.in.Backoff, key)
+	default:
 		s.in.Backoff[key] = next
 	}
 	return wait

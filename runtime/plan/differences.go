@@ -27,10 +27,15 @@ type Differences struct {
 	// KillUnknown: "A container in unknown state when its pod is killed". Without it
 	// the end of the sandbox kills such a container by force.
 	KillUnknown bool
+	// ForgiveDeliberate: "Back-off and changes on purpose". Without it every restart
+	// counts, whatever ended the instance before.
+	ForgiveDeliberate bool
 }
 
 // AllDifferences returns what production uses.
 func AllDifferences() Differences {
-	return Differences{KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
-		KillUnknown: true}
+	return Differences{
+		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
+		KillUnknown: true, ForgiveDeliberate: true,
+	}
 }

@@ -70,7 +70,7 @@ func (v *syncVector) planInput(t *testing.T) plan.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, in, err := vectors.Decode(line)
+	_, in, err := vectors.DecodeRecorded(line)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func replayPlans(t *testing.T, file string) {
 		if excludes(t, planExclusions, v, counts) {
 			return
 		}
-		id, in, err := vectors.Decode(line)
+		id, in, err := vectors.DecodeRecorded(line)
 		if err != nil {
 			t.Fatalf("%s: %v", v.ID, err)
 		}

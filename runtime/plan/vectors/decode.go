@@ -91,6 +91,21 @@ func Decode(line []byte) (id string, in plan.Input, err error) {
 	if err = errors.Join(append(unknown, err)...); err != nil {
 		return "", plan.Input{}, fmt.Errorf("decode input: %w", err)
 	}
+	return decoded.input()
+}
+
+// DecodeRecorded reads a line as it was recorded, which holds the answer and more
+// of the kubelet's state than the plan reads.
+func DecodeRecorded(line []byte) (id string, in plan.Input, err error) {
+	var decoded input
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(line, &decoded); err != nil {
+		return "", plan.Input{}, fmt.Errorf("decode input: %w", err)
+	}
+	return decoded.input()
+}
+
+// input checks what was decoded and returns what the plan reads.
+func (decoded *input) input() (id string, in plan.Input, err error) {
 	if err := decoded.check(); err != nil {
 		return "", plan.Input{}, err
 	}

@@ -207,7 +207,7 @@ func (r *Runtime) RemoveContainer(_ context.Context, req *runtimeapi.RemoveConta
 	c, err := r.find(req.GetContainerId())
 	if err != nil {
 		r.record("RemoveContainer", "", "%s is not there", req.GetContainerId())
-		return &runtimeapi.RemoveContainerResponse{}, nil //nolint:nilerr // idempotent
+		return &runtimeapi.RemoveContainerResponse{}, nil
 	}
 	kind, err := r.failOf("RemoveContainer", c, c.RemoveError)
 	r.record("RemoveContainer", c.Name, "%s error=%q", c.ID, kind)

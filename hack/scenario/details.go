@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -189,7 +190,12 @@ func (g *generator) worsen(e *Event) {
 }
 
 // more are events that seldom happen by themselves.
-func (g *generator) more() (events []Event) {
+func (g *generator) more() []Event {
+	return slices.Concat(g.probesOfAll(), g.endsOfEphemeral(), g.failingCalls(), g.restartsOfAll(), g.changes())
+}
+
+// probesOfAll are verdicts about containers that seldom get one.
+func (g *generator) probesOfAll() (events []Event) {
 	for _, c := range g.allContainers() {
 		if c.StartupProbe != nil && isSidecar(c) && g.chance(10) {
 			// Its probe comes before its definition.
@@ -202,6 +208,10 @@ func (g *generator) more() (events []Event) {
 			events = append(events, Event{Kind: Liveness, Container: c.Name, Verdict: pick(g, "success", "unknown")})
 		}
 	}
+	return events
+}
+
+func (g *generator) endsOfEphemeral() (events []Event) {
 	for i := range g.pod.Spec.EphemeralContainers {
 		name := g.pod.Spec.EphemeralContainers[i].Name
 		if g.chance(40) {
@@ -211,20 +221,34 @@ func (g *generator) more() (events []Event) {
 				Event{Kind: Fail, Method: pick(g, "CreateContainer", "StartContainer", "StopContainer"), Container: name, Error: "Unknown"}))
 		}
 	}
+	return events
+}
+
+// failingCalls are what fails, and what makes it be called.
+func (g *generator) failingCalls() (events []Event) {
 	if g.chance(6) {
-		// What fails, and what makes it be called.
 		name := pick(g, g.allContainers()...).Name
 		events = append(events, pick(g,
 			[]Event{{Kind: Fail, Method: "StopContainer", Container: name, Error: "NotFound"}, {Kind: Liveness, Container: name, Verdict: "failure"}},
 			[]Event{{Kind: Fail, Method: "CreateContainer", Container: name, Error: "Hang"}, {Kind: Removed, Container: name}},
 			[]Event{{Kind: Fail, Method: "RunPodSandbox", Error: "Hang"}, {Kind: SandboxDied}})...)
 	}
+	return events
+}
+
+// restartsOfAll are exits by which several containers ask for a restart of all at one
+// time.
+func (g *generator) restartsOfAll() (events []Event) {
 	if several := g.pod.Spec.Containers[0].RestartPolicyRules; len(several) == 1 && g.chance(20) {
-		// Several ask for a restart of all at one time.
 		for _, c := range g.allContainers() {
 			events = append(events, Event{Kind: Exit, Container: c.Name, ExitCode: 42, Ago: 0.2})
 		}
 	}
+	return events
+}
+
+// changes are other changes of the sandbox and of the template.
+func (g *generator) changes() (events []Event) {
 	if g.chance(2) {
 		events = append(events, Event{Kind: pick(g, SandboxNoStatus, SandboxMode)})
 	}

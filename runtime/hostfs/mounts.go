@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -43,14 +44,10 @@ func MountsBelow(dir string) ([]*mountinfo.Info, error) {
 
 func below(all []*mountinfo.Info, dir string) []*mountinfo.Info {
 	byID := map[int]*mountinfo.Info{}
-	var holder *mountinfo.Info // the mount that dir lies on
 	for _, m := range all {
 		byID[m.ID] = m
-		if !isBelow(m.Mountpoint, dir) && isBelow(dir, m.Mountpoint) &&
-			(holder == nil || len(m.Mountpoint) >= len(holder.Mountpoint)) {
-			holder = m
-		}
 	}
+	holder := holderOf(all, dir)
 	found := map[int]bool{}
 	for _, m := range all {
 		parent := byID[m.Parent]
@@ -58,7 +55,26 @@ func below(all []*mountinfo.Info, dir string) []*mountinfo.Info {
 			holder != nil && parent != nil && parent.Major == holder.Major && parent.Minor == holder.Minor &&
 				isBelow(inside(parent, m.Mountpoint), inside(holder, dir))
 	}
-	for more := true; more; { // a mount may stand before its parent
+	addChildren(all, found)
+	return slices.DeleteFunc(slices.Clone(all), func(m *mountinfo.Info) bool { return !found[m.ID] })
+}
+
+// holderOf is the mount that a directory lies on, nil if the table does not say.
+func holderOf(all []*mountinfo.Info, dir string) *mountinfo.Info {
+	var holder *mountinfo.Info
+	for _, m := range all {
+		if !isBelow(m.Mountpoint, dir) && isBelow(dir, m.Mountpoint) &&
+			(holder == nil || len(m.Mountpoint) >= len(holder.Mountpoint)) {
+			holder = m
+		}
+	}
+	return holder
+}
+
+// addChildren adds the mounts on those that were found; a mount may stand before its
+// parent.
+func addChildren(all []*mountinfo.Info, found map[int]bool) {
+	for more := true; more; {
 		more = false
 		for _, m := range all {
 			if !found[m.ID] && found[m.Parent] {
@@ -66,13 +82,6 @@ func below(all []*mountinfo.Info, dir string) []*mountinfo.Info {
 			}
 		}
 	}
-	var out []*mountinfo.Info
-	for _, m := range all {
-		if found[m.ID] {
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // isBelow says that path is dir or below it.
@@ -102,7 +111,7 @@ func (r Root) Mounted(path string) (there, known bool, err error) {
 	}
 	table, err := r.Open("/proc/1/mountinfo", unix.O_RDONLY)
 	if err != nil {
-		return false, false, nil //nolint:nilerr // without the node's table there is nothing to compare with
+		return false, false, nil // there is nothing to compare with
 	}
 	defer table.Close() //nolint:errcheck // only read
 	found, err := mountinfo.GetMountsFromReader(table, func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != path, false })
@@ -214,8 +223,8 @@ func (p *Patience) unmountTree(ctx context.Context, tree mountTree, flags int) e
 			return fmt.Errorf("make the mounts on %q private: %w", root, err)
 		}
 	}
-	for i := len(tree.mounts) - 1; i >= 0; i-- {
-		err := p.unmount(ctx, tree.mounts[i].Mountpoint, flags)
+	for i, mount := range slices.Backward(tree.mounts) {
+		err := p.unmount(ctx, mount.Mountpoint, flags)
 		if errors.Is(err, ErrHung) && i > 0 {
 			return p.unmount(ctx, root, unix.MNT_DETACH)
 		}

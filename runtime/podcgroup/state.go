@@ -20,11 +20,11 @@ import (
 type State int
 
 const (
-	// Present: it is there in every hierarchy, or none is kept.
+	// Present says that it is there in every hierarchy, or none is kept.
 	Present State = iota
-	// Missing: a hierarchy can be seen and does not have it.
+	// Missing says that a hierarchy can be seen and does not have it.
 	Missing
-	// Hidden: a hierarchy cannot be seen, so that nothing is known.
+	// Hidden says that a hierarchy cannot be seen, so that nothing is known.
 	Hidden
 )
 

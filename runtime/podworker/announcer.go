@@ -88,8 +88,7 @@ func (a *announcer) guardedDispatch(ctx context.Context) (err error) {
 		if r := recover(); r != nil {
 			a.metrics.panics.Inc()
 			a.log.Error(fmt.Errorf("panic: %v", r), "Publishing panicked", "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic while publishing: %v", r)
-			a.mem.endDispatch(d, err)
+			_, err = a.mem.endDispatch(d, fmt.Errorf("panic while publishing: %v", r))
 		}
 	}()
 	return a.dispatch(ctx, d)

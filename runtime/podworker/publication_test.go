@@ -26,24 +26,24 @@ func TestFlushed(t *testing.T) {
 		"written": {func(m *memory) {
 			m.published.pending = true
 			m.notify(notice{Type: "Normal", Reason: "Killed"})
-			m.endDispatch(m.beginDispatch(), nil)
+			_, _ = m.endDispatch(m.beginDispatch(), nil)
 		}, true},
 		"an event came while the status was written": {func(m *memory) {
 			d := m.beginDispatch()
 			m.notify(notice{Type: "Normal", Reason: "Killed"})
-			m.endDispatch(d, nil)
+			_, _ = m.endDispatch(d, nil)
 		}, false},
 		"failed": {func(m *memory) {
 			m.published.pending = true
-			m.endDispatch(m.beginDispatch(), failure)
+			_, _ = m.endDispatch(m.beginDispatch(), failure)
 		}, false},
 		"the object is gone": {func(m *memory) {
 			m.published.pending = true
-			m.endDispatch(m.beginDispatch(), ErrGone)
+			_, _ = m.endDispatch(m.beginDispatch(), ErrGone)
 		}, true},
 		"the API does not take the status": {func(m *memory) {
 			m.published.pending = true
-			m.endDispatch(m.beginDispatch(), ErrRefused)
+			_, _ = m.endDispatch(m.beginDispatch(), ErrRefused)
 		}, true},
 	}
 	for name, test := range tests {

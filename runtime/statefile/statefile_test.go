@@ -14,8 +14,8 @@ import (
 
 // The content is on the disk before its name is, and the name before the call returns.
 func TestReplaceIsOnTheDisk(t *testing.T) {
-	real := toDisk
-	t.Cleanup(func() { toDisk = real })
+	sync := toDisk
+	t.Cleanup(func() { toDisk = sync })
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	var synced []string
@@ -25,7 +25,7 @@ func TestReplaceIsOnTheDisk(t *testing.T) {
 			name += ", renamed"
 		}
 		synced = append(synced, name)
-		return real(f)
+		return sync(f)
 	}
 	if err := Replace(path, []byte("content")); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
@@ -84,12 +85,7 @@ func (m *Manager) marker(uid types.UID, volume string) string {
 
 // hasTmpfs says that a tmpfs is mounted, whatever lies on it.
 func hasTmpfs(mounts []*mountinfo.Info) bool {
-	for _, mount := range mounts {
-		if isTmpfs(mount) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(mounts, isTmpfs)
 }
 
 // isTmpfs says that a mount is a whole tmpfs, as the shim mounts it.

@@ -185,13 +185,10 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	if e.after == nil {
 		return e.withoutFacts()
 	}
+	if e.after.State != plan.ContainerExited {
+		return e.withoutExit()
+	}
 	switch after := e.after; {
-	case after.State == plan.ContainerRunning:
-		return v1alpha1.KillOutcomeFailed, errRunsOn.Error()
-	case after.State == plan.ContainerUnknown && e.stopped:
-		return v1alpha1.KillOutcomeFailed, errMayRun.Error()
-	case after.State != plan.ContainerExited:
-		return "", fmt.Sprintf("the runtime has the container in the state %q", after.State)
 	case after.FinishedAt.IsZero():
 		return "", unknownTime
 	case !e.ran && after.FinishedAt.Before(e.requested):
@@ -204,6 +201,18 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 		return v1alpha1.KillOutcomeForced, ""
 	default:
 		return v1alpha1.KillOutcomeGraceful, ""
+	}
+}
+
+// withoutExit is the outcome of a container that the runtime does not say has left.
+func (e ending) withoutExit() (v1alpha1.KillOutcome, string) {
+	switch {
+	case e.after.State == plan.ContainerRunning:
+		return v1alpha1.KillOutcomeFailed, errRunsOn.Error()
+	case e.after.State == plan.ContainerUnknown && e.stopped:
+		return v1alpha1.KillOutcomeFailed, errMayRun.Error()
+	default:
+		return "", fmt.Sprintf("the runtime has the container in the state %q", e.after.State)
 	}
 }
 

@@ -105,17 +105,17 @@ func DecodeRecorded(line []byte) (id string, in plan.Input, err error) {
 }
 
 // input checks what was decoded and returns what the plan reads.
-func (decoded *input) input() (id string, in plan.Input, err error) {
-	if err := decoded.check(); err != nil {
+func (in *input) input() (id string, read plan.Input, err error) {
+	if err := in.check(); err != nil {
 		return "", plan.Input{}, err
 	}
-	return *decoded.ID, plan.Input{
-		Pod:                  decoded.Pod,
-		Observed:             decoded.PodStatus.observed(),
-		Probes:               decoded.Probes.byContainer(),
-		Definitions:          definitions(decoded.Pod),
-		Actuated:             decoded.actuated(),
-		RestartAllContainers: decoded.RestartAllContainers,
+	return *in.ID, plan.Input{
+		Pod:                  in.Pod,
+		Observed:             in.PodStatus.observed(),
+		Probes:               in.Probes.byContainer(),
+		Definitions:          definitions(in.Pod),
+		Actuated:             in.actuated(),
+		RestartAllContainers: in.RestartAllContainers,
 	}, nil
 }
 

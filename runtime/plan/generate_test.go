@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // drawInput draws a pod and what a runtime might report about it, sense or
@@ -35,6 +36,15 @@ func drawInput(t *rapid.T) plan.Input {
 			in.Observed.Containers = append(in.Observed.Containers, drawStatus(t, name, i, in))
 		}
 	}
+	// Only the exit of an init or main container asks for it.
+	in.RestartAllContainers = in.RestartAllContainers && slices.ContainsFunc(in.Observed.Containers, func(c plan.ContainerStatus) bool {
+		for container := range podspec.InitAndMain(pod) {
+			if container.Name == c.Name {
+				return true
+			}
+		}
+		return false
+	})
 	return in
 }
 

@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,18 +20,18 @@ import (
 // panicking is a runtime with a bug that shows so many times.
 type panicking struct {
 	*fakeRuntime
-	inStop, inHook int
+	inStop, inHook atomic.Int32 // kills run at once
 }
 
 func (p *panicking) StopContainer(ctx context.Context, id string, timeout int64) error {
-	if p.inStop--; p.inStop >= 0 {
+	if p.inStop.Add(-1) >= 0 {
 		panic("a bug in a kill")
 	}
 	return p.fakeRuntime.StopContainer(ctx, id, timeout)
 }
 
 func (p *panicking) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-	if p.inHook--; p.inHook >= 0 {
+	if p.inHook.Add(-1) >= 0 {
 		panic("a bug in a hook")
 	}
 	return p.fakeRuntime.ExecSync(ctx, id, cmd, timeout)
@@ -38,7 +39,10 @@ func (p *panicking) ExecSync(ctx context.Context, id string, cmd []string, timeo
 
 func newPanickingExecutor(f *fakeRuntime, inStop, inHook int) *Executor {
 	e := newFakeExecutor(f)
-	e.runtime = &panicking{f, inStop, inHook}
+	runtime := &panicking{fakeRuntime: f}
+	runtime.inStop.Store(int32(inStop))
+	runtime.inHook.Store(int32(inHook))
+	e.runtime = runtime
 	e.hooks = &handlers{runtime: e.runtime, events: f, http: f}
 	return e
 }

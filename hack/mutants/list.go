@@ -9,17 +9,22 @@ import (
 	"github.com/managedworkload/managedworkload/hack/mutants/mutant"
 )
 
-// mistake is a mutant of one package: the file is relative to its directory.
+// mistake is a mutant of one package: the file is relative to its directory. None lets
+// a removal or an unmount leave what the tests made for it: they run as root.
 type mistake struct{ name, file, old, new string }
 
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("runtime/cri", criMistakes),
+		in("runtime/hostfs", hostfsMistakes),
+		in("runtime/podcgroup", podcgroupMistakes),
 		in("runtime/podworker", podworkerMistakes),
 		in("runtime/probe", probeMistakes),
 		in("runtime/statefile", statefileMistakes),
 		in("runtime/status", statusMistakes),
+		in("runtime/shim", shimMistakes),
+		in("runtime/volume", volumeMistakes),
 	)
 }
 

@@ -1,0 +1,43 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var hostfsMistakes = []mistake{
+	{"the order of unmounts is ignored", "mounts.go",
+		"for i, mount := range slices.Backward(tree.mounts) {", "for i, mount := range tree.mounts {"},
+	{"a bind stays a peer of the node's mount", "mounts.go",
+		"if shared {\n\t\treturn nil\n\t}", "if shared || source != nil {\n\t\treturn nil\n\t}"},
+	{"mounts are not private before they are unmounted", "mounts.go",
+		"if len(tree.mounts) > 1 && anyShared(tree.mounts) {", "if len(tree.mounts) > 1000 {"},
+	{"only the topmost mount is private before the unmount", "mounts.go",
+		"unix.MS_REC|unix.MS_PRIVATE", "unix.MS_PRIVATE"},
+	{"a mount of the node on a peer is unmounted", "mounts.go",
+		"if anyShared(tree.covered) {", "if false {"},
+	{"a deep tree takes a descriptor for each level", "remove.go",
+		"if depth >= maxOpenDirs {", "if depth >= 1000000 {"},
+}
+
+var volumeMistakes = []mistake{
+	{"an emptyDir's marker is believed whatever is mounted", "emptydir.go",
+		"hasTmpfs(mounts) == inMemory)", "true)"},
+	{"an emptyDir in memory that moved to the disk stays in memory", "emptydir.go",
+		"case hasTmpfs(mounts):", "case false:"},
+	{"setgid of a new subPath directory is lost", "subpath.go",
+		"info.Mode().Perm()|made.Mode()&fs.ModeSetgid)", "info.Mode().Perm()+0*made.Mode())"},
+	{"every subPath is shared with the node", "subpath.go",
+		"s.Propagation == corev1.MountPropagationBidirectional)", "true)"},
+	{"a mount that does not reach the node is used", "subpath.go",
+		"if err != nil || !known || there {", "if err != nil || !known || there || !there {"},
+}
+
+var podcgroupMistakes = []mistake{
+	{"a busy cgroup is not tried again", "remove.go",
+		"|| try == cgroupRemovals {", "|| try <= cgroupRemovals {"},
+	{"a cgroup file system that cannot be seen counts as a missing cgroup", "state.go",
+		"case !errors.Is(err, fs.ErrNotExist) || !isCgroupFS(strings.TrimSuffix(dir, path)):", "case !errors.Is(err, fs.ErrNotExist):"},
+	{"one container outside its cgroup proves it for all", "state.go",
+		"err != nil || !outside {\n\t\t\treturn false\n\t\t}", "err == nil && outside {\n\t\t\treturn true\n\t\t}"},
+	{"a process ID that went to another process is believed", "state.go",
+		"err != nil || again != pid {", "err != nil || again != pid && false {"},
+}

@@ -1,0 +1,33 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var shimMistakes = []mistake{
+	{"a deleted Lease is never made again", "lease.go",
+		"(apierrors.IsConflict(err) || apierrors.IsNotFound(err))", "apierrors.IsConflict(err)"},
+	{"a Lease that was changed elsewhere is never renewed again", "lease.go",
+		"(apierrors.IsConflict(err) || apierrors.IsNotFound(err))", "apierrors.IsNotFound(err)"},
+	{"a NotReady Node is not corrected", "node.go",
+		"ready != nil && ready.Status == corev1.ConditionTrue && !n.written", "ready != nil && !n.written"},
+	{"the taint of a NotReady Node stays", "node.go",
+		"return t.MatchTaint(&notReady) })", "return false })"},
+	{"a kubelet's Node is taken over", "node.go",
+		"if found.Labels[labelRegisteredBy] != registeredByShim {", "if false {"},
+	{"a missing kind counts as an absent object", "live.go",
+		"ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name == name", `ok && (status.ErrStatus.Details != nil || name != "")`},
+	{"an object that is there counts as absent", "live.go",
+		"return nw.UID != id.UID, nil", "return true, nil"},
+	{"a failed read counts as an absent object", "live.go",
+		"return false, fmt.Errorf(", "return true, fmt.Errorf("},
+	{"many orphans at once are killed", "orphans.go",
+		"case many:", "case many && false:"},
+	{"workloads of another cluster are killed", "orphans.go",
+		"case elsewhere:", "case false:"},
+	{"an old confirmation counts for other orphans", "orphans.go",
+		"if in.Confirmed == token {", `if in.Confirmed != "" {`},
+	{"a warning about a resolver configuration comes at each start", "dnswarnings.go",
+		"if slices.Contains(w.sent[uid], warning) {", "if slices.Contains(w.sent[uid], warning) && false {"},
+	{"an event's message has no bound", "events.go",
+		"if len(text) <= maxEventMessage {", "if true {"},
+}

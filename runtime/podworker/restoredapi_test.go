@@ -86,6 +86,24 @@ func TestOldVersionAsksRarely(t *testing.T) {
 	})
 }
 
+// An old version of an object leaves no checkpoint behind: a process that comes later
+// would take it for a workload.
+func TestOldVersionLeavesNoCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(releasedQuiet + time.Second)
+		p.Adopt(workload("a"))
+		n.settle(time.Second)
+		if saved, err := n.store.Load(); err != nil || len(saved) != 0 || n.liveReads == 0 {
+			t.Errorf("checkpoints %+v, error %v, %d live reads; want none after one read", saved, err, n.liveReads)
+		}
+	})
+}
+
 // A status that was overwritten in the API is written again; what the manager changes in
 // its own condition is no reason to.
 func TestOverwrittenStatusIsRepaired(t *testing.T) {

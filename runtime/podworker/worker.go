@@ -35,7 +35,9 @@ type worker struct {
 
 	// doubtful: the workload has ended here; whether the API has it again is to be
 	// asked first.
-	doubtful   bool
+	doubtful bool
+	// forgone: the API does not have it, and nothing of it is kept.
+	forgone    bool
 	panics     int
 	quietUntil time.Time
 }
@@ -224,11 +226,15 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return jitter(errorDelay), err
 		}
-		w.doubtful = false
-		if !there {
-			w.mem.forgo()
-			return 0, nil
+		w.doubtful, w.forgone = false, !there
+	}
+	if w.forgone {
+		// What was known before the answer may be on the disk already.
+		if err := w.saver.remove(); err != nil {
+			return jitter(errorDelay), err
 		}
+		w.mem.forgo()
+		return 0, nil
 	}
 	d := w.mem.take()
 	if d.idle() {

@@ -182,7 +182,7 @@ func (a *admission) ask(ctx context.Context, pod *corev1.Pod) (refusal string, e
 }
 
 // inTemplate is what the API server says about a Pod, in the paths of the template:
-// nobody has written the Pod that it names.
+// the user did not write the Pod that it names.
 func inTemplate(status metav1.Status) string {
 	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {
 		return status.Message

@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -308,6 +309,10 @@ func TestImages(t *testing.T) {
 	}
 	if ref, err := client.ImageRef(t.Context(), "example.com/app:v1"); ref != "sha256:1" || err != nil {
 		t.Errorf("got %q, %v", ref, err)
+	}
+	want := plan.Images{"example.com/app:v1": "sha256:1", "example.com/none": ""}
+	if got := client.Images(t.Context(), []string{"example.com/app:v1", "example.com/none", "NOT A NAME"}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	if size, err := client.ImageSize(t.Context(), "sha256:1"); size != 42 || err != nil {
 		t.Errorf("got %d, %v", size, err)

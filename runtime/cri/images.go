@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
@@ -19,6 +21,25 @@ import (
 func (c *Client) ImageRef(ctx context.Context, image string) (string, error) {
 	i, err := c.imageStatus(ctx, image)
 	return i.GetId(), err
+}
+
+// Images returns what the runtime calls the images of these names of templates;
+// one that it could not be asked for is left out.
+func (c *Client) Images(ctx context.Context, names []string) plan.Images {
+	images := plan.Images{}
+	for _, name := range names {
+		if _, known := images[name]; known {
+			continue
+		}
+		image, err := podspec.ImageName(name)
+		if err != nil {
+			continue // The start says what is wrong with it.
+		}
+		if ref, err := c.ImageRef(ctx, image); err == nil {
+			images[name] = ref
+		}
+	}
+	return images
 }
 
 // ImageSize returns an image's size in bytes; 0 when the runtime does not have

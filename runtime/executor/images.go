@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -62,41 +62,47 @@ type imagePull struct {
 }
 
 // ensure returns what the runtime calls the container's image, and pulls it
-// before if the pull policy says so. Its errors are startErrors.
-func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, error) {
-	image, err := withDefaultTag(c.Image)
+// before if the plan says so; where the plan does not know, the runtime is asked.
+// Its errors are startErrors.
+func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) (string, error) {
+	image, err := podspec.ImageName(c.Image)
 	p := &imagePull{imageManager: m, pod: pod, c: c, image: image}
 	if err != nil {
 		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
 		p.event(corev1.EventTypeWarning, "InspectFailed", message)
 		return "", &startError{ErrInvalidImageName, message}
 	}
-	if c.ImagePullPolicy != corev1.PullAlways {
-		ref, err := p.present(ctx)
-		if err != nil || ref != "" {
-			return ref, err
+	if need.Use == "" {
+		if need, err = p.ask(ctx); err != nil {
+			return "", err
 		}
+	}
+	switch need.Use {
+	case plan.ImagePresent:
+		p.event(corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		return need.Ref, nil
+	case plan.ImageMissing:
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		p.event(corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		return "", &startError{ErrImageNeverPull, message}
+	case plan.ImagePull:
 	}
 	return p.pull(ctx)
 }
 
-// present returns the image that is there; empty means that it is to be pulled.
-func (p *imagePull) present(ctx context.Context) (string, error) {
-	ref, err := p.runtime.ImageRef(ctx, p.image)
-	switch {
-	case err != nil:
-		message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeerror.Text(err))
-		p.event(corev1.EventTypeWarning, "InspectFailed", message)
-		return "", &startError{ErrImageInspect, message}
-	case ref != "":
-		p.event(corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", p.c.Image))
-	case p.c.ImagePullPolicy == corev1.PullNever:
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", p.c.Image)
-		p.event(corev1.EventTypeWarning, "ErrImageNeverPull", message)
-		return "", &startError{ErrImageNeverPull, message}
+// ask asks the runtime for the image, if that matters.
+func (p *imagePull) ask(ctx context.Context) (plan.ImageNeed, error) {
+	var ref string
+	if plan.PresenceMatters(p.c) {
+		var err error
+		if ref, err = p.runtime.ImageRef(ctx, p.image); err != nil {
+			message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeerror.Text(err))
+			p.event(corev1.EventTypeWarning, "InspectFailed", message)
+			return plan.ImageNeed{}, &startError{ErrImageInspect, message}
+		}
 	}
-	return ref, nil
+	return plan.DecideImage(p.c, ref), nil
 }
 
 // pull pulls the image unless an earlier failure holds it back.
@@ -203,18 +209,4 @@ func (m *imageManager) forget(uid types.UID) {
 	defer m.mu.Unlock()
 	delete(m.lastError, uid)
 	m.backoff.GC()
-}
-
-// withDefaultTag adds ":latest" to an image without tag and digest, and leaves
-// the rest of the name alone. (kubelet
-// images/image_manager.go:applyDefaultImageTag)
-func withDefaultTag(image string) (string, error) {
-	named, err := reference.ParseNormalizedNamed(image)
-	if err != nil {
-		return "", fmt.Errorf("couldn't parse image name %q: %w", image, err)
-	}
-	if !reference.IsNameOnly(named) {
-		return image, nil
-	}
-	return image + ":latest", nil
 }

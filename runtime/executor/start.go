@@ -81,7 +81,7 @@ func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 // (kubelet kuberuntime_container.go:startContainer)
 func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, target string) error {
 	pod := s.in.Pod
-	imageRef, err := s.e.images.ensure(ctx, pod, c)
+	imageRef, err := s.e.images.ensure(ctx, pod, c, s.in.Actions.ImageOf(c.Name))
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

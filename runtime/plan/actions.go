@@ -27,6 +27,9 @@ type Input struct {
 	// RestartAllContainers is whether every container is to be removed and the
 	// pod started over in the same sandbox (ShouldAllContainersRestart).
 	RestartAllContainers bool
+	// Images are those that the runtime was asked for; nil when it was not asked.
+	// They change nothing but what the starts do about theirs.
+	Images Images
 	// Differences from the kubelet.
 	Differences Differences
 }
@@ -57,6 +60,9 @@ type Actions struct {
 	EphemeralContainersToStart []int
 	InitContainersToStart      []int
 	ContainersToStart          []int
+	// Images are what these starts do about their images, as far as it is known
+	// (Input.Images).
+	Images []ImageNeed
 	// MemoryToUpdate and CPUToUpdate are the containers that get other resources
 	// while they run, decreases first; before main containers start.
 	MemoryToUpdate, CPUToUpdate []ResourceUpdate

@@ -20,6 +20,7 @@ func Compute(in Input) Actions {
 	}
 	p := planner{Input: in}
 	p.sync()
+	p.imageNeeds()
 	return p.actions
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -162,6 +163,18 @@ func (n *fakeNode) spins() bool {
 		n.t.Errorf("a worker goes round and round: %q", n.calls[max(0, len(n.calls)-10):])
 	}
 	return n.looks >= maxLooks
+}
+
+// Images has every image but those whose name says that it does not.
+func (n *fakeNode) Images(_ context.Context, names []string) plan.Images {
+	images := plan.Images{}
+	for _, name := range names {
+		images[name] = "sha256:" + name
+		if strings.HasPrefix(name, "absent") {
+			images[name] = ""
+		}
+	}
+	return images
 }
 
 func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {

@@ -39,6 +39,9 @@ type Runtime interface {
 	// PodStatus returns what the runtime has of a pod; empty, not an error, when
 	// it has nothing.
 	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)
+	// Images returns what the runtime calls the images of these names of templates;
+	// one that it could not be asked for is left out.
+	Images(ctx context.Context, names []string) plan.Images
 	// RecordedPod restores the pod from labels and annotations alone; nil when
 	// the runtime has nothing of it.
 	RecordedPod(ctx context.Context, uid types.UID) (*corev1.Pod, error)

@@ -102,7 +102,8 @@ func (s *syncer) advanceEnded() {
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
 	s.cfg.Prober.Update(d.pod, observed, &r.pod)
-	actions := s.compute(d, observed, &r.pod)
+	in := s.inputOf(d, observed, &r.pod)
+	actions := plan.Compute(in)
 	if !needed(actions) {
 		s.runs(ctx, d, r, usable)
 		return jitter(resyncInterval), nil
@@ -110,7 +111,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	// A kill saves before its first side effect; what starts carries all that a
 	// restart needs on itself, so that nothing waits for the disk here.
 	s.saver.save()
-	outcome := s.execute(ctx, d, observed, actions)
+	outcome := s.execute(ctx, d, in, actions)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -124,7 +125,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	}
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(d.pod, after, &r.pod)
-	next := s.compute(d, after, &r.pod)
+	next := plan.Compute(s.inputOf(d, after, &r.pod))
 	if ended(&r.pod) && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
 		s.noteTemplate(d, plan.Actions{})
@@ -169,7 +170,8 @@ func afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Durat
 
 // execute carries a plan out and stays awake: a deletion that arrives meanwhile
 // cancels starts, and shortens kills.
-func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions) plan.SyncOutcome {
+func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions plan.Actions) plan.SyncOutcome {
+	observed := in.Observed
 	request := plan.SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
@@ -178,7 +180,10 @@ func (s *syncer) execute(ctx context.Context, d desired, observed *plan.PodStatu
 	var outcome plan.SyncOutcome
 	begun := time.Now()
 	attend(ctx, s.wake,
-		func(ctx context.Context) { outcome = s.cfg.Executor.SyncPod(ctx, request) },
+		func(ctx context.Context) {
+			request.Actions = s.withImages(ctx, in, actions)
+			outcome = s.cfg.Executor.SyncPod(ctx, request)
+		},
 		func(cancel func()) {
 			if now := s.mem.peek(); now.deleted {
 				cancel()
@@ -261,11 +266,11 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 	return nil
 }
 
-// compute asks the plan.
-func (s *syncer) compute(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Actions {
+// inputOf is what the plan of a sync decides on.
+func (s *syncer) inputOf(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
 	in.RestartAllContainers = restartingAll(st)
-	return plan.Compute(in)
+	return in
 }
 
 // restartingAll says that the pod starts over. (kubelet kubelet.go:SyncPod)

@@ -168,7 +168,7 @@ func drawProbes(t *rapid.T, observed *plan.PodStatus) map[string]plan.ProbeResul
 func TestEveryActionIsTold(t *testing.T) {
 	known := []string{
 		"KillPod", "Trigger", "Message", "CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
-		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart",
+		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart", "Images",
 		"MemoryToUpdate", "CPUToUpdate", "UpdatePodResources",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {

@@ -195,6 +195,7 @@ func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkl
 			return Preview{}, fmt.Errorf("observe the runtime at %s: %w", o.RuntimeEndpoint, err)
 		}
 		in.Source, in.Observed, in.Blocked, after.UID = SourceRuntime, seen.status, seen.blocked, seen.uid
+		in.Images = seen.images
 	} else {
 		in.Observed = assumed(before)
 	}

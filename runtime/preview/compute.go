@@ -23,6 +23,8 @@ type Input struct {
 	Pod *corev1.Pod
 	// Observed is what the runtime has, or is taken to have (Running).
 	Observed *plan.PodStatus
+	// Images are what the runtime has of the pod's images; nil if it was not asked.
+	Images plan.Images
 	// Source says which of the two.
 	Source Source
 	// Status is the last one that the shim published; nil if it is not known.
@@ -87,7 +89,7 @@ func Compute(in Input) Preview {
 		b.out.Blocked = b.Blocked
 		b.sync(plan.Compute(plan.Input{
 			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
-			RestartAllContainers: restartingAll(&st), Differences: plan.AllDifferences(),
+			Images: b.Images, RestartAllContainers: restartingAll(&st), Differences: plan.AllDifferences(),
 		}))
 	}
 	b.killsUnderWay()

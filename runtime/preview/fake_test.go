@@ -20,6 +20,7 @@ import (
 type fakeRuntime struct {
 	pods                                   []cri.Pod
 	status                                 map[types.UID]*plan.PodStatus
+	images                                 plan.Images
 	listErr, statusErr, ready, networkDown error
 }
 
@@ -39,6 +40,17 @@ func (f *fakeRuntime) PodStatus(_ context.Context, uid types.UID) (*plan.PodStat
 		return s, f.statusErr
 	}
 	return &plan.PodStatus{}, f.statusErr
+}
+
+// Images knows those that a story says something of.
+func (f *fakeRuntime) Images(_ context.Context, names []string) plan.Images {
+	known := plan.Images{}
+	for _, name := range names {
+		if ref, ok := f.images[name]; ok {
+			known[name] = ref
+		}
+	}
+	return known
 }
 
 // runs lets the runtime have a pod.

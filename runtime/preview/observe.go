@@ -10,9 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // maxNamed is how many pods of others are named.
@@ -27,12 +29,15 @@ type Runtime interface {
 	ListPods(ctx context.Context) ([]cri.Pod, error)
 	// PodStatus returns what the runtime has of a pod of the node's shim.
 	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)
+	// Images returns what the runtime calls images of a template.
+	Images(ctx context.Context, names []string) plan.Images
 }
 
 // observation is what a look at the runtime brought.
 type observation struct {
 	uid            types.UID
 	status         *plan.PodStatus
+	images         plan.Images
 	blocked, notes []string
 }
 
@@ -55,6 +60,7 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 			return observation{}, err
 		}
 	}
+	o.images = r.Images(ctx, imagesOf(nw))
 	o.addBlocked(ctx, r, pods, nw)
 	for _, uid := range instances {
 		if uid != o.uid {
@@ -62,6 +68,17 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 		}
 	}
 	return o, nil
+}
+
+// imagesOf returns the images of a template whose presence matters.
+func imagesOf(nw *v1alpha1.NodeWorkload) []string {
+	var names []string
+	for c := range podspec.InitAndMain(template.Pod(nw)) {
+		if plan.PresenceMatters(c) {
+			names = append(names, c.Image)
+		}
+	}
+	return names
 }
 
 // instancesOf returns the UIDs of the node's pods with the workload's name.

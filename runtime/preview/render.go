@@ -92,6 +92,7 @@ var actionWords = map[Action]string{
 	ActionRemove:        "remove",
 	ActionCreateSandbox: "create sandbox",
 	ActionResize:        "resize",
+	ActionPull:          "pull",
 	ActionStart:         "start",
 }
 

@@ -92,6 +92,20 @@ var stories = map[string]story{
 	"exited": {observed: func(s *plan.PodStatus) {
 		s.Current("log").State, s.Current("log").ExitCode = plan.ContainerExited, 3
 	}},
+	"pull": {
+		now: func(nw *v1alpha1.NodeWorkload) { container(nw, "proxy").ImagePullPolicy = corev1.PullAlways },
+		observed: func(s *plan.PodStatus) {
+			for _, name := range []string{"proxy", "web", "log"} {
+				s.Current(name).State = plan.ContainerExited
+			}
+		},
+		runtime: func(f *fakeRuntime) { f.images = plan.Images{"proxy:1": "sha256:1", "web:1": "sha256:2", "log:1": ""} },
+	},
+	"pull-never": {
+		now:      func(nw *v1alpha1.NodeWorkload) { container(nw, "log").ImagePullPolicy = corev1.PullNever },
+		observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerExited },
+		runtime:  func(f *fakeRuntime) { f.images = plan.Images{"log:1": ""} },
+	},
 	"unknown-state": {observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerUnknown }},
 	"second-instance": {observed: func(s *plan.PodStatus) {
 		older := *s.Current("log")

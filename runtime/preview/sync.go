@@ -75,7 +75,15 @@ func (b *builder) start(a plan.Actions) {
 }
 
 func (b *builder) startStep(name string, a plan.Actions) {
-	b.step(Step{Action: ActionStart, Container: name, Kind: kindOf(b.Pod, name), Message: b.startMessage(name, a)})
+	kind, message := kindOf(b.Pod, name), b.startMessage(name, a)
+	switch image := a.ImageOf(name); image.Use {
+	case plan.ImagePull:
+		b.step(Step{Action: ActionPull, Container: name, Kind: kind, Message: image.Image})
+	case plan.ImageMissing:
+		message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
+	case plan.ImagePresent:
+	}
+	b.step(Step{Action: ActionStart, Container: name, Kind: kind, Message: message})
 }
 
 func (b *builder) startMessage(name string, a plan.Actions) string {

@@ -25,6 +25,8 @@ const (
 	ActionCreateSandbox Action = "CreateSandbox"
 	// ActionResize: a running container, or the pod, gets other resources.
 	ActionResize Action = "Resize"
+	// ActionPull: the image of the container that is started next is pulled.
+	ActionPull Action = "Pull"
 	// ActionStart: a container is created and started.
 	ActionStart Action = "Start"
 )

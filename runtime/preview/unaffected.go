@@ -103,6 +103,8 @@ func (b *builder) reasonOf(m member, s *plan.ContainerStatus, a plan.Actions) st
 		return "it has ended; the change counts when the init containers run again"
 	case m.kind == KindInit && s.ExitCode == 0:
 		return "it has done its work"
+	case m.kind == KindContainer && len(a.InitContainersToStart) > 0 && plan.ShouldContainerBeRestarted(b.Pod, m.container, b.Observed):
+		return "it waits for the init containers before it"
 	}
 	return fmt.Sprintf("it exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
 }

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 func TestDialRefuses(t *testing.T) {

@@ -148,7 +148,9 @@ func TestDeletedIsGoneAfterARestart(t *testing.T) {
 		if known := again.Known()[0]; !known.Deleting || known.Gone {
 			t.Fatalf("restored %+v", known)
 		}
+		m.mu.Lock()
 		m.gone["a"] = true
+		m.mu.Unlock()
 		again.Abandon(Identity{UID: "a", Namespace: "ns", Name: "a"}, nil)
 		if known := again.Known()[0]; !known.Gone {
 			t.Errorf("not gone: %+v", known)

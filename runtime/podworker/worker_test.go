@@ -360,8 +360,10 @@ func TestEventAfterRecord(t *testing.T) {
 		if st := n.published("a"); len(st.Kills) != 1 || st.Kills[0].Outcome != "" || st.Kills[0].Message != rec.Message {
 			t.Errorf("kills %+v, want the one under way", st.Kills)
 		}
+		n.mu.Lock()
 		n.failure = ""
 		n.apiDown = true
+		n.mu.Unlock()
 		rec.Phase, rec.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced
 		p.Kill("a", plan.KillProgress{Record: rec})
 		n.settle(10 * time.Second)

@@ -35,8 +35,11 @@ type statusCache struct {
 }
 
 type kept[T any] struct {
-	uid    types.UID
-	at     time.Time
+	uid types.UID
+	at  time.Time
+	// exited is when a container was first seen to have exited, by the time of this
+	// process: the wall clock may be set.
+	exited time.Time
 	steady bool
 	status T
 }
@@ -81,8 +84,15 @@ func (c *statusCache) keepContainer(uid types.UID, s plan.ContainerStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep()
-	steady := s.State == plan.ContainerRunning || s.State == plan.ContainerExited && time.Since(s.FinishedAt) > exitSettles
-	c.containers[s.ID] = kept[plan.ContainerStatus]{uid: uid, at: time.Now(), steady: steady, status: s}
+	k := kept[plan.ContainerStatus]{uid: uid, at: time.Now(), status: s, steady: s.State == plan.ContainerRunning}
+	if s.State == plan.ContainerExited {
+		k.exited = c.containers[s.ID].exited
+		if k.exited.IsZero() {
+			k.exited = k.at
+		}
+		k.steady = k.at.Sub(k.exited) > exitSettles
+	}
+	c.containers[s.ID] = k
 }
 
 // forgetContainer makes the next look at a container a fresh one; whose it is

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -80,6 +81,7 @@ type Client struct {
 	clusterID atomic.Pointer[string]
 	healthy   atomic.Bool
 	statuses  *statusCache
+	files     terminationFiles
 	// foreign are the containers of others in our sandboxes, at the last list of
 	// all pods.
 	foreign atomic.Pointer[map[types.UID][]plan.ForeignContainer]
@@ -146,6 +148,7 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
 		statuses: newStatusCache(),
+		files:    terminationFiles{hostfs.NewPatience(filePatience)},
 		users:    newUserCache(),
 		node:     readNodeFacts(ctx),
 		settle:   settleTime,

@@ -266,9 +266,12 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (plan.Container
 		return plan.ContainerStatus{}, err
 	}
 	out, warnings := convertContainer(s)
+	if !c.ours(s.GetLabels()) {
+		out.PodUID = "" // anyone can make a container with the UID of our pod
+	}
 	warn(logr.FromContextOrDiscard(ctx).WithValues("containerID", id, "container", out.Name), warnings)
 	if out.State == plan.ContainerExited {
-		addTerminationMessage(&out, s.GetMounts())
+		c.files.addTerminationMessage(ctx, &out, s.GetMounts())
 	}
 	return out, nil
 }

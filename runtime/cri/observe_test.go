@@ -144,15 +144,21 @@ func TestSteadyPodCosts(t *testing.T) {
 }
 
 // The OOM killer's part may be told after the exit: a fresh exit is not believed
-// for good.
+// for good, also where the clock was set forward meanwhile.
 func TestReasonThatComesLate(t *testing.T) {
+	for name, exit := range map[string]time.Duration{"just now": 0, "an hour ago, it seems": -time.Hour} {
+		t.Run(name, func(t *testing.T) { testLateReason(t, exit) })
+	}
+}
+
+func testLateReason(t *testing.T, exit time.Duration) {
 	fake, client := newFake(t)
 	pod := newPod()
 	id := start(t, client, pod, &pod.Spec.Containers[0], runSandbox(t, client, pod, 0), 0)
 	if err := client.StopContainer(t.Context(), id, 1); err != nil {
 		t.Fatal(err)
 	}
-	fake.set(func() { fake.containers[0].FinishedAt = time.Now().UnixNano() })
+	fake.set(func() { fake.containers[0].FinishedAt = time.Now().Add(exit).UnixNano() })
 	if got := podStatus(t, client).Containers[0].Reason; got != "Error" {
 		t.Errorf("want Error, got %s", got)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -36,6 +38,26 @@ func sortContainers(containers []plan.ContainerStatus) {
 		}
 	}
 	slices.SortStableFunc(containers, byTime)
+}
+
+// newestFirst returns listed containers in the order of sortContainers.
+func newestFirst(listed []*runtimeapi.Container) []*runtimeapi.Container {
+	byID := make(map[string]*runtimeapi.Container, len(listed))
+	order := make([]plan.ContainerStatus, 0, len(listed))
+	for _, c := range listed {
+		recorded, _ := readContainer(c.GetAnnotations(), c.GetMetadata().GetAttempt())
+		byID[c.GetId()] = c
+		order = append(order, plan.ContainerStatus{
+			ID: c.GetId(), Name: containerName(c.GetLabels(), c.GetMetadata()),
+			CreatedAt: at(c.GetCreatedAt()), RestartCount: recorded.restartCount,
+		})
+	}
+	sortContainers(order)
+	sorted := make([]*runtimeapi.Container, 0, len(listed))
+	for i := range order {
+		sorted = append(sorted, byID[order[i].ID])
+	}
+	return sorted
 }
 
 // clockWasSetBack tells whether an instance seems to be older than one with a

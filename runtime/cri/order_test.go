@@ -29,6 +29,7 @@ func TestNewestInstanceAfterTheClockWasSetBack(t *testing.T) {
 			if err := client.StopContainer(t.Context(), old, 1); err != nil {
 				t.Fatal(err)
 			}
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
 			runs := start(t, client, pod, &pod.Spec.Containers[0], sandbox, 1)
 			fake.set(func() {
 				fake.containers[0].CreatedAt = created.UnixNano()
@@ -40,6 +41,10 @@ func TestNewestInstanceAfterTheClockWasSetBack(t *testing.T) {
 			}
 			if first, second := observed.Containers[0].CreatedAt, observed.Containers[1].CreatedAt; !second.Before(first) {
 				t.Errorf("created at %s and %s, want the older one first", second, first)
+			}
+			recorded, err := client.RecordedPod(t.Context(), "uid-1")
+			if err != nil || *recorded.Spec.TerminationGracePeriodSeconds != 60 {
+				t.Errorf("an orphan is killed by %+v (%v), want the newest instance's record", recorded, err)
 			}
 			actions := plan.Compute(plan.Input{Pod: pod, Observed: observed, Definitions: plan.Define(pod)})
 			if actions.KillPod || len(actions.ContainersToStart) > 0 || len(actions.ContainersToKill) > 0 {

@@ -64,6 +64,25 @@ func TestPodStatusLeavesAnotherShimsContainersOut(t *testing.T) {
 	}
 }
 
+// Anyone can make a container with the labels of a pod: by those alone it is not the
+// pod's, whatever a record says.
+func TestContainerOfOthersIsNotThePods(t *testing.T) {
+	fake, client := newFake(t)
+	pod := newPod()
+	ours := start(t, client, pod, &pod.Spec.Containers[0], runSandbox(t, client, pod, 0), 0)
+	fake.set(func() {
+		fake.containers = append(fake.containers, &fakeContainer{sandbox: "theirs", ContainerStatus: &runtimeapi.ContainerStatus{
+			Id: "theirs", State: runtimeapi.ContainerState_CONTAINER_RUNNING, Labels: map[string]string{labelPodUID: "uid-1"},
+		}})
+	})
+	for id, want := range map[string]string{ours: "uid-1", "theirs": ""} {
+		got, err := client.ContainerStatus(t.Context(), id)
+		if err != nil || got.PodUID != want {
+			t.Errorf("container %s is of pod %q (%v), want %q", id, got.PodUID, err, want)
+		}
+	}
+}
+
 // The order of containers decides in which order sidecars end: it is the
 // template's, not that in which the runtime lists them.
 func TestRecordedPodHasTheTemplatesOrder(t *testing.T) {

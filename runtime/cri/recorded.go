@@ -212,7 +212,7 @@ func addContainers(pod *corev1.Pod, containers []*runtimeapi.Container) []error 
 	var inits, mains []restored
 	seen := map[string]bool{}
 	var grace, deletion *int64
-	for _, c := range containers {
+	for _, c := range newestFirst(containers) {
 		name := containerName(c.GetLabels(), c.GetMetadata())
 		if seen[name] {
 			continue

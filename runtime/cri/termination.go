@@ -5,6 +5,7 @@ package cri
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -36,15 +40,23 @@ const (
 
 var errNotRegular = errors.New("not a regular file")
 
+// filePatience is how long a file system may take to answer: a volume on a network
+// file system can be mounted where the termination message is, and a kill waits for
+// the status.
+const filePatience = 2 * time.Second
+
+// terminationFiles reads what exited containers left.
+type terminationFiles struct{ patience *hostfs.Patience }
+
 // addTerminationMessage adds what an exited container left: the end of its
 // termination message file, or of its log when the policy says so. (kubelet
 // kuberuntime_container.go:convertToKubeContainerStatus)
-func addTerminationMessage(s *plan.ContainerStatus, mounts []*runtimeapi.Mount) {
+func (f terminationFiles) addTerminationMessage(ctx context.Context, s *plan.ContainerStatus, mounts []*runtimeapi.Mount) {
 	fallback := s.Recorded.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError &&
 		s.ExitCode != 0 && s.Reason != "ContainerCannotRun"
-	message, useLog := terminationMessage(s.Recorded.TerminationMessagePath, mounts, fallback)
+	message, useLog := f.terminationMessage(ctx, s.Recorded.TerminationMessagePath, mounts, fallback)
 	if useLog {
-		message = endOfLog(s.LogPath)
+		message = f.endOfLog(ctx, s.LogPath)
 	}
 	if message == "" {
 		return
@@ -52,13 +64,14 @@ func addTerminationMessage(s *plan.ContainerStatus, mounts []*runtimeapi.Mount) 
 	if s.Message != "" {
 		s.Message += ": "
 	}
-	s.Message += message
+	// As JSON has it: the status must be the same when it comes back from the API.
+	s.Message += strings.ToValidUTF8(message, string(utf8.RuneError))
 }
 
 // terminationMessage reads the file that is mounted at path in the container.
 // It also tells whether the log is to be read instead. (kubelet
 // kuberuntime_container.go:getTerminationMessage)
-func terminationMessage(path string, mounts []*runtimeapi.Mount, fallback bool) (message string, useLog bool) {
+func (f terminationFiles) terminationMessage(ctx context.Context, path string, mounts []*runtimeapi.Mount, fallback bool) (message string, useLog bool) {
 	if path == "" {
 		return "", fallback
 	}
@@ -69,7 +82,7 @@ func terminationMessage(path string, mounts []*runtimeapi.Mount, fallback bool) 
 	if i < 0 {
 		return "", fallback
 	}
-	data, err := tail(mounts[i].GetHostPath(), maxTerminationMessage)
+	data, err := f.tail(ctx, mounts[i].GetHostPath(), maxTerminationMessage)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fallback
 	}
@@ -79,10 +92,14 @@ func terminationMessage(path string, mounts []*runtimeapi.Mount, fallback bool) 
 	return string(data), fallback && len(data) == 0
 }
 
-// tail reads at most limit bytes from the end of a regular file. What a
-// container can write to may be anything by now: no link is followed and
-// nothing is waited for.
-func tail(path string, limit int64) ([]byte, error) {
+// tail reads at most limit bytes from the end of a regular file.
+func (f terminationFiles) tail(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return hostfs.Ask(ctx, f.patience, path, func() ([]byte, error) { return readTail(path, limit) }, func([]byte) {})
+}
+
+// readTail reads a file for tail. What a container can write to may be anything by
+// now: no link is followed and no pipe waited for.
+func readTail(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // the runtime names the path
 	if err != nil {
 		return nil, err
@@ -102,8 +119,8 @@ func tail(path string, limit int64) ([]byte, error) {
 
 // endOfLog returns the end of a container's output. (kubelet
 // kuberuntime_container.go:readLastStringFromContainerLogs)
-func endOfLog(path string) string {
-	data, err := tail(path, logWindow)
+func (f terminationFiles) endOfLog(ctx context.Context, path string) string {
+	data, err := f.tail(ctx, path, logWindow)
 	if err != nil {
 		return fmt.Sprintf("Error on reading termination message from logs: %v", err)
 	}

@@ -4,16 +4,20 @@
 package cri
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -33,6 +37,7 @@ func TestTerminationMessage(t *testing.T) {
 		want     string
 	}{
 		"file":                    {file: write("bye"), path: "/msg", want: "bye"},
+		"not in UTF-8":            {file: write("by\xff\xfee"), path: "/msg", want: "by\ufffde"},
 		"the runtime says it too": {file: write("bye"), path: "/msg", runtime: "boom", want: "boom: bye"},
 		"relative path":           {file: write("bye"), path: "msg", want: "bye"},
 		"the end of a long file":  {file: write(long), path: "/msg", want: long[3:]},
@@ -73,12 +78,40 @@ func TestTerminationMessage(t *testing.T) {
 			if tc.fallback {
 				s.Recorded.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 			}
-			addTerminationMessage(&s, []*runtimeapi.Mount{{ContainerPath: "/other", HostPath: "/x"}, {ContainerPath: "/msg", HostPath: file}})
+			newFiles().addTerminationMessage(t.Context(), &s, []*runtimeapi.Mount{{ContainerPath: "/other", HostPath: "/x"}, {ContainerPath: "/msg", HostPath: file}})
 			if s.Message != tc.want {
 				t.Errorf("want %q, got %q", tc.want, s.Message)
 			}
 		})
 	}
+}
+
+func newFiles() terminationFiles { return terminationFiles{hostfs.NewPatience(filePatience)} }
+
+// A volume on a network file system that does not answer may be mounted where the
+// message is: the kill that asks for the status does not wait for it.
+func TestTerminationMessageOnAHungFileSystem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		files, answer := newFiles(), make(chan struct{})
+		hung := make(chan error)
+		go func() {
+			hung <- files.patience.Do(t.Context(), path, func() error { <-answer; return nil })
+		}()
+		synctest.Wait()
+		asked := time.Now()
+		message, _ := files.terminationMessage(t.Context(), "/msg", []*runtimeapi.Mount{{ContainerPath: "/msg", HostPath: path}}, true)
+		if took := time.Since(asked); took > filePatience || !strings.Contains(message, hostfs.ErrHung.Error()) {
+			t.Errorf("message %q after %s", message, took)
+		}
+		if err := <-hung; !errors.Is(err, hostfs.ErrHung) {
+			t.Errorf("the call that hangs: %v", err)
+		}
+		close(answer)
+	})
 }
 
 func write(content string) func(string) error {
@@ -114,13 +147,13 @@ func TestTerminationMessageIsReadSafely(t *testing.T) {
 			if err := place(path); err != nil {
 				t.Fatal(err)
 			}
-			message, useLog := terminationMessage("/msg", []*runtimeapi.Mount{{ContainerPath: "/msg", HostPath: path}}, true)
+			message, useLog := newFiles().terminationMessage(t.Context(), "/msg", []*runtimeapi.Mount{{ContainerPath: "/msg", HostPath: path}}, true)
 			if !strings.HasPrefix(message, "Error on reading termination log") || useLog || strings.Contains(message, "root:") {
 				t.Errorf("got %q, %v", message, useLog)
 			}
 		})
 	}
-	if got := endOfLog(filepath.Join(t.TempDir(), "none")); !strings.HasPrefix(got, "Error on reading termination message from logs") {
+	if got := newFiles().endOfLog(t.Context(), filepath.Join(t.TempDir(), "none")); !strings.HasPrefix(got, "Error on reading termination message from logs") {
 		t.Errorf("no log: got %q", got)
 	}
 }

@@ -79,7 +79,8 @@ const (
 // recorded with it at its creation.
 type ContainerStatus struct {
 	ID, Name string
-	// PodUID is whose the container is by its labels, empty if they do not say.
+	// PodUID is whose the container is by its labels, empty if they do not say or
+	// this shim did not make it.
 	PodUID     string
 	SandboxID  string
 	State      ContainerState

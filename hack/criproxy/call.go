@@ -10,46 +10,65 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Call is a call with one answer that was passed on, with its messages as they
-// are on the wire.
+// Call is a call with one answer, with its messages as they are on the wire.
 type Call struct {
 	Method          string
 	Request, Answer []byte
 	Began, Ended    time.Time
-	Err             error
+	// Effect is that of the Rule that took the call; "" if none did.
+	Effect Effect
+	// Made is when the call was passed on to the runtime, zero if it never was, and
+	// Err the runtime's answer; of two calls, nil if one of them succeeded.
+	Made time.Time
+	Err  error
 }
 
-// Observe has a function called after each call that no Rule took.
+// Observe has a function called after each call, also one that a Rule took.
 func (p *Proxy) Observe(observe func(Call)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.observe = observe
 }
 
-func (p *Proxy) handOnObserved(method string, request *frame, caller grpc.ServerStream) error {
+// observed serves a call and has it observed.
+func (p *Proxy) observed(r *Rule, method string, request *frame, caller grpc.ServerStream) error {
 	p.mu.Lock()
 	observe := p.observe
 	p.mu.Unlock()
-	if observe == nil {
-		return p.handOn(caller.Context(), method, request, caller)
+	c := &Call{Method: path.Base(method), Request: request.data, Began: time.Now()}
+	if observe != nil {
+		defer func() {
+			c.Ended = time.Now()
+			observe(*c)
+		}()
 	}
-	answer := &keeper{ServerStream: caller}
-	c := Call{Method: path.Base(method), Request: request.data, Began: time.Now()}
-	c.Err = p.handOn(caller.Context(), method, request, answer)
-	c.Ended, c.Answer = time.Now(), answer.last
-	observe(c)
-	return c.Err
+	pass := func(to grpc.ServerStream) error {
+		first := c.Made.IsZero()
+		if first {
+			c.Made = time.Now()
+		}
+		err := p.handOn(caller.Context(), method, request, &keeper{ServerStream: to, call: c})
+		if first || err == nil {
+			c.Err = err
+		}
+		return err
+	}
+	if r == nil {
+		return pass(caller)
+	}
+	c.Effect = r.Effect
+	return r.apply(caller.Context(), pass, caller)
 }
 
 // keeper keeps the last answer that passes.
 type keeper struct {
 	grpc.ServerStream
-	last []byte
+	call *Call
 }
 
 func (k *keeper) SendMsg(m any) error {
 	if f, ok := m.(*frame); ok {
-		k.last = f.data
+		k.call.Answer = f.data
 	}
 	return k.ServerStream.SendMsg(m)
 }

@@ -129,34 +129,7 @@ func (p *Proxy) handle(_ any, caller grpc.ServerStream) error {
 	if path.Base(method) == eventsMethod {
 		return p.events(method, &request, caller)
 	}
-	r := p.match(path.Base(method), request.data)
-	if r == nil {
-		return p.handOnObserved(method, &request, caller)
-	}
-	return p.apply(r, method, &request, caller)
-}
-
-func (p *Proxy) apply(r *Rule, method string, request *frame, caller grpc.ServerStream) error {
-	ctx := caller.Context()
-	switch r.Effect {
-	case Fail:
-		return status.Error(codes.Unavailable, "fault: the call was not made")
-	case FailAfter:
-		_ = p.handOn(ctx, method, request, &discard{caller})
-		return status.Error(codes.Unavailable, "fault: the answer was lost")
-	case Hang:
-		select {
-		case <-ctx.Done():
-			r.callerGone()
-		case <-r.over:
-			return p.handOn(ctx, method, request, caller)
-		}
-		return status.FromContextError(ctx.Err()).Err()
-	case Twice:
-		_ = p.handOn(ctx, method, request, &discard{caller})
-	case Watch:
-	}
-	return p.handOn(ctx, method, request, caller)
+	return p.observed(p.match(path.Base(method), request.data), method, &request, caller)
 }
 
 // events passes the event stream on until it is cut.
@@ -208,11 +181,6 @@ func (p *Proxy) handOn(ctx context.Context, method string, request *frame, calle
 		}
 	}
 }
-
-// discard drops answers.
-type discard struct{ grpc.ServerStream }
-
-func (*discard) SendMsg(any) error { return nil }
 
 // frame is a message as it is on the wire.
 type frame struct{ data []byte }

@@ -8,6 +8,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Effect is what a rule does to a call.
@@ -65,6 +69,34 @@ func (r *Rule) takes(method string, request []byte) bool {
 	}
 	return true
 }
+
+// apply does to a call what the rule is for. pass makes the call once.
+func (r *Rule) apply(ctx context.Context, pass func(grpc.ServerStream) error, caller grpc.ServerStream) error {
+	switch r.Effect {
+	case Fail:
+		return status.Error(codes.Unavailable, "fault: the call was not made")
+	case FailAfter:
+		_ = pass(&discard{caller})
+		return status.Error(codes.Unavailable, "fault: the answer was lost")
+	case Hang:
+		select {
+		case <-ctx.Done():
+			r.callerGone()
+		case <-r.over:
+			return pass(caller)
+		}
+		return status.FromContextError(ctx.Err()).Err()
+	case Twice:
+		_ = pass(&discard{caller})
+	case Watch:
+	}
+	return pass(caller)
+}
+
+// discard drops answers.
+type discard struct{ grpc.ServerStream }
+
+func (*discard) SendMsg(any) error { return nil }
 
 // Taken is how many calls the rule took.
 func (r *Rule) Taken() int {

@@ -72,6 +72,7 @@ type campaign struct {
 	services map[string]*inject.Service
 	observer *observer
 	requests *requests
+	calls    *calls
 	baseline leftovers
 	made     *made
 }
@@ -88,7 +89,7 @@ func Run(ctx context.Context, opts Options) (result Result, err error) {
 	if err != nil {
 		return result, err
 	}
-	c := &campaign{opts: opts, stack: stack, requests: &requests{}, made: newMade()}
+	c := &campaign{opts: opts, stack: stack, requests: &requests{}, calls: &calls{}, made: newMade()}
 	defer func() {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
 		defer cancel()
@@ -102,8 +103,8 @@ func Run(ctx context.Context, opts Options) (result Result, err error) {
 		return result, err
 	}
 	result = Result{Report: history.Check(h), Faults: c.made.counts(), Took: time.Since(began)}
-	if len(result.Violations) > 0 && opts.Keep != "" {
-		err = c.keep(ctx, h)
+	if opts.Keep != "" {
+		err = c.keep(ctx, h, len(result.Violations) > 0)
 	}
 	return result, err
 }
@@ -127,6 +128,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 	if c.proxy, err = criproxy.Start(socket, c.stack.CRIEndpoint()); err != nil {
 		return err
 	}
+	c.proxy.Observe(c.calls.take)
 	args := c.stack.Shim.Args()
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--runtime-endpoint=") {

@@ -24,6 +24,9 @@ const (
 	pointTimeout = 4 * time.Second
 	// backupEvery is the number of faults between two copies of etcd.
 	backupEvery = 5
+	// backupAge is how old a copy is that etcd is restored from, once the campaign
+	// has lasted as long.
+	backupAge = 2 * time.Minute
 )
 
 // made are the faults that were made.
@@ -60,13 +63,37 @@ type backup struct {
 	at     time.Time
 }
 
+// backups are the copies of etcd, in the order of their time.
+type backups []backup
+
+// old returns the youngest copy that is old enough, else the oldest.
+func (b backups) old() backup {
+	chosen := b[0]
+	for _, copied := range b[1:] {
+		if time.Since(copied.at) >= backupAge {
+			chosen = copied
+		}
+	}
+	return chosen
+}
+
+// prune removes copies that are older than needed.
+func (b backups) prune() (backups, error) {
+	var errs []error
+	for len(b) > 1 && b.old() != b[0] {
+		errs = append(errs, os.RemoveAll(b[0].folder))
+		b = b[1:]
+	}
+	return b, errors.Join(errs...)
+}
+
 // makeFaults makes the faults of the schedule, some beside others.
 func (c *campaign) makeFaults(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	var mu sync.Mutex
 	var errs []error
-	var last backup
+	var copies backups
 	for i, p := range schedule(c.opts.Seed, c.opts.Faults) {
 		if !p.beside {
 			running.Wait()
@@ -77,12 +104,14 @@ func (c *campaign) makeFaults(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("copy etcd: %w", err)
 			}
-			last = backup{folder, at}
+			if copies, err = append(copies, backup{folder, at}).prune(); err != nil {
+				return fmt.Errorf("remove a copy of etcd: %w", err)
+			}
 		}
 		if !pause(ctx, nil, p.gap) {
 			break
 		}
-		copied := last
+		copied := copies.old()
 		running.Go(func() {
 			c.awaitPoint(ctx, p)
 			c.progress("fault %d: %s for %s at %s", i+1, p.kind, p.lasts, pointName(p))
@@ -236,11 +265,10 @@ func (c *campaign) disturbRuntimeShim(ctx context.Context, p planned, f *history
 			p.choice++ // just made, or just ending
 			continue
 		}
-		f.From = time.Now()
-		if p.kind == StopRuntimeShim {
+		f.From, f.Pod, f.Sandbox, f.Killed = time.Now(), uids[s.SandboxID], s.SandboxID, p.kind == KillRuntimeShim
+		if !f.Killed {
 			return s.StopFor(ctx, p.lasts)
 		}
-		f.KilledPods = []string{uids[s.SandboxID]}
 		return s.Kill()
 	}
 	return errors.New("no pod has a runtime shim")

@@ -29,7 +29,7 @@ func (c *campaign) collect(ctx context.Context, undrained error) (*history.Histo
 	if undrained != nil {
 		left = append(left, "workloads that do not end: "+undrained.Error())
 	}
-	h := &history.History{Requests: c.requests.list(), Faults: c.made.list()}
+	h := &history.History{Requests: c.requests.list(), Calls: c.calls.list(), Faults: c.made.list()}
 	for _, thing := range left {
 		if strings.HasPrefix(thing, emptyShim) {
 			h.LostByContainerd = append(h.LostByContainerd, thing)
@@ -70,8 +70,8 @@ func readLives(dir string) ([]history.Life, error) {
 	return lives, nil
 }
 
-// keep saves what explains violations.
-func (c *campaign) keep(ctx context.Context, h *history.History) error {
+// keep saves the history, and with violations what explains them.
+func (c *campaign) keep(ctx context.Context, h *history.History, everything bool) error {
 	if err := os.MkdirAll(c.opts.Keep, 0o755); err != nil {
 		return err
 	}
@@ -80,6 +80,9 @@ func (c *campaign) keep(ctx context.Context, h *history.History) error {
 		return err
 	}
 	errs := []error{os.WriteFile(filepath.Join(c.opts.Keep, "history.json"), data, 0o644)}
+	if !everything {
+		return errs[0]
+	}
 	for _, name := range []string{"logs", "scratch"} {
 		errs = append(errs, exec.CommandContext(ctx, "cp", "-a", filepath.Join(c.stack.StateDir(), name), c.opts.Keep).Run())
 	}

@@ -86,6 +86,7 @@ func schedule(seed uint64, n int) []planned {
 		}
 	}
 	dice.Shuffle(len(kinds), func(i, k int) { kinds[i], kinds[k] = kinds[k], kinds[i] })
+	restoreLater(kinds, dice)
 	plan := make([]planned, 0, n)
 	for _, kind := range kinds {
 		plan = append(plan, planned{
@@ -98,4 +99,18 @@ func schedule(seed uint64, n int) []planned {
 		})
 	}
 	return plan
+}
+
+// restoreLater moves restorations of etcd out of the first quarter, so that there
+// are copies from minutes ago.
+func restoreLater(kinds []Kind, dice *rand.Rand) {
+	early := len(kinds) / 4
+	for i := range early {
+		for kinds[i] == RestoreEtcd {
+			k := early + dice.IntN(len(kinds)-early)
+			if kinds[k] != RestoreEtcd {
+				kinds[i], kinds[k] = kinds[k], kinds[i]
+			}
+		}
+	}
 }

@@ -13,8 +13,11 @@ func TestScheduleHasEveryKind(t *testing.T) {
 	for seed := range uint64(50) {
 		counts := map[Kind]int{}
 		plan := schedule(seed, 100)
-		for _, p := range plan {
+		for i, p := range plan {
 			counts[p.kind]++
+			if p.kind == RestoreEtcd && i < 25 {
+				t.Errorf("seed %d: fault %d restores etcd, before there are copies from minutes ago", seed, i+1)
+			}
 		}
 		for _, kind := range Kinds {
 			if counts[kind] < least {

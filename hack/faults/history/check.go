@@ -24,8 +24,8 @@ const (
 	recovery = 15 * time.Second
 	// retry is how long after a fault a step of a kill is tried again.
 	retry = 3 * time.Second
-	// starting is how long a call that starts a container may be under way beside
-	// the container's program.
+	// starting is how long a runtime may take to end what it starts when the call
+	// for it is cut off.
 	starting = 2 * time.Second
 	// upheaval is how long a restored etcd, or a sandbox whose runtime shim was
 	// killed, gives reasons for kills.
@@ -51,13 +51,22 @@ type judge struct {
 	*History
 	byWorkload map[string][]*Life
 	byID       map[string]*Life
-	report     Report
-	rule       string
+	// byContainer are the calls about a container, by its ID.
+	byContainer map[string][]*Call
+	report      Report
+	rule        string
 }
 
 // Check judges a history.
 func Check(h *History) Report {
-	j := &judge{History: h, byWorkload: map[string][]*Life{}, byID: map[string]*Life{}, report: Report{Exempt: map[string]int{}}}
+	j := &judge{
+		History: h, byWorkload: map[string][]*Life{}, byID: map[string]*Life{}, byContainer: map[string][]*Call{},
+		report: Report{Exempt: map[string]int{}},
+	}
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		j.byContainer[c.Container] = append(j.byContainer[c.Container], c)
+	}
 	for i := range h.Lives {
 		l := &h.Lives[i]
 		j.byWorkload[l.Workload] = append(j.byWorkload[l.Workload], l)
@@ -83,27 +92,27 @@ func (j *judge) violation(format string, args ...any) {
 
 func (j *judge) exempt(reason string) { j.report.Exempt[reason]++ }
 
-// lostShim tells that the runtime shim of the life's pod was killed while it ran
-// or as it started.
+// lostShim tells that the runtime shim of the life's sandbox was killed before its
+// end. Where nothing tells the sandbox, the pod's that was there counts.
 func (j *judge) lostShim(l *Life) bool {
+	sandbox := j.sandboxOf(l)
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		return slices.Contains(f.KilledPods, l.UID) && !l.Last.Before(f.From.Add(-time.Second)) && !l.Start.After(f.To.Add(recovery))
+		switch {
+		case !f.Killed || l.Last.Before(f.From.Add(-time.Second)):
+			return false
+		case sandbox != "":
+			return sandbox == f.Sandbox
+		default:
+			return l.UID == f.Pod && !l.Start.After(f.To.Add(starting))
+		}
 	})
 }
 
-// cutStart tells that the life ended because the call that started it was cut off.
+// cutStart tells that the life ended because the call that started it was cut off:
+// the runtime then ends the container.
 func (j *judge) cutStart(l *Life) bool {
-	return l.Asked().IsZero() && slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		return f.Cuts && !l.Start.After(f.From.Add(starting)) && l.Start.Add(starting).After(f.From) && l.Last.Before(f.From.Add(starting))
-	})
-}
-
-// lostSandbox tells that a kill may be for a sandbox that went with its runtime
-// shim.
-func (j *judge) lostSandbox(l *Life) bool {
-	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		return slices.Contains(f.KilledPods, l.UID) && !l.began().Before(f.From) && l.began().Before(f.To.Add(upheaval))
-	})
+	cut := j.startCutOff(l)
+	return l.Asked().IsZero() && !cut.IsZero() && l.Last.Before(cut.Add(starting))
 }
 
 // lost tells that a request was made between a backup and its restoration.

@@ -69,6 +69,11 @@ func next(edits ...func(*Life)) Life {
 	return l
 }
 
+// asks is a call about the container that obeyed makes.
+func asks(method string, began, ended float64) Call {
+	return Call{Method: method, Container: "1", Began: at(began), Made: at(began), Ended: at(ended), Done: true}
+}
+
 func TestCheck(t *testing.T) {
 	tests := map[string]struct {
 		history    History
@@ -112,9 +117,20 @@ func TestCheck(t *testing.T) {
 			history: History{
 				Lives:    []Life{obeyed(), next(func(l *Life) { l.Start = at(100.5) })},
 				Requests: []Request{deleted()}, Records: graceful(),
-				Faults: []Fault{{Node: true, From: at(100), To: at(100), KilledPods: []string{"u"}}},
+				Faults: []Fault{{Node: true, From: at(100), To: at(100), Pod: "u", Killed: true}},
 			},
 			wantExempt: map[string]int{"runtime shim killed": 2},
+		},
+		"the sandbox after the one whose runtime shim was killed": {
+			history: History{
+				Lives: []Life{next(func(l *Life) { l.Start, l.Term, l.Last = at(100.5), at(103), at(104) })},
+				Calls: []Call{{Method: "CreateContainer", Container: "2", Sandbox: "new"}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.ContainerID, r.Trigger = "2", v1alpha1.TriggerSandboxChanged
+				})},
+				Faults: []Fault{{Node: true, From: at(100), To: at(100), Pod: "u", Sandbox: "old", Killed: true}},
+			},
+			wantRules: []string{"kill not requested"},
 		},
 		"a kill that nothing asked for": {
 			history:   History{Lives: []Life{obeyed()}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerUnknownState })}},
@@ -207,31 +223,52 @@ func TestCheck(t *testing.T) {
 		},
 		"a start that was cut off": {
 			history: History{
-				Lives:  []Life{next(func(l *Life) { l.Last, l.Stopped = at(102.2), false })},
-				Faults: []Fault{{Node: true, Cuts: true, From: at(101.9), To: at(103)}},
+				Lives: []Life{next(func(l *Life) { l.Last, l.Stopped = at(102.2), false })},
+				Calls: []Call{{Method: "StartContainer", Container: "2", Began: at(101.8), Made: at(101.8), Ended: at(102.1)}},
 			},
 			wantExempt: map[string]int{"start cut off": 2},
 		},
-		"SIGKILL of what had started long before a call was cut off": {
+		"SIGKILL of what the runtime had started": {
 			history: History{
-				Lives:  []Life{next(func(l *Life) { l.Stopped = false })},
-				Faults: []Fault{{Node: true, Cuts: true, From: at(109.9), To: at(111)}},
+				Lives: []Life{next(func(l *Life) { l.Last, l.Stopped = at(102.2), false })},
+				Calls: []Call{
+					{Method: "StartContainer", Container: "2", Began: at(101.8), Made: at(101.8), Ended: at(101.9), Done: true},
+					{Method: "StartContainer", Container: "2", Began: at(102), Made: at(102), Ended: at(102.1)},
+				},
 			},
 			wantRules: []string{"kill not requested", "less than its grace"},
 		},
-		"an outage before the container heard used its grace up": {
+		"SIGKILL long after its start was cut off": {
 			history: History{
-				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
-				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
-				Faults:  []Fault{{Node: true, From: at(97), To: at(99.9)}},
+				Lives: []Life{next(func(l *Life) { l.Stopped = false })},
+				Calls: []Call{{Method: "StartContainer", Container: "2", Began: at(101.8), Made: at(101.8), Ended: at(102.1)}},
 			},
-			wantExempt: map[string]int{"grace used up by an outage before the container heard of its end": 1},
+			wantRules: []string{"kill not requested", "less than its grace"},
 		},
-		"an outage that began just before used little up": {
+		"the runtime did not pass on what it was asked in time": {
 			history: History{
 				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
 				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
-				Faults:  []Fault{{Node: true, From: at(99.9), To: at(102)}},
+				Calls:   []Call{asks("ExecSync", 97, 100), asks("StopContainer", 100, 102.1)},
+			},
+			wantExempt: map[string]int{"the runtime was asked in time, and an outage kept the container from hearing of its end": 1},
+		},
+		"the runtime was asked too late": {
+			history: History{
+				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{asks("ExecSync", 98.5, 100), asks("StopContainer", 100, 102.1)},
+			},
+			wantRules: []string{"less than its grace"},
+		},
+		"a stop that was refused begins nothing": {
+			history: History{
+				Lives: []Life{obeyed(forced(2.1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls: []Call{
+					{Method: "StopContainer", Container: "1", Began: at(96), Ended: at(97), Refused: true},
+					asks("StopContainer", 100, 102.1),
+				},
 			},
 			wantRules: []string{"less than its grace"},
 		},
@@ -239,7 +276,7 @@ func TestCheck(t *testing.T) {
 			history: History{
 				Lives: []Life{obeyed(forced(1))}, Requests: []Request{deleted()},
 				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
-				Faults:  []Fault{{Node: true, From: at(97), To: at(99.9)}},
+				Calls:   []Call{asks("ExecSync", 95, 100)},
 			},
 			wantRules: []string{"less than its grace"},
 		},

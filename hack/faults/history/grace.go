@@ -16,7 +16,7 @@ func (j *judge) graces(l *Life) (shortest, longest time.Duration) {
 		}
 		shortest, longest = min(shortest, r.Grace), max(longest, r.Grace)
 	}
-	if j.lostSandbox(l) || j.rolledBack(l) {
+	if j.lostShim(l) || j.rolledBack(l) {
 		shortest, longest = min(shortest, l.Grace), max(longest, l.Grace)
 	}
 	return max(shortest, minimum), max(longest, minimum)
@@ -42,36 +42,15 @@ func (j *judge) atLeast() {
 			shortest = minimum // its turn comes when the main containers have used theirs
 		}
 		had := l.Last.Sub(l.began())
-		if had < shortest-beat && had >= minimum-beat && had+j.lateBy(l, shortest) >= shortest-beat {
-			j.exempt("grace used up by an outage before the container heard of its end")
+		if had >= shortest-beat {
 			continue
 		}
-		if had < shortest-beat {
-			j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, shortest)
+		if told := j.told(l); had >= minimum-beat && !told.IsZero() && l.Last.Sub(told) >= shortest-beat {
+			j.exempt("the runtime was asked in time, and an outage kept the container from hearing of its end")
+			continue
 		}
+		j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, shortest)
 	}
-}
-
-// lateBy is how long faults of the node may have kept a container from hearing of
-// its end: a kill has its time from when it begins.
-func (j *judge) lateBy(l *Life, grace time.Duration) (late time.Duration) {
-	asked := l.Asked()
-	if asked.IsZero() {
-		return 0
-	}
-	for i := range j.Faults {
-		if f := &j.Faults[i]; f.Node {
-			begin, end := f.From, f.To.Add(retry)
-			if earliest := asked.Add(-grace); begin.Before(earliest) {
-				begin = earliest
-			}
-			if end.After(asked) {
-				end = asked
-			}
-			late = max(late, end.Sub(begin))
-		}
-	}
-	return late
 }
 
 // atMost: no container had more than its grace, but for the time in which a fault

@@ -96,8 +96,10 @@ type Fault struct {
 	// Cuts tells that calls of the runtime under way were cut off: containerd ends
 	// a container whose start was not answered yet.
 	Cuts bool
-	// KilledPods are UIDs whose runtime shim was killed.
-	KilledPods []string
+	// Pod and Sandbox are whose runtime shim was Killed or stopped; empty for a fault
+	// that is about all.
+	Pod, Sandbox string
+	Killed       bool
 	// Backup is when the copy was made that etcd was restored from.
 	Backup time.Time
 }
@@ -112,8 +114,10 @@ type Record struct {
 type History struct {
 	Lives    []Life
 	Requests []Request
-	Faults   []Fault
-	Records  []Record
+	// Calls are in the order of their beginning.
+	Calls   []Call
+	Faults  []Fault
+	Records []Record
 	// Gone is when the API no longer had a NodeWorkload, by UID.
 	Gone map[string]time.Time
 	// LeftBehind are things that should not be there at the end.

@@ -49,7 +49,7 @@ func (j *judge) requested() {
 		}
 		switch {
 		case asked:
-		case j.lostShim(l) || j.lostSandbox(l):
+		case j.lostShim(l):
 			j.exempt("runtime shim killed")
 		case j.cutStart(l):
 			j.exempt("start cut off")

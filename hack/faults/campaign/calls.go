@@ -1,0 +1,62 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package campaign
+
+import (
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/hack/criproxy"
+	"github.com/managedworkload/managedworkload/hack/faults/history"
+)
+
+// calls keeps what the shim asked of the runtime that starts or ends containers.
+type calls struct {
+	mu  sync.Mutex
+	all []history.Call
+}
+
+// take keeps a call; one whose messages cannot be read says nothing.
+func (c *calls) take(call criproxy.Call) {
+	kept := history.Call{
+		Method: call.Method, Began: call.Began, Made: call.Made, Ended: call.Ended,
+		Done: !call.Made.IsZero() && call.Err == nil,
+		// A caller that is gone, or gives up, gets no answer.
+		Refused: call.Effect == criproxy.Fail || call.Effect == criproxy.FailAfter ||
+			call.Err != nil && status.Code(call.Err) != codes.Canceled,
+	}
+	switch call.Method {
+	case "CreateContainer":
+		request, answer := &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
+		if proto.Unmarshal(call.Request, request) != nil || proto.Unmarshal(call.Answer, answer) != nil {
+			return
+		}
+		kept.Container, kept.Sandbox = answer.GetContainerId(), request.GetPodSandboxId()
+	case "StartContainer", "StopContainer", "ExecSync":
+		request := &runtimeapi.StartContainerRequest{} // all have the ID as their first field
+		if proto.Unmarshal(call.Request, request) != nil {
+			return
+		}
+		kept.Container = request.GetContainerId()
+	default:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, kept)
+}
+
+// list returns the calls in the order of their beginning.
+func (c *calls) list() []history.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := slices.Clone(c.all)
+	slices.SortStableFunc(list, func(a, b history.Call) int { return a.Began.Compare(b.Began) })
+	return list
+}

@@ -1,0 +1,60 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package campaign
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/hack/criproxy"
+	"github.com/managedworkload/managedworkload/hack/faults/history"
+)
+
+func TestCallsKeepWhatStartsAndEndsContainers(t *testing.T) {
+	wire := func(m proto.Message) []byte {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	now := time.Now()
+	stop := wire(&runtimeapi.StopContainerRequest{ContainerId: "c", Timeout: 3})
+	c := &calls{}
+	for i, call := range []criproxy.Call{
+		{
+			Method: "CreateContainer", Made: now, Request: wire(&runtimeapi.CreateContainerRequest{PodSandboxId: "s"}),
+			Answer: wire(&runtimeapi.CreateContainerResponse{ContainerId: "c"}),
+		},
+		{Method: "ExecSync", Made: now, Request: wire(&runtimeapi.ExecSyncRequest{ContainerId: "c"}), Err: status.Error(codes.Canceled, "")},
+		{Method: "ListContainers", Made: now},
+		{Method: "StopContainer", Request: stop, Effect: criproxy.Fail},
+		{Method: "StopContainer", Made: now, Request: stop, Effect: criproxy.FailAfter},
+		{Method: "StopContainer", Made: now, Request: stop, Err: status.Error(codes.Unavailable, "")},
+	} {
+		call.Began = now.Add(time.Duration(-i)) // they are kept as they end
+		c.take(call)
+	}
+	var got []history.Call
+	for _, call := range c.list() {
+		call.Began, call.Made = time.Time{}, time.Time{}
+		got = append([]history.Call{call}, got...)
+	}
+	want := []history.Call{
+		{Method: "CreateContainer", Container: "c", Sandbox: "s", Done: true},
+		{Method: "ExecSync", Container: "c"},
+		{Method: "StopContainer", Container: "c", Refused: true},
+		{Method: "StopContainer", Container: "c", Done: true, Refused: true},
+		{Method: "StopContainer", Container: "c", Refused: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

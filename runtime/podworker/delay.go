@@ -17,6 +17,9 @@ const (
 	// errorDelay is the time until the next try after an error; up to half of it
 	// is added.
 	errorDelay = 10 * time.Second
+	// killRetryMin is the time until a kill that failed is tried again; each further
+	// failure doubles it, up to errorDelay. The kubelet waits errorDelay at once.
+	killRetryMin = time.Second
 	// networkDelay is the time until the next try while the pod network is not
 	// ready.
 	networkDelay = time.Second
@@ -34,6 +37,13 @@ const (
 	panicDelayBase = 5 * time.Second
 	panicDelayMax  = 5 * time.Minute
 )
+
+// killRetry is when a kill is tried again that has failed once more.
+func (s *scope) killRetry() time.Duration {
+	delay := min(killRetryMin<<min(s.killFailures, 10), errorDelay)
+	s.killFailures++
+	return jitter(delay)
+}
 
 // jitter adds up to half of d.
 func jitter(d time.Duration) time.Duration {

@@ -36,6 +36,8 @@ type scope struct {
 	// they are being continued.
 	resume   []plan.KillProgress
 	resuming bool
+	// killFailures is how often kills have failed since one worked.
+	killFailures int
 	// resize is what was reported about a change of resources.
 	resize resize
 	// stopped is what was observed when everything had just stopped.

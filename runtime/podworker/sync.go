@@ -46,7 +46,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return jitter(errorDelay), fmt.Errorf("observe: %w", err)
 	}
 	if err := s.finishResumed(ctx, d, observed); err != nil {
-		return jitter(errorDelay), err
+		return s.killRetry(), err
 	}
 	if s.mem.changed() {
 		// finishResumed consumed the wake-up; handle the change first.
@@ -138,6 +138,11 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return 0, nil
 	}
 	delay, err := afterSync(outcome, actions, next)
+	if outcome.KillError != "" {
+		delay = min(delay, s.killRetry())
+	} else {
+		s.killFailures = 0
+	}
 	if diedMeanwhile(observed, after) {
 		// Its event came while an operation was under way.
 		delay = 0

@@ -52,6 +52,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 		return s.killFailed(d, err)
 	}
 	s.mem.setKillError("")
+	s.killFailures = 0
 	s.cfg.Prober.Remove(s.id.UID)
 	r := s.look(ctx, d, stopped, true)
 	r.pod = status.Terminated(d.pod, before.pod, r.pod, s.cfg.Clock.Now())
@@ -133,5 +134,5 @@ func (s *terminator) killFailed(d desired, err error) (time.Duration, error) {
 	s.mem.setKillError(err.Error())
 	s.report(d, s.unseen(), s.currentUsable())
 	s.warn(failedKillPodReason, fmt.Sprintf(failedKillPodMessage, err))
-	return jitter(errorDelay), fmt.Errorf("kill pod: %w", err)
+	return s.killRetry(), fmt.Errorf("kill pod: %w", err)
 }

@@ -12,8 +12,13 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// gatherDelay is how long news that are soon followed by others wait for them.
-const gatherDelay = 500 * time.Millisecond
+// How long news that are soon followed by others wait for them: gatherShare times as
+// long as the latest write took, so that an API server under load gets fewer.
+const (
+	gatherMin   = 500 * time.Millisecond
+	gatherMax   = 2 * time.Second
+	gatherShare = 10
+)
 
 // The wait between two tries to publish.
 const (
@@ -35,6 +40,8 @@ type announcer struct {
 	published func()
 	// news holds one token: news coalesce.
 	news chan struct{}
+	// took is how long the latest write took.
+	took time.Duration
 }
 
 // run publishes until the context is done, and tries again when that fails.
@@ -67,7 +74,7 @@ func (a *announcer) run(ctx context.Context) {
 // gather waits a moment while a workload is on its way to the state that people wait
 // for: to write each step would slow the way down.
 func (a *announcer) gather(ctx context.Context) {
-	timer := time.NewTimer(gatherDelay)
+	timer := time.NewTimer(min(max(gatherMin, gatherShare*a.took), gatherMax))
 	defer timer.Stop()
 	for a.mem.hurries() {
 		select {
@@ -98,7 +105,9 @@ func (a *announcer) guardedDispatch(ctx context.Context) (err error) {
 func (a *announcer) dispatch(ctx context.Context, d dispatch) error {
 	var err error
 	if d.status != nil {
+		begun := time.Now()
 		err = a.publisher.Publish(ctx, a.id, d.status)
+		a.took = time.Since(begun)
 	}
 	send, failed := a.mem.endDispatch(d, err)
 	if send {

@@ -120,6 +120,49 @@ func TestPublishBacksOff(t *testing.T) {
 	})
 }
 
+// While a workload starts its steps are gathered, the longer the more time a write takes.
+func TestGather(t *testing.T) {
+	tests := map[string]struct {
+		took  time.Duration
+		least int
+		most  int
+	}{
+		"a quick API server":  {time.Millisecond, 18, 21},
+		"a slower API server": {100 * time.Millisecond, 8, 11},
+		"a busy API server":   {5 * time.Second, 1, 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				writes := 0
+				p := withPublisher(t, n, &publishing{n, func(st *v1alpha1.NodeWorkloadStatus) {
+					if st.Phase == corev1.PodPending {
+						writes++
+						time.Sleep(tt.took)
+					}
+				}})
+				// It stays pending, and there is something new each tenth of a second.
+				n.syncing = func(ctx context.Context, _ plan.SyncRequest) plan.SyncOutcome {
+					<-ctx.Done()
+					return plan.SyncOutcome{}
+				}
+				p.Update(workload("a"))
+				synctest.Wait()
+				for i := range 100 {
+					p.workers["a"].mem.setKillError(fmt.Sprint("try ", i))
+					p.workers["a"].mem.report(p.workers["a"].mem.peek(), report{pod: corev1.PodStatus{Phase: corev1.PodPending}}, nil, time.Now())
+					signal(p.workers["a"].news)
+					n.settle(100 * time.Millisecond)
+				}
+				if writes < tt.least || writes > tt.most {
+					t.Errorf("%d writes in 10 s, want %d to %d", writes, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
 // A panic while publishing is a failure like another: the process and the workload
 // continue, and the status is written later.
 func TestPublishPanics(t *testing.T) {

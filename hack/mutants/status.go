@@ -31,7 +31,7 @@ var statusMistakes = []mistake{
 	{"a long deadline overflows", "deadline.go",
 		"seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)", "seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt64)"},
 	{"a workload that succeeded in time is ended by its deadline", "deadline.go",
-		"if previous != nil && isTerminal(previous.Phase) {", "if previous != nil && isTerminal(previous.Phase) && previous.Phase != corev1.PodSucceeded {"},
+		"if previous != nil && plan.Ended(previous.Phase) {", "if previous != nil && plan.Ended(previous.Phase) && previous.Phase != corev1.PodSucceeded {"},
 	{"a terminated workload stays Running", "terminated.go",
 		"st.Phase = corev1.PodFailed", "_ = st.Phase"},
 	{"a terminated workload stays ready", "terminated.go",

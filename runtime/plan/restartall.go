@@ -16,7 +16,7 @@ import (
 // container exited with a code whose rule asks for it. Either status may be nil.
 // (kubelet container/helpers.go:ShouldAllContainersRestart)
 func ShouldAllContainersRestart(pod *corev1.Pod, observed *PodStatus, api *corev1.PodStatus) bool {
-	if allContainersRestarting(api) {
+	if AllContainersRestarting(api) {
 		return true
 	}
 	for c := range podspec.InitAndMain(pod) {
@@ -72,7 +72,9 @@ func asksForRestartOfAll(c *corev1.Container, exitCode int32) bool {
 	return found && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
 }
 
-func allContainersRestarting(api *corev1.PodStatus) bool {
+// AllContainersRestarting is whether a status says that the pod starts over; it may be
+// nil. (kubelet kubelet.go:SyncPod)
+func AllContainersRestarting(api *corev1.PodStatus) bool {
 	if api == nil {
 		return false
 	}

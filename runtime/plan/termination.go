@@ -24,15 +24,15 @@ type Termination struct {
 	RequestedBy string
 }
 
-// TerminationFacts are why a workload ends.
-type TerminationFacts struct {
+// Existence is what is known of a workload's object and of the workload's own end.
+type Existence struct {
 	// Deleted: the object is being deleted, or gone. Orphan: no object of this
 	// cluster was ever known for these containers.
 	Deleted, Orphan bool
 	// RequestedBy asked for the deletion; empty is the shim.
 	RequestedBy string
-	// DeadlineExceeded: the active deadline is over.
-	DeadlineExceeded bool
+	// Status is the pod's as it was computed last; nil if there is none.
+	Status *corev1.PodStatus
 }
 
 // Who asked for a kill, unless somebody said so.
@@ -41,20 +41,33 @@ const (
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
 )
 
-// DecideTermination is the one place that decides what the end of a workload is
-// recorded as.
-func DecideTermination(f TerminationFacts) Termination {
-	t := Termination{Trigger: v1alpha1.TriggerTermination, RequestedBy: f.RequestedBy}
-	if f.Orphan {
+// ReasonDeadlineExceeded is the reason of the status of a pod that was active for too
+// long. (kubelet active_deadline.go)
+const ReasonDeadlineExceeded = "DeadlineExceeded"
+
+// DecideTermination is the one place that decides whether a workload is terminated
+// instead of synced, and what its end is recorded as: its object is being deleted or
+// gone, or the workload has ended by itself.
+// (kubelet pod_workers.go:UpdatePod, kubelet.go:SyncPod)
+func DecideTermination(e Existence) (t Termination, terminate bool) {
+	t = Termination{Trigger: v1alpha1.TriggerTermination, RequestedBy: e.RequestedBy}
+	if e.Orphan {
 		t.Trigger = v1alpha1.TriggerOrphan
 	}
+	gone := e.Deleted || e.Orphan
 	switch {
-	case !f.Deleted && !f.Orphan && f.DeadlineExceeded:
+	case !gone && e.Status != nil && e.Status.Reason == ReasonDeadlineExceeded:
 		t.RequestedBy = requestedByDeadline
 	case t.RequestedBy == "":
 		t.RequestedBy = RequestedByShim
 	}
-	return t
+	return t, gone || e.Status != nil && Ended(e.Status.Phase)
+}
+
+// Ended is whether a workload with this phase has ended by itself: the phase never
+// changes again, and nothing is started any more.
+func Ended(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
 // Grace returns the grace period of the termination of a pod, given the one that

@@ -6,6 +6,8 @@ package podworker
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
@@ -22,9 +24,16 @@ func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
 
 // termination is what the end of the workload is recorded as.
 func (s *scope) termination(d desired) plan.Termination {
-	st := s.mem.podStatus()
-	return plan.DecideTermination(plan.TerminationFacts{
-		Deleted: d.deleted, Orphan: d.orphan, RequestedBy: d.requestedBy,
-		DeadlineExceeded: st != nil && st.Reason == status.ReasonDeadlineExceeded,
-	})
+	t, _ := plan.DecideTermination(d.existence(s.mem.podStatus()))
+	return t
+}
+
+// terminates is whether the workload is terminated instead of synced.
+func (d desired) terminates(st *corev1.PodStatus) bool {
+	_, terminate := plan.DecideTermination(d.existence(st))
+	return terminate
+}
+
+func (d desired) existence(st *corev1.PodStatus) plan.Existence {
+	return plan.Existence{Deleted: d.deleted, Orphan: d.orphan, RequestedBy: d.requestedBy, Status: st}
 }

@@ -41,7 +41,7 @@ func (v view) compute() report {
 	r := report{}
 	r.resize, v.Resizing, r.due = v.nextResize()
 	v.Evicted = status.Eviction(v.Pod, v.Previous, v.Now)
-	if v.Evicted != nil && !ended(v.Previous) {
+	if v.Evicted != nil && !plan.Ended(v.Previous.Phase) {
 		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Evicted.Reason, Message: v.Evicted.Message})
 	}
 	v.StartupProbesEnded = !v.syncing

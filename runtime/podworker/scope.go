@@ -100,7 +100,7 @@ func (s *scope) refresh(ctx context.Context, d desired, begun time.Time) {
 		return
 	}
 	r := s.look(ctx, d, observed, false)
-	if ended(&r.pod) {
+	if plan.Ended(r.pod.Phase) {
 		// A phase that is final is for the end of the operation to find: a
 		// container that exited may be about to be started again.
 		return

@@ -49,11 +49,11 @@ const (
 
 // facts are what the next state depends on.
 type facts struct {
+	// terminate is what plan.DecideTermination says.
+	terminate bool
 	// deleted: the object is being deleted or is gone, or nobody knows the
 	// containers any more.
 	deleted bool
-	// ended: the phase is Succeeded or Failed.
-	ended bool
 	// stopped: the runtime says that no container runs.
 	stopped bool
 	// running: a container was found running when everything had been stopped.
@@ -67,7 +67,7 @@ type facts struct {
 // to another kill, never to a start.
 func (s State) next(f facts) State {
 	switch {
-	case s == Syncing && (f.deleted || f.ended):
+	case s == Syncing && f.terminate:
 		return Terminating
 	case s == Terminating && f.stopped:
 		return Terminated

@@ -54,11 +54,12 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 	}
 	s.removeDead(ctx, observed)
 	r := s.look(ctx, d, observed, false)
-	if ended(&r.pod) {
+	ended := d.terminates(&r.pod)
+	if ended {
 		s.noteEnded(d, observed)
 	}
 	s.report(d, r, usable)
-	if ended(&r.pod) {
+	if ended {
 		s.advanceEnded()
 		return 0, nil
 	}
@@ -95,7 +96,7 @@ func (s *syncer) removeDead(ctx context.Context, observed *plan.PodStatus) {
 
 // advanceEnded moves on: the workload ended by itself.
 func (s *syncer) advanceEnded() {
-	s.advance(facts{ended: true})
+	s.advance(facts{terminate: true})
 	s.wakeUp()
 }
 
@@ -126,14 +127,15 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(d.pod, after, &r.pod)
 	next := plan.Compute(s.inputOf(d, after, &r.pod))
-	if ended(&r.pod) && createdAny(observed, after) {
+	ended := d.terminates(&r.pod)
+	if ended && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
 		s.noteTemplate(d, plan.Actions{})
 	} else if s.noteTemplate(d, next) && !starts(actions) {
 		s.dropVolumes(ctx, d)
 	}
 	s.report(d, r, usable)
-	if ended(&r.pod) {
+	if ended {
 		s.advanceEnded()
 		return 0, nil
 	}
@@ -274,15 +276,8 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 // inputOf is what the plan of a sync decides on.
 func (s *syncer) inputOf(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
-	in.RestartAllContainers = restartingAll(st)
+	in.RestartAllContainers = plan.AllContainersRestarting(st)
 	return in
-}
-
-// restartingAll says that the pod starts over. (kubelet kubelet.go:SyncPod)
-func restartingAll(st *corev1.PodStatus) bool {
-	return slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.AllContainersRestarting && c.Status == corev1.ConditionTrue
-	})
 }
 
 // needed says whether a plan has anything to carry out.
@@ -370,9 +365,4 @@ func (s *syncer) networkError(pod *corev1.Pod) error {
 		return nil
 	}
 	return s.cfg.NetworkReady()
-}
-
-// ended says that the workload came to its end by itself.
-func ended(st *corev1.PodStatus) bool {
-	return st.Phase == corev1.PodSucceeded || st.Phase == corev1.PodFailed
 }

@@ -4,168 +4,211 @@
 package preview
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/managedworkload/managedworkload/api/template"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
-// obedient is a runtime that does what it is told to; the kills that the
-// executor reports are kept.
-type obedient struct {
-	executor.Runtime
-	observed *plan.PodStatus
-
-	mu      sync.Mutex
-	kills   map[string]v1alpha1.KillRecord
-	stopped map[string]bool
-}
-
-func (o *obedient) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, c := range o.observed.Containers {
-		if c.ID == id {
-			if o.stopped[id] {
-				c.State = plan.ContainerExited
-			}
-			return c, nil
-		}
-	}
-	return plan.ContainerStatus{}, fmt.Errorf("no container %q", id)
-}
-
-func (o *obedient) StopContainer(_ context.Context, id string, _ int64) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stopped[id] = true
-	return nil
-}
-
-func (*obedient) RemoveContainer(context.Context, string) error { return nil }
-func (*obedient) StopSandbox(context.Context, string) error     { return nil }
-func (*obedient) ExecSync(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
-	return nil, nil, 0, nil
-}
-func (*obedient) Event(*corev1.Pod, string, string, string, string) {}
-
-func (o *obedient) Kill(_ types.UID, kill plan.KillProgress) {
-	rec := kill.Record
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.kills[rec.Container] = rec
-}
-
-// told is what a preview and a record must say alike.
-func told(container string, trigger v1alpha1.KillTrigger, message string, seconds int64, source v1alpha1.GraceSource, hook string) string {
-	return fmt.Sprintf("%s: %s %q %d s from %s, hook %q", container, trigger, message, seconds, source, hook)
-}
-
-// What a preview says about a kill is what the executor then records.
+// What a preview says about a random state is what the executor then does: the same
+// kills with the same reasons, grace periods and hooks, StopContainer with what the
+// hook and the wait for others leave, the sandboxes, removals and starts, each at its
+// time.
 func TestPreviewComesTrue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		before, after := drawPods(t)
-		observed := Running(before)
-		probes := drawProbes(t, observed)
-		actions := plan.Compute(plan.Input{Pod: after, Observed: observed, Probes: probes, Definitions: plan.Define(after), Differences: plan.AllDifferences()})
-		b := &builder{Input: Input{Pod: after, Observed: observed}, definitions: plan.Define(after)}
-		b.sync(actions)
-		var want []string
-		for _, s := range b.out.Kills() {
-			want = append(want, told(s.Container, s.Trigger, s.Message, s.Grace.Seconds, s.Grace.Source, s.PreStop))
-		}
-		slices.Sort(want)
-		if diff := cmp.Diff(want, carryOut(t, after, observed, actions)); diff != "" {
-			t.Errorf("kills (-preview +executor):\n%s", diff)
-		}
+	rapid.Check(t, func(rt *rapid.T) {
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			s := drawState(rt)
+			preview := newBuilder(s.in).compute(s.probes)
+			want := (&forecast{hooks: s.hooks}).of(preview)
+			if diff := gocmp.Diff(want, s.carryOut(rt)); diff != "" {
+				var shown strings.Builder
+				_ = WriteTable(&shown, preview)
+				rt.Errorf("%s(-preview +executor):\n%s", &shown, diff)
+			}
+		})
 	})
 }
 
-// carryOut lets the executor do the kills of a plan.
-func carryOut(t *rapid.T, pod *corev1.Pod, observed *plan.PodStatus, actions plan.Actions) []string {
-	actions.CreateSandbox = false
-	actions.InitContainersToStart, actions.ContainersToStart = nil, nil
-	o := &obedient{observed: observed, kills: map[string]v1alpha1.KillRecord{}, stopped: map[string]bool{}}
+// carryOut does with a state what the worker does, and returns what happened.
+func (s *state) carryOut(t *rapid.T) []string {
+	o := newObedient(s)
 	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o, Differences: plan.AllDifferences()})
-	if result := e.SyncPod(context.Background(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions}); result.Err != nil {
-		t.Fatal(result.Err)
-	}
-	var got []string
-	for _, k := range o.kills {
-		hook := ""
-		if k.PreStop != nil && k.PreStop.Outcome != v1alpha1.PreStopSkipped {
-			hook = k.PreStop.Handler
+	pod, observed := s.in.Pod, s.in.Observed
+	st := status.Compute(status.Input{
+		Pod: pod, Observed: observed, Probes: s.probes, Previous: s.previous(),
+		Evicted: status.Eviction(pod, s.previous(), s.in.Now), Now: s.in.Now,
+	})
+	deleted := pod.DeletionTimestamp != nil || s.in.Misplaced != ""
+	if termination, terminate := plan.DecideTermination(plan.Existence{Deleted: deleted, Status: &st}); terminate {
+		grace := termination.Grace(pod, plan.Grace{})
+		if _, err := e.KillPod(t.Context(), termination.Request(pod, observed, grace, nil)); err != nil {
+			t.Fatal(err)
 		}
-		got = append(got, told(k.Container, k.Trigger, k.Message, k.Grace.Seconds, k.Grace.Source, hook))
+		return inOrder(o.lines)
 	}
-	slices.Sort(got)
-	return got
+	actions := plan.Compute(plan.Input{
+		Images: s.asked, Pod: pod, Observed: observed, Probes: s.probes, Definitions: plan.Define(pod),
+		RestartAllContainers: plan.AllContainersRestarting(&st), Differences: plan.AllDifferences(),
+	})
+	o.removesInit = !actions.KillPod && len(actions.ContainersToReset) > 0
+	outcome := e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions, Backoff: map[string]*plan.Backoff{}})
+	if outcome.Err != nil {
+		t.Fatal(outcome.Err)
+	}
+	return inOrder(o.lines)
 }
 
-// drawPods draws a pod and what becomes of it.
-func drawPods(t *rapid.T) (before, after *corev1.Pod) {
-	nw := &v1alpha1.NodeWorkload{}
-	nw.Name, nw.UID = "w-n1", "u"
-	draw := func(step string) *corev1.Pod {
-		spec := &nw.Spec.Template.Spec
-		spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{"Always", "Never", "OnFailure"}).Draw(t, step+" policy")
-		spec.TerminationGracePeriodSeconds = ptr.To(rapid.Int64Range(0, 3).Draw(t, step+" grace"))
-		spec.Hostname = rapid.SampledFrom([]string{"", "", "h"}).Draw(t, step+" hostname")
-		spec.InitContainers, spec.Containers = nil, nil
-		for _, name := range []string{"s1", "s2"} {
-			c := drawContainer(t, step, name)
-			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
-			spec.InitContainers = append(spec.InitContainers, c)
-		}
-		names := rapid.SampledFrom([]string{"a b", "a", "a c"}).Draw(t, step+" names")
-		for name := range strings.FieldsSeq(names) {
-			spec.Containers = append(spec.Containers, drawContainer(t, step, name))
-		}
-		return template.Pod(nw)
-	}
-	return draw("before"), draw("after")
+// line is something that happens at a time since the begin.
+type line struct {
+	at   time.Duration
+	what string
 }
 
-func drawContainer(t *rapid.T, step, name string) corev1.Container {
-	c := corev1.Container{Name: name, Image: rapid.SampledFrom([]string{"i", "i", "j"}).Draw(t, step+" image of "+name)}
-	if rapid.Bool().Draw(t, step+" hook of "+name) {
-		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+// inOrder sorts by time; what happens at one time has no order.
+func inOrder(lines []line) []string {
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
+	out := []string{}
+	for _, l := range lines {
+		out = append(out, fmt.Sprintf("%.1f s: %s", l.at.Seconds(), l.what))
 	}
-	if rapid.Bool().Draw(t, step+" probe of "+name) {
-		c.LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: ptr.To(rapid.Int64Range(4, 5).Draw(t, step+" probe grace of "+name))}
-	}
-	return c
+	return out
 }
 
-func drawProbes(t *rapid.T, observed *plan.PodStatus) map[string]plan.ProbeResults {
-	probes := map[string]plan.ProbeResults{}
-	for _, c := range observed.Containers {
-		probes[c.ID] = plan.ProbeResults{
-			Startup:  plan.ProbeSuccess,
-			Liveness: rapid.SampledFrom([]plan.ProbeResult{plan.ProbeSuccess, plan.ProbeFailure}).Draw(t, "liveness of "+c.Name),
+// callTime is how long a call of the runtime takes, but for a hook.
+const callTime = time.Second
+
+// forecast is what a preview promises, on a runtime whose calls take callTime.
+type forecast struct {
+	// hooks is how long the exec hook of a container takes, by name.
+	hooks map[string]time.Duration
+	lines []line
+	now   time.Duration
+}
+
+func (f *forecast) add(at time.Duration, format string, args ...any) {
+	f.lines = append(f.lines, line{at, fmt.Sprintf(format, args...)})
+}
+
+// call is one call of the runtime.
+func (f *forecast) call(format string, args ...any) {
+	f.add(f.now, format+" begins", args...)
+	f.now += callTime
+	f.add(f.now, format+" ends", args...)
+}
+
+func (f *forecast) of(p Preview) []string {
+	steps := p.Steps
+	if slices.ContainsFunc(steps, func(s Step) bool { return s.Action == ActionStopSandbox }) {
+		f.killPod(p.Kills())
+		steps = slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Action == ActionKill })
+	}
+	for _, s := range steps {
+		switch s.Action {
+		case ActionKill:
+			f.now = f.kill(s, 0)
+		case ActionStopSandbox:
+			f.call("StopSandbox %s", s.ID)
+		case ActionCreateSandbox:
+			f.call("RunSandbox")
+		case ActionPull:
+			f.call("PullImage %s", s.Message)
+		case ActionStart:
+			f.call("StartContainer %s", s.Container)
+		case ActionRemove:
+			// What a deletion removes the worker does later.
+			if p.ends() {
+				continue
+			}
+			f.call("RemoveContainer %s", s.ID)
+		case ActionResize:
+			f.call("UpdateContainerResources %s", s.ID)
 		}
 	}
-	return probes
+	return inOrder(f.lines)
 }
 
-// A plan's action that a preview does not tell would be worse than no preview:
+// ends is whether the preview is that of a termination.
+func (p *Preview) ends() bool {
+	stop := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Action == ActionStopSandbox })
+	return stop >= 0 && !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action == ActionCreateSandbox })
+}
+
+// killPod is a kill of all containers at once, of which some wait for others.
+func (f *forecast) killPod(kills []Step) {
+	ends := map[string]time.Duration{} // of the first instance of a name
+	for range kills {
+		for _, k := range kills {
+			if _, known := ends[k.Container]; known {
+				continue
+			}
+			if !slices.ContainsFunc(k.WaitsFor, func(name string) bool { _, known := ends[name]; return !known }) {
+				f.killInstances(kills, k.Container, ends)
+			}
+		}
+	}
+	for _, end := range ends {
+		f.now = max(f.now, end)
+	}
+}
+
+func (f *forecast) killInstances(kills []Step, name string, ends map[string]time.Duration) {
+	for _, k := range kills {
+		if k.Container != name {
+			continue
+		}
+		var turn time.Duration
+		for _, other := range k.WaitsFor {
+			turn = max(turn, ends[other])
+		}
+		end := f.kill(k, turn)
+		if first, known := ends[name]; known {
+			end = min(first, end)
+		}
+		ends[name] = end
+	}
+}
+
+// kill is one kill that begins now and stops its container not before its turn, if its
+// grace period allows that; it returns when the container has ended. The hook and the
+// wait are taken off in whole seconds, and StopContainer is given 2 s at least.
+func (f *forecast) kill(s Step, turn time.Duration) time.Duration {
+	now, left := f.now, s.Grace.Seconds
+	spend := func(d time.Duration) {
+		d = min(d, time.Duration(left)*time.Second)
+		now, left = now+d, left-int64(d/time.Second)
+	}
+	f.add(now, "kill %s: %s %q, %d s from %s, hook %q", s.ID, s.Trigger, s.Message, s.Grace.Seconds, s.Grace.Source, s.PreStop)
+	switch s.PreStop {
+	case "exec":
+		f.add(now, "hook of %s begins", s.ID)
+		spend(f.hooks[s.Container])
+		f.add(now, "hook of %s ends", s.ID)
+	case "sleep":
+		spend(sleepHook * time.Second)
+	}
+	if left > 0 && turn > now {
+		spend(turn - now)
+	}
+	stop := fmt.Sprintf("StopContainer %s, %d s,", s.ID, max(left, 2))
+	f.add(now, "%s begins", stop)
+	f.add(now+callTime, "%s ends", stop)
+	return now + callTime
+}
+
+// A plan's action that a preview leaves out would be worse than no preview:
 // a new field of plan.Actions needs a step in sync.go, and a line here.
-func TestEveryActionIsTold(t *testing.T) {
+func TestEveryActionIsShown(t *testing.T) {
 	known := []string{
 		"KillPod", "Trigger", "Message", "CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
 		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart", "Images",
@@ -173,7 +216,16 @@ func TestEveryActionIsTold(t *testing.T) {
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {
 		if !slices.Contains(known, f.Name) {
-			t.Errorf("runtime/preview does not tell about plan.Actions.%s", f.Name)
+			t.Errorf("runtime/preview does not show plan.Actions.%s", f.Name)
 		}
 	}
+}
+
+// previous is the status that was published last.
+func (s *state) previous() *corev1.PodStatus {
+	if s.in.Status == nil {
+		return nil
+	}
+	previous := status.PodStatus(s.in.Status)
+	return &previous
 }

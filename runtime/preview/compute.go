@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -54,10 +53,14 @@ type builder struct {
 	out         Preview
 }
 
-// Compute tells what a shim would do about a workload, as its worker decides it:
-// terminate what is being deleted or has ended, else carry the plan out.
-// (podworker sync.go:sync, terminate.go:terminate)
+// Compute returns what a shim would do about a workload, as its worker decides it:
+// terminate or carry a plan out. (podworker sync.go, terminate.go)
 func Compute(in Input) Preview {
+	b := newBuilder(in)
+	return b.compute(b.probes())
+}
+
+func newBuilder(in Input) *builder {
 	b := &builder{Input: in, definitions: plan.Define(in.Pod), out: Preview{
 		NodeWorkload: Identity{
 			Namespace: in.Pod.Namespace, Name: in.Pod.Name, UID: in.Pod.UID, NodeName: in.Pod.Spec.NodeName,
@@ -67,35 +70,47 @@ func Compute(in Input) Preview {
 	if in.Before != nil {
 		b.changes = compare(in.Before, in.Pod)
 	}
-	probes := b.probes()
+	return b
+}
+
+// compute asks the plan, with these verdicts of probes.
+func (b *builder) compute(probes map[string]plan.ProbeResults) Preview {
 	st := b.podStatus(probes)
-	switch {
-	case in.Pod.DeletionTimestamp != nil:
-		b.terminate(plan.DecideTermination(plan.TerminationFacts{Deleted: true}), "The NodeWorkload is being deleted")
-	case in.Misplaced != "":
-		b.Pod = b.Pod.DeepCopy()
-		b.Pod.DeletionTimestamp = &metav1.Time{Time: b.Now}
-		b.terminate(plan.DecideTermination(plan.TerminationFacts{Deleted: true}),
-			"The manager deletes the NodeWorkload: "+in.Misplaced)
-	case ended(&st):
-		how := string(st.Phase)
-		if st.Reason != "" {
-			how += ", " + st.Reason
-		}
-		b.terminate(plan.DecideTermination(plan.TerminationFacts{DeadlineExceeded: st.Reason == status.ReasonDeadlineExceeded}), fmt.Sprintf("The workload has ended (%s)", how))
-		b.note("The workload has ended (%s): no container is started any more; "+
-			"when its template changes, the manager replaces the NodeWorkload.", how)
-	default:
+	why := b.reasonToEnd(&st)
+	if t, terminate := plan.DecideTermination(plan.Existence{Deleted: b.deleted(), Status: &st}); terminate {
+		b.terminate(t, why)
+	} else {
 		b.out.Blocked = b.Blocked
-		b.sync(plan.Compute(plan.Input{
-			Pod: in.Pod, Observed: in.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
-			Images: b.Images, RestartAllContainers: restartingAll(&st), Differences: plan.AllDifferences(),
-		}))
+		b.sync(plan.Compute(b.planInput(probes, &st)))
 	}
 	b.killsUnderWay()
 	b.inPlaceNote()
-	b.out.Undecided, b.out.Notes = in.Undecided, append(b.out.Notes, in.Notes...)
+	b.out.Undecided, b.out.Notes = b.Undecided, append(b.out.Notes, b.Notes...)
 	return b.out
+}
+
+// planInput is what the worker asks the plan with. (podworker scope.go:planInput)
+func (b *builder) planInput(probes map[string]plan.ProbeResults, st *corev1.PodStatus) plan.Input {
+	return plan.Input{
+		Pod: b.Pod, Observed: b.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
+		Images: b.Images, RestartAllContainers: plan.AllContainersRestarting(st), Differences: plan.AllDifferences(),
+	}
+}
+
+// deleted is whether the object is being deleted, or would be by the manager.
+func (b *builder) deleted() bool { return b.Pod.DeletionTimestamp != nil || b.Misplaced != "" }
+
+// reasonToEnd says why the workload is terminated, should it be.
+func (b *builder) reasonToEnd(st *corev1.PodStatus) string {
+	switch {
+	case b.Pod.DeletionTimestamp != nil:
+		return "The NodeWorkload is being deleted"
+	case b.Misplaced != "":
+		return "The manager deletes the NodeWorkload: " + b.Misplaced
+	case st.Reason != "":
+		return fmt.Sprintf("The workload has ended (%s, %s)", st.Phase, st.Reason)
+	}
+	return fmt.Sprintf("The workload has ended (%s)", st.Phase)
 }
 
 // podStatus is what the shim would report.
@@ -147,18 +162,6 @@ func (b *builder) notStarted(s *plan.ContainerStatus) bool {
 		}
 	}
 	return false
-}
-
-// ended says that the workload came to its end by itself.
-func ended(st *corev1.PodStatus) bool {
-	return st.Phase == corev1.PodSucceeded || st.Phase == corev1.PodFailed
-}
-
-// restartingAll says that the pod starts over. (kubelet kubelet.go:SyncPod)
-func restartingAll(st *corev1.PodStatus) bool {
-	return slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.AllContainersRestarting && c.Status == corev1.ConditionTrue
-	})
 }
 
 // killsUnderWay notes what the last status says to be going on.

@@ -7,33 +7,33 @@ import (
 	"cmp"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// terminate lists the end of a workload.
-func (b *builder) terminate(t plan.Termination, message string) {
-	deleted := b.Pod.DeletionTimestamp != nil
-	if deleted || !b.terminated() {
-		t.Message = message
-		b.killPod(t.Request(b.Pod, b.Observed, t.Grace(b.Pod, plan.Grace{}), nil))
+// terminate lists the end of a workload, and says why it ends.
+func (b *builder) terminate(t plan.Termination, why string) {
+	deleted := b.deleted()
+	if deleted || !b.stoppedBefore() {
+		b.killPod(t.Request(b.Pod, b.Observed, t.Grace(b.Pod, plan.Grace{}), nil), why)
 	}
 	for i := range b.Observed.Containers {
 		s := &b.Observed.Containers[i]
 		switch {
 		case deleted:
-			b.step(Step{Action: ActionRemove, Container: s.Name, Kind: kindOf(b.Pod, s.Name), ID: s.ID, Message: message})
+			b.step(Step{Action: ActionRemove, Container: s.Name, Kind: kindOf(b.Pod, s.Name), ID: s.ID, Message: why})
 		case s.State != plan.ContainerRunning && b.Observed.Current(s.Name) == s:
-			b.out.Unaffected = append(b.out.Unaffected, b.stopped(s, "the workload has ended"))
+			b.out.Unaffected = append(b.out.Unaffected, b.untouched(s, "the workload has ended"))
 		}
+	}
+	if !deleted {
+		b.note("%s: no container is started any more; when its template changes, the manager replaces the NodeWorkload.", why)
 	}
 }
 
-// terminated is whether a workload that has ended by itself was stopped already.
-func (b *builder) terminated() bool {
-	if b.Status == nil || b.Status.Phase != corev1.PodSucceeded && b.Status.Phase != corev1.PodFailed {
+// stoppedBefore is whether a workload that has ended by itself was stopped already.
+func (b *builder) stoppedBefore() bool {
+	if b.Status == nil || !plan.Ended(b.Status.Phase) {
 		return false
 	}
 	runs := func(s plan.ContainerStatus) bool { return s.State == plan.ContainerRunning }
@@ -42,8 +42,8 @@ func (b *builder) terminated() bool {
 }
 
 // killPod lists the kills of a whole pod, which begin at once, as the template
-// lists the containers, and then the end of the sandboxes.
-func (b *builder) killPod(r plan.KillRequest) {
+// lists the containers, and then the end of the sandboxes, which says why.
+func (b *builder) killPod(r plan.KillRequest, why string) {
 	kills := plan.PodKills(r, plan.AllDifferences())
 	members := containersOf(b.Pod)
 	position := func(k plan.Kill) uint {
@@ -59,7 +59,7 @@ func (b *builder) killPod(r plan.KillRequest) {
 		b.step(step)
 	}
 	for _, s := range b.Observed.Sandboxes {
-		b.step(Step{Action: ActionStopSandbox, ID: s.ID, Message: r.Message})
+		b.step(Step{Action: ActionStopSandbox, ID: s.ID, Message: why})
 	}
 }
 

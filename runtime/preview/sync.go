@@ -16,7 +16,7 @@ import (
 func (b *builder) sync(a plan.Actions) {
 	switch {
 	case a.KillPod:
-		b.killPod(plan.KillRequest{Pod: b.Pod, Observed: b.Observed, Trigger: a.Trigger, Message: a.Message})
+		b.killPod(plan.KillRequest{Pod: b.Pod, Observed: b.Observed, Trigger: a.Trigger, Message: a.Message}, a.Message)
 	default:
 		b.killContainers(a.ContainersToKill)
 		b.reset(a.ContainersToReset)

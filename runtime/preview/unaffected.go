@@ -49,7 +49,7 @@ func (b *builder) unaffected(a plan.Actions) {
 	for i := range b.Observed.Containers {
 		s := &b.Observed.Containers[i]
 		if !touched[s.Name] && s.State == plan.ContainerRunning && find(b.Pod, s.Name) == nil {
-			b.out.Unaffected = append(b.out.Unaffected, b.stopped(s, "it was not made from a template, and is left alone"))
+			b.out.Unaffected = append(b.out.Unaffected, b.untouched(s, "it was not made from a template, and is left alone"))
 		}
 	}
 }
@@ -65,14 +65,14 @@ func (b *builder) unaffectedOf(m member, a plan.Actions) Unaffected {
 	if s == nil {
 		return Unaffected{Container: m.container.Name, Kind: m.kind, Reason: b.waitingReason(m, a)}
 	}
-	out := b.stopped(s, b.reasonOf(m, s, a))
+	out := b.untouched(s, b.reasonOf(m, s, a))
 	if b.changes != nil && s.State == plan.ContainerRunning {
 		out.Changed = b.changes.containers[m.container.Name].inPlace
 	}
 	return out
 }
 
-func (b *builder) stopped(s *plan.ContainerStatus, reason string) Unaffected {
+func (b *builder) untouched(s *plan.ContainerStatus, reason string) Unaffected {
 	return Unaffected{Container: s.Name, Kind: kindOf(b.Pod, s.Name), ID: s.ID, State: s.State, Reason: reason}
 }
 

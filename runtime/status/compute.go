@@ -117,7 +117,7 @@ func (c *conversion) containerStatusesOfPod(old *corev1.PodStatus) corev1.PodSta
 // applyPhase keeps a terminal phase, and reason and message as long as the phase
 // stays the same. An eviction overrides all but a terminal phase.
 func (c *conversion) applyPhase(st, old *corev1.PodStatus) {
-	if isTerminal(old.Phase) && !isTerminal(st.Phase) {
+	if plan.Ended(old.Phase) && !plan.Ended(st.Phase) {
 		st.Phase = old.Phase
 	}
 	if st.Phase == old.Phase {
@@ -129,7 +129,7 @@ func (c *conversion) applyPhase(st, old *corev1.PodStatus) {
 		st.Reason = evicted.Reason
 		st.Message = evicted.Message
 	}
-	if isTerminal(old.Phase) {
+	if plan.Ended(old.Phase) {
 		st.Phase = old.Phase
 	}
 }

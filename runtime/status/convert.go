@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // maxIPs is the API's bound on the addresses of a pod and of a node.
@@ -82,7 +83,7 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 // holdPhase keeps the phase that was reported before in the place of a terminal
 // one.
 func holdPhase(st *corev1.PodStatus, previous *v1alpha1.NodeWorkloadStatus) {
-	if !isTerminal(st.Phase) || isTerminal(previous.Phase) {
+	if !plan.Ended(st.Phase) || plan.Ended(previous.Phase) {
 		return
 	}
 	st.Phase, st.Reason, st.Message = previous.Phase, previous.Reason, previous.Message

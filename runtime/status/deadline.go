@@ -8,14 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // What is said about a pod that was active for too long.
 // (kubelet active_deadline.go)
-const (
-	ReasonDeadlineExceeded  = "DeadlineExceeded"
-	messageDeadlineExceeded = "Pod was active on the node longer than the specified deadline"
-)
+const messageDeadlineExceeded = "Pod was active on the node longer than the specified deadline"
 
 // ActiveDeadline returns when a pod has been active for activeDeadlineSeconds,
 // counted from the start time of the status computed before; false when it has
@@ -35,9 +34,9 @@ func ActiveDeadline(pod *corev1.Pod, previous *corev1.PodStatus) (time.Time, boo
 // deadline keeps the reason, whatever its containers answer.
 // (kubelet active_deadline.go:pastActiveDeadline)
 func Eviction(pod *corev1.Pod, previous *corev1.PodStatus, now time.Time) *Reason {
-	exceeded := &Reason{Reason: ReasonDeadlineExceeded, Message: messageDeadlineExceeded}
-	if previous != nil && isTerminal(previous.Phase) {
-		if previous.Reason == ReasonDeadlineExceeded {
+	exceeded := &Reason{Reason: plan.ReasonDeadlineExceeded, Message: messageDeadlineExceeded}
+	if previous != nil && plan.Ended(previous.Phase) {
+		if previous.Reason == plan.ReasonDeadlineExceeded {
 			return exceeded
 		}
 		return nil

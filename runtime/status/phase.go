@@ -154,11 +154,6 @@ func isMain(spec *corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-// isTerminal tells whether a phase never changes again.
-func isTerminal(p corev1.PodPhase) bool {
-	return p == corev1.PodSucceeded || p == corev1.PodFailed
-}
-
 func isStatic(pod *corev1.Pod) bool {
 	source, ok := pod.Annotations[configSourceAnnotation]
 	return ok && source != "api"

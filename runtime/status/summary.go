@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -43,7 +44,7 @@ func Summarize(pod *corev1.Pod, st *corev1.PodStatus) Summary {
 		switch {
 		case st.Reason == nodeLost:
 			p.status = "Unknown"
-		case !isTerminal(st.Phase):
+		case !plan.Ended(st.Phase):
 			p.status = "Terminating"
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -25,7 +26,7 @@ func Terminated(pod *corev1.Pod, before, st corev1.PodStatus, now time.Time) cor
 		endUnseen(st.ContainerStatuses)
 	}
 	endUnseen(st.InitContainerStatuses[:initializedCount(st.InitContainerStatuses)])
-	if !isTerminal(st.Phase) {
+	if !plan.Ended(st.Phase) {
 		st.Phase = corev1.PodFailed
 	}
 	for i := range st.Conditions {

@@ -1,0 +1,49 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// What ends a workload, and who asked for it in the record.
+func TestDecideTermination(t *testing.T) {
+	status := func(phase corev1.PodPhase, reason string) *corev1.PodStatus {
+		return &corev1.PodStatus{Phase: phase, Reason: reason}
+	}
+	const deadline = "shim (activeDeadlineSeconds)"
+	tests := map[string]struct {
+		given       Existence
+		want        bool
+		trigger     v1alpha1.KillTrigger
+		requestedBy string
+	}{
+		"nothing known":      {given: Existence{}},
+		"it runs":            {given: Existence{Status: status(corev1.PodRunning, "")}},
+		"it is to start":     {given: Existence{Status: status(corev1.PodPending, "")}},
+		"it succeeded":       {Existence{Status: status(corev1.PodSucceeded, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"it failed":          {Existence{Status: status(corev1.PodFailed, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"its deadline":       {Existence{Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, deadline},
+		"deleted":            {Existence{Deleted: true, RequestedBy: "jane"}, true, v1alpha1.TriggerTermination, "jane"},
+		"deleted by nobody":  {Existence{Deleted: true, Status: status(corev1.PodRunning, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"deleted afterwards": {Existence{Deleted: true, Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, "shim"},
+		"an orphan":          {Existence{Deleted: true, Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
+		"never deleted":      {Existence{Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, terminate := DecideTermination(test.given)
+			if terminate != test.want {
+				t.Errorf("terminated: %t, want %t", terminate, test.want)
+			}
+			if terminate && (got.Trigger != test.trigger || got.RequestedBy != test.requestedBy) {
+				t.Errorf("%s requested by %q, want %s by %q", got.Trigger, got.RequestedBy, test.trigger, test.requestedBy)
+			}
+		})
+	}
+}

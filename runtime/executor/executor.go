@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -97,6 +98,7 @@ type Executor struct {
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
 	cgroup      PodCgroup
 	logDir      func(pod *corev1.Pod) string
+	disk        *hostfs.Patience // with the log directories
 	runtimeName string
 	hooks       hookRunner
 	images      *imageManager
@@ -118,6 +120,7 @@ func New(cfg Config) *Executor {
 		prepare:     cfg.Prepare,
 		cgroup:      cfg.PodCgroup,
 		logDir:      cfg.LogDirectory,
+		disk:        hostfs.NewPatience(hostfs.DefaultPatience),
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.MaxParallelPulls),
 		inflight:    map[types.UID]map[*kill]struct{}{},

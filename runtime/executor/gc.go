@@ -39,9 +39,12 @@ type GarbageContainer struct {
 
 // GarbageSandbox is a sandbox that may be collected.
 type GarbageSandbox struct {
-	ID        string
-	PodUID    types.UID
-	Ready     bool
+	ID     string
+	PodUID types.UID
+	Ready  bool
+	// Attempt counts the sandboxes of a pod: the newest has the greatest, whatever
+	// the clock said.
+	Attempt   uint32
 	CreatedAt time.Time
 }
 
@@ -74,20 +77,14 @@ type GarbageOptions struct {
 	// counts as gone.
 	AllKnown bool
 	Policy   GarbagePolicy
-	// Logs are the log directories of pods; nil leaves them alone.
-	Logs PodLogs
 }
 
-// CollectGarbage removes dead containers, sandboxes and log directories that
-// are not to be kept. A container in unknown state is killed before it is
-// removed. (kubelet kuberuntime_gc.go:GarbageCollect)
+// CollectGarbage removes dead containers and sandboxes that are not to be kept. A
+// container in unknown state is killed before it is removed. (kubelet
+// kuberuntime_gc.go:GarbageCollect)
 func (e *Executor) CollectGarbage(ctx context.Context, opts GarbageOptions) error {
 	g := &collection{e: e, opts: opts}
-	err := errors.Join(g.containers(ctx), g.sandboxes(ctx))
-	if opts.Logs != nil && opts.AllKnown {
-		err = errors.Join(err, g.logs(ctx))
-	}
-	return err
+	return errors.Join(g.containers(ctx), g.sandboxes(ctx))
 }
 
 // collection is one run of the garbage collector.
@@ -207,7 +204,7 @@ func (g *collection) removeOldest(ctx context.Context, list []GarbageContainer, 
 				continue
 			}
 		}
-		if err := g.e.removeContainer(ctx, c.ID, false); err != nil {
+		if err := g.e.removeContainer(ctx, c.ID, false); err != nil && !runtimeerror.IsNotFound(err) {
 			log.Error(err, "Failed to remove container")
 		}
 	}
@@ -243,7 +240,7 @@ func (g *collection) sandboxes(ctx context.Context) error {
 		used[c.SandboxID] = true
 	}
 	slices.SortStableFunc(garbage.Sandboxes, func(a, b GarbageSandbox) int {
-		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), b.CreatedAt.Compare(a.CreatedAt))
+		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	for i, s := range slices.Backward(garbage.Sandboxes) {
 		newest := i == 0 || garbage.Sandboxes[i-1].PodUID != s.PodUID
@@ -266,22 +263,4 @@ func (g *collection) removeSandbox(ctx context.Context, id string) {
 	if err := g.e.runtime.RemoveSandbox(ctx, id); err != nil {
 		log.Error(err, "Failed to remove sandbox")
 	}
-}
-
-// logs removes the log directories of pods that are gone.
-// (kubelet kuberuntime_gc.go:evictPodLogsDirectories)
-func (g *collection) logs(ctx context.Context) error {
-	dirs, err := g.opts.Logs.List()
-	if err != nil {
-		return fmt.Errorf("list pod log directories: %w", err)
-	}
-	for dir, uid := range dirs {
-		if !g.opts.ContentRemoved(uid) {
-			continue
-		}
-		if err := g.opts.Logs.Remove(dir); err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove pod logs", "directory", dir)
-		}
-	}
-	return nil
 }

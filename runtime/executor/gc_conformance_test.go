@@ -81,7 +81,7 @@ func (f *fakeRuntime) garbage(owners map[string]types.UID) (g Garbage) {
 	}
 	for _, s := range f.Sandboxes {
 		g.Sandboxes = append(g.Sandboxes, GarbageSandbox{
-			ID: s.ID, PodUID: owners[s.ID], Ready: s.State == plan.SandboxReady, CreatedAt: s.CreatedAt,
+			ID: s.ID, PodUID: owners[s.ID], Ready: s.State == plan.SandboxReady, Attempt: s.Attempt, CreatedAt: s.CreatedAt,
 		})
 	}
 	return g

@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -85,5 +86,29 @@ func TestGarbageOfUnknownState(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Of a pod's sandboxes the one with the greatest attempt is the newest, whatever the
+// clock said when they were made.
+func TestGarbageKeepsTheNewestSandboxAfterTheClockWasSetBack(t *testing.T) {
+	f := newFakeRuntime()
+	for i, age := range []time.Duration{0, time.Hour} {
+		f.Sandboxes = append(f.Sandboxes, &fakeSandbox{SandboxStatus: plan.SandboxStatus{
+			ID: fmt.Sprintf("sb%d", i), Attempt: uint32(i), State: plan.SandboxNotReady, CreatedAt: time.Now().Add(-age),
+		}})
+	}
+	err := newFakeExecutor(f).CollectGarbage(t.Context(), GarbageOptions{
+		List: func(context.Context) (Garbage, error) {
+			return f.garbage(map[string]types.UID{"sb0": "uid", "sb1": "uid"}), nil
+		},
+		ContentRemoved: func(types.UID) bool { return false },
+		Policy:         DefaultGarbagePolicy(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.collected().RemovedSandboxes; !slices.Equal(got, []string{"sb0"}) {
+		t.Errorf("removed %q, want the first", got)
 	}
 }

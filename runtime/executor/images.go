@@ -194,7 +194,7 @@ func (p *imagePull) remember(message string) {
 	if p.lastError[p.pod.UID] == nil {
 		p.lastError[p.pod.UID] = map[string]string{}
 	}
-	p.lastError[p.pod.UID][p.c.Image] = message
+	p.lastError[p.pod.UID][p.c.Image] = truncate(message, maxResultMessage)
 }
 
 func (p *imagePull) recall() string {

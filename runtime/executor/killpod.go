@@ -27,11 +27,11 @@ import (
 // stop one kills by force what still runs in it.
 // (kubelet kuberuntime_manager.go:killPodWithSyncResult)
 func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error) {
-	results, early, cut := e.killRunning(ctx, r)
+	results, stopSandboxes, cut := e.killRunning(ctx, r)
 	if cut != nil {
 		return results, cut
 	}
-	if !early || !e.differences.KeepSandbox {
+	if stopSandboxes {
 		results = append(results, e.stopSandboxes(ctx, r.Pod, r.Observed))
 	}
 	var errs []error
@@ -44,10 +44,10 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 }
 
 // killRunning kills the running containers and returns one result for each, in
-// the order they were observed. early: a kill failed before the container's time
-// was over. cut is set if a kill was cut off.
-// (kubelet kuberuntime_container.go:killContainersWithSyncResult)
-func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, early bool, cut error) {
+// the order they were observed. stopSandboxes: the sandboxes may be stopped, for no
+// kill failed before its container's time was over. cut is set if a kill was cut
+// off. (kubelet kuberuntime_container.go:killContainersWithSyncResult)
+func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, stopSandboxes bool, cut error) {
 	kills := plan.PodKills(r, e.differences)
 	e.closeRecords(ctx, r, kills)
 	turns := newTurns(kills)
@@ -60,20 +60,21 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 			k := e.newKill(r.Pod, kill)
 			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
 			errs[i] = k.carryOut(ctx)
-			if errors.Is(errs[i], errMayRun) {
-				errs[i] = nil // the end of its sandbox, which follows, ends it for sure
-			}
-			hurried[i] = errs[i] != nil && !k.hadItsTime()
-			results[i] = killResult(kill.Name, errs[i])
+			hurried[i] = errs[i] != nil && !errors.Is(errs[i], errMayRun) && !k.hadItsTime()
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if errors.Is(err, ErrInterrupted) || (err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())) {
-			return results, false, err
+	stopSandboxes = !e.differences.KeepSandbox || !slices.Contains(hurried, true)
+	for i, err := range errs {
+		if cut == nil && (errors.Is(err, ErrInterrupted) || ctx.Err() != nil && errors.Is(err, ctx.Err())) {
+			cut = err
 		}
+		if stopSandboxes && errors.Is(err, errMayRun) {
+			err = nil // the end of its sandbox, which follows, ends it for sure
+		}
+		results[i] = killResult(kills[i].Name, err)
 	}
-	return results, slices.Contains(hurried, true), nil
+	return results, stopSandboxes, cut
 }
 
 // openKill returns the kill of a container that was cut off, nil if none was.

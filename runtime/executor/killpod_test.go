@@ -4,8 +4,11 @@
 package executor
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -54,6 +57,40 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 				request.Observed = f.observed()
 				if _, err := e.KillPod(t.Context(), request); err != nil || len(f.ops("StopPodSandbox")) != 1 {
 					t.Errorf("once the runtime answers: %v, %d stops of the sandbox", err, len(f.ops("StopPodSandbox")))
+				}
+			})
+		})
+	}
+}
+
+// A container whose state stays unknown after its kill ends with its sandbox. Where
+// that stays, because the kill of another failed, it may run on: its kill failed too.
+func TestUnknownInASandboxThatStays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other      string // the error that the other container is stopped with
+		wantFailed []string
+	}{
+		"the sandbox ends":  {"", nil},
+		"the sandbox stays": {"Unavailable", []string{"app", "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", func(c *fakeContainer) { c.State, c.RunsOn = plan.ContainerUnknown, true })
+				f.running("other", func(c *fakeContainer) { c.StopError = tt.other })
+				f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+				pod := testPod(30, func(pod *corev1.Pod) {
+					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "other", Image: "img:1"})
+				})
+				results, _ := newFakeExecutor(f).KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
+				var failed []string
+				for _, r := range results {
+					if r.Err != nil {
+						failed = append(failed, r.Target)
+					}
+				}
+				if slices.Sort(failed); !slices.Equal(failed, tt.wantFailed) {
+					t.Errorf("failed %q, want %q", failed, tt.wantFailed)
 				}
 			})
 		})

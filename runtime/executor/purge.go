@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // purgeInitContainers removes every instance of every init container, so that
@@ -46,7 +47,7 @@ func (s *syncRun) removeInitContainers(ctx context.Context, keep int, counts fun
 			if seen++; seen <= keep {
 				continue
 			}
-			if err := s.e.removeContainer(ctx, c.ID, false); err != nil {
+			if err := s.e.removeContainer(ctx, c.ID, false); err != nil && !runtimeerror.IsNotFound(err) {
 				logr.FromContextOrDiscard(ctx).Info("Failed to remove init container", "container", name, "error", err.Error())
 			}
 		}
@@ -61,7 +62,7 @@ func (e *Executor) removeContainer(ctx context.Context, id string, keepLogs bool
 		if err != nil {
 			return fmt.Errorf("remove the logs of container %q: %w", id, err)
 		}
-		if err := removeLogs(status.LogPath); err != nil {
+		if err := e.removeLogs(ctx, status.LogPath); err != nil {
 			return fmt.Errorf("remove the logs of container %q: %w", status.Name, err)
 		}
 	}
@@ -70,18 +71,20 @@ func (e *Executor) removeContainer(ctx context.Context, id string, keepLogs bool
 
 // removeLogs removes a container's log and those that were rotated away from
 // it. (kubelet logs/container_log_manager.go:Clean)
-func removeLogs(logPath string) error {
+func (e *Executor) removeLogs(ctx context.Context, logPath string) error {
 	if logPath == "" {
 		return nil
 	}
-	logs, err := filepath.Glob(logPath + "*")
-	if err != nil {
-		return fmt.Errorf("list logs: %w", err)
-	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil && !os.IsNotExist(err) {
-			return err
+	return e.disk.Do(ctx, filepath.Dir(logPath), func() error {
+		logs, err := filepath.Glob(logPath + "*")
+		if err != nil {
+			return fmt.Errorf("list logs: %w", err)
 		}
-	}
-	return nil
+		for _, log := range logs {
+			if err := os.Remove(log); err != nil && !os.IsNotExist(err) {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -34,17 +34,14 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 		if o.Record.Phase == v1alpha1.KillPhaseDone {
 			continue
 		}
-		now, err := e.facts(ctx, o.Record.ContainerID)
+		status, err := e.ofPod(ctx, pod, &o)
 		switch {
-		case err == nil && now.PodUID != string(pod.UID):
-			// The record came with the object's status, which people may write.
-			e.setAside(ctx, pod, &o, fmt.Sprintf("container %s is not one of this workload", o.Record.ContainerID))
-		case runtimeerror.IsNotFound(err), err == nil && now.State == plan.ContainerExited:
+		case runtimeerror.IsNotFound(err), err == nil && status != nil && status.State == plan.ContainerExited:
 			e.closeRecord(ctx, pod, &o)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("resume the kill of container %q: %w", o.Record.Container, err))
-		default:
-			left, statuses = append(left, o), append(statuses, now)
+		case status != nil:
+			left, statuses = append(left, o), append(statuses, *status)
 		}
 	}
 	kills := plan.ResumedKills(pod, left, statuses, e.differences)
@@ -62,14 +59,31 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 	return errors.Join(append(errs, ends...)...)
 }
 
+// ofPod is the container of a record; nil if it is not one of the pod: the record came
+// with the object's status, which people may write, and is set aside.
+func (e *Executor) ofPod(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) (*plan.ContainerStatus, error) {
+	status, err := e.facts(ctx, open.Record.ContainerID)
+	switch {
+	case err != nil:
+		return nil, err
+	case status.PodUID != string(pod.UID):
+		e.setAside(ctx, pod, open, fmt.Sprintf("container %s is not one of this workload", open.Record.ContainerID))
+		return nil, nil
+	}
+	return &status, nil
+}
+
 // closeRecords completes the records of kills whose container does not run any
 // more.
 func (e *Executor) closeRecords(ctx context.Context, r plan.KillRequest, kills []plan.Kill) {
 	for i := range r.Open {
-		rec := &r.Open[i].Record
-		runs := slices.ContainsFunc(kills, func(k plan.Kill) bool { return k.ID == rec.ContainerID })
-		if !runs && rec.Phase != v1alpha1.KillPhaseDone {
-			e.closeRecord(ctx, r.Pod, &r.Open[i])
+		open := &r.Open[i]
+		runs := slices.ContainsFunc(kills, func(k plan.Kill) bool { return k.ID == open.Record.ContainerID })
+		if runs || open.Record.Phase == v1alpha1.KillPhaseDone {
+			continue
+		}
+		if status, err := e.ofPod(ctx, r.Pod, open); err != nil || status != nil {
+			e.closeRecord(ctx, r.Pod, open)
 		}
 	}
 }

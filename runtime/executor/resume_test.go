@@ -117,7 +117,7 @@ func TestResume(t *testing.T) {
 					if rec.Phase == v1alpha1.KillPhaseDone && whole {
 						return // KillPod kills it anew
 					}
-					if err := resumeBy(t, e, f, pod, rec, whole); err != nil {
+					if err := resumeBy(t, e, f.observed(), pod, rec, whole); err != nil {
 						t.Fatal(err)
 					}
 					if diff := gocmp.Diff(tc.wantStops, f.stopCalls()); diff != "" {
@@ -137,12 +137,12 @@ func TestResume(t *testing.T) {
 }
 
 // resumeBy goes on with a kill, alone or as part of a pod kill.
-func resumeBy(t *testing.T, e *Executor, f *fakeRuntime, pod *corev1.Pod, rec v1alpha1.KillRecord, whole bool) error {
+func resumeBy(t *testing.T, e *Executor, observed *plan.PodStatus, pod *corev1.Pod, rec v1alpha1.KillRecord, whole bool) error {
 	t.Helper()
 	if !whole {
 		return e.Resume(t.Context(), pod, []plan.KillProgress{{Record: rec}})
 	}
-	_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(),
+	_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: observed,
 		Trigger: v1alpha1.TriggerTermination, Override: override(new(int64(30))), Open: []plan.KillProgress{{Record: rec}},
 	})
 	return err
@@ -209,7 +209,7 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 					} else if !whole {
 						return // not an error that says that it is gone
 					}
-					if err := resumeBy(t, newFakeExecutor(f), f, testPod(30, withPreStopExec), rec, whole); err != nil {
+					if err := resumeBy(t, newFakeExecutor(f), f.observed(), testPod(30, withPreStopExec), rec, whole); err != nil {
 						t.Fatal(err)
 					}
 					got := f.lastRecords()[0]

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -226,7 +227,8 @@ func (s *syncRun) restartCount(ctx context.Context, c *corev1.Container) int {
 	if s.e.logDir == nil {
 		return 0
 	}
-	count, err := restartCountOfLogs(filepath.Join(s.e.logDir(s.in.Pod), c.Name))
+	dir := filepath.Join(s.e.logDir(s.in.Pod), c.Name)
+	count, err := hostfs.Ask(ctx, s.e.disk, dir, func() (int, error) { return restartCountOfLogs(dir) }, func(int) {})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Cannot take the restart count from the log directory", "container", c.Name)
 		return 0

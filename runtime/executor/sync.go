@@ -116,7 +116,7 @@ func (s *syncRun) killOne(ctx context.Context, kill plan.Kill) error {
 	}
 	if kill.Removed {
 		// The spec knows nothing of it any more: nobody would look at it again.
-		if err := s.e.removeContainer(ctx, kill.ID, true); err != nil {
+		if err := s.e.removeContainer(ctx, kill.ID, true); err != nil && !runtimeerror.IsNotFound(err) {
 			logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove a container that the template does not name",
 				"container", kill.Name)
 		}

@@ -138,7 +138,7 @@ func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) 
 	}
 	for _, s := range observed.Sandboxes {
 		garbage.Sandboxes = append(garbage.Sandboxes, executor.GarbageSandbox{
-			ID: s.ID, PodUID: p.UID, Ready: s.State == plan.SandboxReady, CreatedAt: s.CreatedAt,
+			ID: s.ID, PodUID: p.UID, Ready: s.State == plan.SandboxReady, Attempt: s.Attempt, CreatedAt: s.CreatedAt,
 		})
 	}
 }

@@ -81,20 +81,23 @@ func (m *Manager) Close() {
 // observed. previous is the status published last; it tells which containers had
 // started already when the agent was restarted.
 func (m *Manager) Update(pod *corev1.Pod, observed *plan.PodStatus, previous *corev1.PodStatus) {
-	m.mu.Lock()
-	changed := false
-	if !m.closed {
-		state := m.pods[pod.UID]
-		if state == nil {
-			state = newPodState(m, pod.UID)
-			m.pods[pod.UID] = state
-		}
-		changed = state.update(pod, observed, previous)
-	}
-	m.mu.Unlock()
-	if changed {
+	if m.update(pod, observed, previous) {
 		m.onChange(pod.UID)
 	}
+}
+
+func (m *Manager) update(pod *corev1.Pod, observed *plan.PodStatus, previous *corev1.PodStatus) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	state := m.pods[pod.UID]
+	if state == nil {
+		state = newPodState(m, pod.UID)
+		m.pods[pod.UID] = state
+	}
+	return state.update(pod, observed, previous)
 }
 
 // StopLivenessAndStartup ends what could kill a main container of a pod that

@@ -669,6 +669,55 @@ func TestPanicInAProbeIsSurvived(t *testing.T) {
 	})
 }
 
+// A bug in a worker ends neither the process nor the worker, and keeps no lock: other
+// pods' probes continue.
+func TestPanicInAWorkerIsSurvived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.answers[liveness] = fails
+		f.Update(podOf(corev1.Container{LivenessProbe: every(10), ReadinessProbe: every(10)}), running("a"), nil)
+		f.after(time.Second)
+		f.mu.Lock()
+		calls := len(f.calls[liveness])
+		f.mu.Unlock()
+		w := f.pods["uid"].workers[workerKey{"c", liveness}]
+		setContainer := func(c *corev1.Container) *corev1.Container {
+			f.Manager.mu.Lock()
+			defer f.Manager.mu.Unlock()
+			before := w.container
+			w.container = c
+			return before
+		}
+		whole := setContainer(nil) // its next tick panics
+		f.after(10 * time.Second)
+		if f.Results("uid")["a"].Readiness != plan.ProbeSuccess {
+			t.Error("another worker does not probe")
+		}
+		setContainer(whole)
+		f.after(30 * time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := len(f.calls[liveness]); n <= calls {
+			t.Errorf("%d liveness probes, no more than before the panic", n)
+		}
+	})
+}
+
+// The instance that follows one which this agent saw is its own, also where a clock that
+// was set back makes it older than the agent.
+func TestNewInstanceAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.started = time.Now()
+		pod := podOf(corev1.Container{ReadinessProbe: every(10)})
+		f.Update(pod, running("a"), nil)
+		f.after(time.Second)
+		f.answers[readiness] = fails
+		f.Update(pod, runningSince("b", time.Now().Add(-time.Hour)), nil)
+		f.wantResults(map[string]plan.ProbeResults{"b": {Readiness: plan.ProbeFailure}})
+	})
+}
+
 func TestUnknownPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

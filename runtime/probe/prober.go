@@ -137,5 +137,5 @@ func brief(err error) string {
 		err = inner
 	}
 	text := strings.ToValidUTF8(err.Error(), "?")
-	return text[:min(len(text), maxBrief)]
+	return strings.ToValidUTF8(text[:min(len(text), maxBrief)], "") // not half a character
 }

@@ -347,8 +347,11 @@ func TestProbeErrors(t *testing.T) {
 }
 
 func TestBriefHasABound(t *testing.T) {
-	err := &url.Error{Op: "Get", URL: "http://x/", Err: errors.New(strings.Repeat("x", 500))}
-	if got := brief(err); got != strings.Repeat("x", 128) {
-		t.Errorf("brief = %q", got)
+	for text, want := range map[string]string{
+		strings.Repeat("x", 500): strings.Repeat("x", 128), "x" + strings.Repeat("ä", 250): "x" + strings.Repeat("ä", 63),
+	} {
+		if got := brief(&url.Error{Op: "Get", URL: "http://x/", Err: errors.New(text)}); got != want {
+			t.Errorf("brief = %q, want %q", got, want)
+		}
 	}
 }

@@ -5,14 +5,13 @@ package probe
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"runtime/debug"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
@@ -129,7 +128,8 @@ func (w *worker) newInstance(c container, late bool) (changed bool) {
 	if isNew && c.running && c.startedAt.Before(s.manager.started) {
 		w.spread()
 	}
-	survived := c.running && plan.StartedByEarlierAgent(c.startedAt, s.manager.started)
+	// What follows an instance that was seen is this agent's, whatever the clock said.
+	survived := isNew && c.running && plan.StartedByEarlierAgent(c.startedAt, s.manager.started)
 	switch {
 	case k == startup && c.wasStarted && (isNew && late || survived && podspec.IsSidecar(w.container)):
 		return s.set(c.id, k, plan.ProbeSuccess)
@@ -174,7 +174,7 @@ func (w *worker) adjust() {
 	w.cancel, w.idle = cancel, false
 	w.state.manager.workers.Go(func() {
 		defer cancel()
-		w.loop(ctx)
+		w.guardedLoop(ctx)
 	})
 }
 
@@ -190,6 +190,25 @@ func (w *worker) stop() {
 	if w.cancel != nil {
 		w.cancel()
 		w.cancel = nil
+	}
+}
+
+// guardedLoop is the boundary that a panic does not pass: the worker continues after a
+// while.
+func (w *worker) guardedLoop(ctx context.Context) {
+	for {
+		err := panics.Contain(w.state.manager.logger, string(w.key.kind)+" probes of container "+w.key.container, func() error {
+			w.loop(ctx)
+			return nil
+		})
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(defaultPeriod):
+		}
 	}
 }
 
@@ -236,6 +255,8 @@ func (w *worker) wait() time.Duration {
 // advance sets the next tick. Of ticks that a slow probe has missed, the last one
 // is made up for.
 func (w *worker) advance() {
+	w.state.manager.mu.Lock()
+	defer w.state.manager.mu.Unlock()
 	w.due = w.due.Add(w.period())
 	if late := time.Since(w.due); late > 0 {
 		w.due = w.due.Add(late / w.period() * w.period())
@@ -244,23 +265,24 @@ func (w *worker) advance() {
 
 // tick probes once.
 func (w *worker) tick(ctx context.Context) {
-	m := w.state.manager
-	m.mu.Lock()
 	t, ok := w.target()
 	if ctx.Err() != nil || !ok {
-		m.mu.Unlock()
 		return
 	}
-	m.mu.Unlock()
 	if !t.early() {
-		w.probe(ctx, t)
+		logger := w.state.manager.logger.WithValues("podUID", t.pod.UID)
+		_ = panics.Contain(logger, string(t.kind)+" probe of container "+t.container.Name, func() error {
+			w.probe(ctx, t)
+			return nil
+		})
 	}
-	m.mu.Lock()
 	w.advance()
-	m.mu.Unlock()
 }
 
+// target is the probe to be run now; false if there is none.
 func (w *worker) target() (target, bool) {
+	w.state.manager.mu.Lock()
+	defer w.state.manager.mu.Unlock()
 	c := w.state.containers[w.key.container]
 	return target{
 		kind:      w.key.kind,
@@ -286,12 +308,6 @@ func (w *worker) started(c container) time.Time {
 
 func (w *worker) probe(ctx context.Context, t target) {
 	m := w.state.manager
-	defer func() {
-		if r := recover(); r != nil {
-			m.logger.Error(fmt.Errorf("panic: %v", r), "Probe panicked", "probe", t.kind, "podUID", t.pod.UID,
-				"container", t.container.Name, "stack", string(debug.Stack()))
-		}
-	}()
 	out, err := probeWithRetries(ctx, m.prober, t)
 	if ctx.Err() != nil {
 		return

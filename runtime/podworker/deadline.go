@@ -19,7 +19,7 @@ func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
 	if !ok || s.mem.state() != Syncing {
 		return 0, false
 	}
-	return max(repeatDelay, at.Sub(s.cfg.Clock.Now())), true
+	return max(repeatDelay, s.until(at)), true
 }
 
 // termination is what the end of the workload is recorded as.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -63,6 +64,7 @@ type fakeNode struct {
 	releaseErr      error
 	observeErr      error
 	failure         string
+	clock           *clock.Clock
 	pool            *Pool
 }
 
@@ -99,7 +101,7 @@ func (n *fakeNode) restore(t *testing.T) *Pool {
 	n.pool = New(Config{
 		Runtime: n, Executor: n, Prober: n, PodDir: fakeDirs{n}, Publisher: n, Events: n, Store: n.store,
 		Log: logr.Discard(), ClusterID: func() string { return "cluster" }, BootID: "boot",
-		HostIPs: []string{"192.0.2.1"}, RuntimeName: "fake",
+		HostIPs: []string{"192.0.2.1"}, RuntimeName: "fake", Clock: n.clock,
 	})
 	if err := n.pool.Restore(); err != nil {
 		t.Fatal(err)

@@ -191,6 +191,7 @@ func (m *memory) shrinkGrace(t plan.Termination, d desired) plan.Grace {
 func (m *memory) setKillError(message string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	message = cut(message, maxConditionMessage)
 	changed := m.killError != message
 	m.killError = message
 	return changed

@@ -12,6 +12,10 @@ import (
 // It is below the burst of events that the API client lets pass for one object.
 const maxNotices = 50
 
+// maxNoticeMessage bounds the message of one, in bytes: it may hold the resources of all
+// containers, or an error of the runtime, and waits in the checkpoint.
+const maxNoticeMessage = 10 << 10
+
 // notice is an event that is due once the status is in the API that it is about.
 type notice struct {
 	// FieldPath names the container, as in spec.containers{c}; empty for the
@@ -30,11 +34,12 @@ type outbox struct {
 	Dropped int64 `json:"dropped,omitempty"`
 }
 
-// add returns the outbox with further notices. A repetition of the latest notice
-// is left out, and above the bound the oldest are dropped.
+// add returns the outbox with further notices, their messages cut. A repetition of the
+// latest notice is left out, and above the bound the oldest are dropped.
 func (o outbox) add(due ...notice) outbox {
 	notices := slices.Clone(o.Notices)
 	for _, n := range due {
+		n.Message = cut(n.Message, maxNoticeMessage)
 		if len(notices) == 0 || notices[len(notices)-1] != n {
 			notices = append(notices, n)
 		}

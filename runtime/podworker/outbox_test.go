@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,11 @@ func TestOutboxAdd(t *testing.T) {
 		"in order":             {outbox{Notices: notices(0, 1)}, notices(1, 3), outbox{Notices: notices(0, 3)}},
 		"a repetition":         {outbox{Notices: notices(0, 1)}, notices(0, 1), outbox{Notices: notices(0, 1)}},
 		"the same after other": {outbox{Notices: notices(0, 2)}, notices(0, 1), outbox{Notices: append(notices(0, 2), notices(0, 1)...)}},
-		"above the bound":      {outbox{Notices: notices(0, maxNotices), Dropped: 4}, notices(maxNotices, maxNotices+3), outbox{Notices: notices(3, maxNotices+3), Dropped: 7}},
+		"a long message": {
+			outbox{}, []notice{{Reason: resizeErrorReason, Message: strings.Repeat("ä", maxNoticeMessage)}},
+			outbox{Notices: []notice{{Reason: resizeErrorReason, Message: strings.Repeat("ä", maxNoticeMessage/2)}}},
+		},
+		"above the bound": {outbox{Notices: notices(0, maxNotices), Dropped: 4}, notices(maxNotices, maxNotices+3), outbox{Notices: notices(3, maxNotices+3), Dropped: 7}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,8 +122,15 @@ func condition(kind string, ok bool, reason, message string) metav1.Condition {
 	if c.Reason == "" {
 		c.Reason = v1alpha1.ReasonRuntimeReady
 	}
-	if len(c.Message) > maxConditionMessage {
-		c.Message = c.Message[:maxConditionMessage]
-	}
+	c.Message = cut(c.Message, maxConditionMessage)
 	return c
+}
+
+// cut bounds a text to so many bytes and leaves no half of a character: what the API has
+// would never equal it.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
 }

@@ -107,3 +107,12 @@ func TestDeadlineDuringALongSync(t *testing.T) {
 		}
 	})
 }
+
+// A message is cut at a character: of half a one the API would make another, and the
+// status would never equal what is there.
+func TestLongConditionIsCutAtACharacter(t *testing.T) {
+	c := condition(v1alpha1.ConditionKillFailing, true, failedKillPodReason, "x"+strings.Repeat("ä", maxConditionMessage))
+	if want := "x" + strings.Repeat("ä", maxConditionMessage/2-1); c.Message != want {
+		t.Errorf("%d bytes that end with %q, want %d", len(c.Message), c.Message[len(c.Message)-4:], len(want))
+	}
+}

@@ -139,7 +139,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		s.advanceEnded()
 		return 0, nil
 	}
-	delay, err := afterSync(outcome, actions, next)
+	delay, err := s.afterSync(outcome, actions, next)
 	if outcome.KillError != "" {
 		delay = min(delay, s.killRetry())
 	} else {
@@ -154,16 +154,16 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 
 // afterSync is when to look again after a plan was carried out.
 // (kubelet pod_workers.go:completeWork)
-func afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Duration, error) {
+func (s *syncer) afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Duration, error) {
 	if outcome.Err != nil {
 		delay := jitter(errorDelay)
 		if !outcome.BackoffUntil.IsZero() {
-			delay = min(delay, time.Until(outcome.BackoffUntil))
+			delay = min(delay, s.until(outcome.BackoffUntil))
 		}
 		return max(0, delay), fmt.Errorf("carry out the plan: %w", outcome.Err)
 	}
 	if !outcome.BackoffUntil.IsZero() {
-		return max(0, time.Until(outcome.BackoffUntil)), nil
+		return max(0, s.until(outcome.BackoffUntil)), nil
 	}
 	switch {
 	case !needed(next):
@@ -174,6 +174,9 @@ func afterSync(outcome plan.SyncOutcome, actions, next plan.Actions) (time.Durat
 	}
 	return 0, nil
 }
+
+// until is the time that is left, by the clock that made t.
+func (s *scope) until(t time.Time) time.Duration { return t.Sub(s.cfg.Clock.Now()) }
 
 // execute carries a plan out and stays awake: a deletion that arrives meanwhile
 // cancels starts, and shortens kills.

@@ -104,8 +104,8 @@ const (
 	ReasonCgroupMissing = "CgroupMissing"
 	// ReasonCgroupNotVisible: a cgroup file system of the node cannot be read.
 	ReasonCgroupNotVisible = "CgroupNotVisible"
-	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, and its containers run
-	// in another one.
+	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, or was made again, and
+	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"

@@ -9,7 +9,7 @@ import (
 
 // KillTrigger is what made the shim kill a container.
 //
-// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan
+// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan
 type KillTrigger string
 
 // The triggers: the kubelet's callers of killContainer and what came since.
@@ -18,6 +18,9 @@ const (
 	TriggerPostStartHookFailed KillTrigger = "PostStartHookFailed"
 	// TriggerSandboxChanged: the pod sandbox must be created anew.
 	TriggerSandboxChanged KillTrigger = "SandboxChanged"
+	// TriggerPodCgroupMissing: the pod's cgroup is gone, and all its containers are
+	// proved to run outside of it, without the pod's limits.
+	TriggerPodCgroupMissing KillTrigger = "PodCgroupMissing"
 	// TriggerUnknownState: the runtime does not know the container's state; it is
 	// killed so that there are never two instances of it.
 	TriggerUnknownState KillTrigger = "UnknownState"

@@ -60,6 +60,8 @@ var podworkerMistakes = []mistake{
 		"if w.pool.stopping() {", "if false {"},
 	{"a damaged checkpoint stops the shim", "checkpoint.go",
 		"if err != nil {\n\t\t\t\tc.log.Error(err", "if err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\tif err != nil {\n\t\t\t\tc.log.Error(err"},
+	{"what is proved about the pod's cgroup is ignored", "sync.go",
+		"in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)", "_ = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)"},
 	{"back-off entries never expire", "sync.go",
 		"return e == nil || policy.Expired(e, now)", "return e == nil || policy.Expired(e, now) && now.IsZero()"},
 	{"a checkpoint may lie outside its folder", "checkpoint.go",

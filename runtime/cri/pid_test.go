@@ -5,16 +5,19 @@ package cri
 
 import "testing"
 
-func TestContainerPID(t *testing.T) {
+func TestContainerProcess(t *testing.T) {
 	tests := map[string]struct {
-		info string
-		want int
+		info       string
+		want       int
+		wantCgroup string
 	}{
-		"reported":       {`{"sandboxID":"s","pid":4711,"config":{}}`, 4711},
-		"not running":    {`{"pid":0}`, 0},
-		"not reported":   {`{}`, 0},
-		"not JSON":       {`pid 4711`, 0},
-		"nothing at all": {``, 0},
+		"reported":          {`{"pid":4711,"runtimeSpec":{"linux":{"cgroupsPath":"/managedworkload/mw1/c1"}}}`, 4711, "/managedworkload/mw1/c1"},
+		"without a cgroup":  {`{"sandboxID":"s","pid":4711,"config":{}}`, 4711, ""},
+		"without resources": {`{"pid":4711,"runtimeSpec":{"linux":null}}`, 4711, ""},
+		"not running":       {`{"pid":0}`, 0, ""},
+		"not reported":      {`{}`, 0, ""},
+		"not JSON":          {`pid 4711`, 0, ""},
+		"nothing at all":    {``, 0, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -25,9 +28,9 @@ func TestContainerPID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := client.ContainerPID(t.Context(), id)
-			if got != tt.want || (err == nil) != (tt.want > 0) {
-				t.Errorf("process %d, %v, want %d", got, err, tt.want)
+			got, cgroup, err := client.ContainerProcess(t.Context(), id)
+			if got != tt.want || cgroup != tt.wantCgroup || (err == nil) != (tt.want > 0) {
+				t.Errorf("process %d in %q, %v, want %d in %q", got, cgroup, err, tt.want, tt.wantCgroup)
 			}
 		})
 	}

@@ -30,6 +30,9 @@ type Input struct {
 	// Images are those that the runtime was asked for; nil when it was not asked.
 	// They change nothing but what the starts do about theirs.
 	Images Images
+	// OutsideCgroup: the pod's cgroup is gone, and all running containers are proved
+	// to run outside of it. Any doubt is false.
+	OutsideCgroup bool
 	// Differences from the kubelet.
 	Differences Differences
 }

@@ -31,7 +31,7 @@ type planner struct {
 }
 
 func (p *planner) sync() {
-	change := sandboxChange(p.Pod, p.Observed, p.Definitions)
+	change := p.cgroupMissing(sandboxChange(p.Pod, p.Observed, p.Definitions))
 	p.actions.SandboxID, p.actions.Attempt = change.id, change.attempt
 	if change.needed {
 		p.killPodForSandbox(change)

@@ -14,6 +14,7 @@
 // # Where each trigger is decided
 //
 //	SandboxChanged        sandbox.go      sandboxChange
+//	PodCgroupMissing      sandbox.go      cgroupMissing
 //	WorkloadFinished      containers.go   finish
 //	UnknownState          containers.go   killUnknown; strays.go strays (a second instance)
 //	DefinitionChanged     definition.go   DefinitionChanged

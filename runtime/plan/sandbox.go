@@ -18,23 +18,27 @@ const (
 // sandboxVerdict is whether a pod needs a new sandbox.
 type sandboxVerdict struct {
 	needed bool
+	// trigger and message say why.
+	trigger v1alpha1.KillTrigger
+	message string
 	// redefined: the pod-level definition is another one since.
 	redefined bool
 	// id is the sandbox to use, or the one that is replaced.
 	id      string
 	attempt uint32
-	message string
 }
 
 // sandboxChange is the one place that decides about SandboxChanged.
 // (kubelet kuberuntime/util:PodSandboxChanged, and the pod-level definition)
 func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sandboxVerdict {
 	if len(observed.Sandboxes) == 0 {
-		return sandboxVerdict{needed: true, message: "Pod has no sandbox"}
+		return sandboxVerdict{needed: true, trigger: v1alpha1.TriggerSandboxChanged, message: "Pod has no sandbox"}
 	}
 	newest := &observed.Sandboxes[0]
 	redefined := podDefinitionChanged(defs, newest)
-	replace := sandboxVerdict{needed: true, redefined: redefined, id: newest.ID, attempt: newest.Attempt + 1}
+	replace := sandboxVerdict{
+		needed: true, trigger: v1alpha1.TriggerSandboxChanged, redefined: redefined, id: newest.ID, attempt: newest.Attempt + 1,
+	}
 	switch {
 	case readySandboxes(observed) > 1:
 		replace.message = "Pod has more than one ready sandbox"
@@ -51,6 +55,29 @@ func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sand
 		return sandboxVerdict{id: newest.ID, attempt: newest.Attempt}
 	}
 	return replace
+}
+
+// cgroupMissing is the one place that decides about PodCgroupMissing: a sandbox that
+// would be kept is replaced. The kubelet kills, and finds the sandbox changed in its
+// next sync; it kills only where a main container runs, for before there is one the
+// cgroup may not have been made. (kubelet kubelet.go:SyncPod)
+func (p *planner) cgroupMissing(change sandboxVerdict) sandboxVerdict {
+	if change.needed || !p.OutsideCgroup || !p.anyMainContainerRuns() {
+		return change
+	}
+	return sandboxVerdict{
+		needed: true, trigger: v1alpha1.TriggerPodCgroupMissing, id: change.id, attempt: change.attempt + 1,
+		message: "Pod cgroup is missing, and the containers run outside of it",
+	}
+}
+
+func (p *planner) anyMainContainerRuns() bool {
+	for i := range p.Pod.Spec.Containers {
+		if s := p.Observed.Current(p.Pod.Spec.Containers[i].Name); s != nil && s.State == ContainerRunning {
+			return true
+		}
+	}
+	return false
 }
 
 func readySandboxes(observed *PodStatus) int {
@@ -82,7 +109,7 @@ func networkFor(pod *corev1.Pod) string {
 func (p *planner) killPodForSandbox(change sandboxVerdict) {
 	p.actions.KillPod = true
 	p.actions.CreateSandbox = true
-	p.actions.Trigger = v1alpha1.TriggerSandboxChanged
+	p.actions.Trigger = change.trigger
 	p.actions.Message = change.message
 }
 

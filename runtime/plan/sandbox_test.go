@@ -119,3 +119,71 @@ func TestComputeSandboxChanged(t *testing.T) {
 		})
 	}
 }
+
+// Containers that are proved to run outside the pod's cgroup are killed like those of
+// a changed sandbox, with the grace period of the pod, and run again in a new one as
+// their policy says. The kubelet kills for this only where a main container runs.
+func TestComputePodCgroupMissing(t *testing.T) {
+	t.Parallel()
+	const message = "Pod cgroup is missing, and the containers run outside of it"
+	killed := plan.Actions{
+		KillPod: true, Trigger: v1alpha1.TriggerPodCgroupMissing, Message: message, CreateSandbox: true,
+		SandboxID: "sandbox", Attempt: 4, ContainersToStart: []int{0},
+	}
+	kept := plan.Actions{SandboxID: "sandbox", Attempt: 3}
+	with := func(change func(*plan.Actions)) plan.Actions {
+		want := killed
+		change(&want)
+		return want
+	}
+	tests := map[string]struct {
+		policy     corev1.RestartPolicy
+		containers []string
+		change     func(*plan.Input)
+		want       plan.Actions
+	}{
+		"restarted always":     {policy: corev1.RestartPolicyAlways, want: killed},
+		"restarted on failure": {policy: corev1.RestartPolicyOnFailure, want: killed},
+		"never restarted": {policy: corev1.RestartPolicyNever, want: with(func(a *plan.Actions) {
+			a.CreateSandbox, a.ContainersToStart = false, nil
+		})},
+		"begins with its init container": {containers: []string{"i1", "a"}, want: with(func(a *plan.Actions) {
+			a.InitContainersToStart, a.ContainersToStart = []int{0}, nil
+		})},
+		"not proved": {change: func(in *plan.Input) { in.OutsideCgroup = false }, want: kept},
+		"no main container runs yet": {
+			containers: []string{"s1", "a"},
+			change:     func(in *plan.Input) { in.Observed.Containers = in.Observed.Containers[:1] },
+			want:       plan.Actions{SandboxID: "sandbox", Attempt: 3, ContainersToStart: []int{0}},
+		},
+		"no main container runs any more": {
+			change: func(in *plan.Input) { in.Observed.Containers[0].State = plan.ContainerExited },
+			want:   plan.Actions{SandboxID: "sandbox", Attempt: 3, ContainersToStart: []int{0}},
+		},
+		"the sandbox changed too": {
+			change: func(in *plan.Input) { in.Definitions.Pod = "v1:other" },
+			want: with(func(a *plan.Actions) {
+				a.Trigger, a.Message = v1alpha1.TriggerSandboxChanged, "Pod definition changed"
+			}),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.policy == "" {
+				tt.policy = corev1.RestartPolicyAlways
+			}
+			if tt.containers == nil {
+				tt.containers = []string{"a"}
+			}
+			in := runningInput(tt.policy, tt.containers...)
+			in.OutsideCgroup = true
+			if tt.change != nil {
+				tt.change(&in)
+			}
+			if diff := cmp.Diff(tt.want, plan.Compute(in), why); diff != "" {
+				t.Errorf("Actions differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

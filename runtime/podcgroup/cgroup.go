@@ -41,29 +41,32 @@ type Config struct {
 	Driver string
 	// HostRoot is the node's file system.
 	HostRoot hostfs.Root
-	// ProcessID is a container's first process, on the node; nil means that it is
-	// not known.
-	ProcessID func(ctx context.Context, containerID string) (int, error)
+	// Process is a container's first process, on the node, and the cgroup that the
+	// container was created in; nil means that neither is known.
+	Process func(ctx context.Context, containerID string) (pid int, cgroup string, err error)
 }
 
 // Manager keeps the cgroups of all pods of a node. It is safe for concurrent use;
 // calls about one pod come from one worker at a time.
 type Manager struct {
-	parent    string
-	hostRoot  hostfs.Root
-	processID func(ctx context.Context, containerID string) (int, error)
+	parent   string
+	hostRoot hostfs.Root
+	process  func(ctx context.Context, containerID string) (pid int, cgroup string, err error)
 
 	mu     sync.Mutex
 	driver string
 	// applied are the limits that were set last, since the start of the process.
 	applied map[types.UID]limits
+	// vanished are the containers that ran when a pod's cgroup was missing, until it
+	// is known where they run.
+	vanished map[types.UID][]string
 }
 
 // New returns a Manager.
 func New(config Config) (*Manager, error) {
 	m := &Manager{
-		parent: config.Parent, hostRoot: config.HostRoot, processID: config.ProcessID,
-		driver: DriverFS, applied: map[types.UID]limits{},
+		parent: config.Parent, hostRoot: config.HostRoot, process: config.Process,
+		driver: DriverFS, applied: map[types.UID]limits{}, vanished: map[types.UID][]string{},
 	}
 	if config.Driver == "" {
 		return m, nil
@@ -89,12 +92,15 @@ func (m *Manager) Path(uid types.UID) string {
 	if m.parent == "" {
 		return ""
 	}
-	name := "mw" + string(uid)
+	name := podName(uid)
 	if m.currentDriver() == DriverSystemd {
 		return systemdPath(m.parent, name)
 	}
 	return filepath.Join("/", m.parent, name)
 }
+
+// podName is a pod's part of the path of its cgroup.
+func podName(uid types.UID) string { return "mw" + string(uid) }
 
 func (m *Manager) currentDriver() string {
 	m.mu.Lock()
@@ -120,6 +126,7 @@ func (m *Manager) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.applied, uid)
+	delete(m.vanished, uid)
 }
 
 // systemdPath nests slices as systemd does: /a with b is /a.slice/a-b.slice. A

@@ -4,11 +4,8 @@
 package podcgroup
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/hostfs/mounttest"
 )
 
@@ -74,75 +70,6 @@ func TestStateOfWhatCannotBeSeen(t *testing.T) {
 	}
 	if got := m.State(pod.UID); got != Present {
 		t.Errorf("in sight again: %v, want Present", got)
-	}
-}
-
-func TestOutside(t *testing.T) {
-	const uid = "0f1c-22"
-	tests := map[string]struct {
-		content string
-		want    bool
-	}{
-		"v1, in it":                {"2:memory:/managedworkload/mw0f1c-22/c1\n1:cpu:/managedworkload/mw0f1c-22/c1\n", false},
-		"v1, out of it":            {"2:memory:/system.slice/c1\n1:cpu:/\n0::/system.slice\n", true},
-		"v1, out of one hierarchy": {"2:memory:/managedworkload/mw0f1c-22/c1\n1:cpu:/\n", false},
-		"v2, in it":                {"0::/managedworkload/mw0f1c-22/c1\n", false},
-		"v2, in it by systemd":     {"0::/managedworkload.slice/managedworkload-mw0f1c_22.slice/cri-containerd-c1.scope\n", false},
-		"v2, below another parent": {"0::/before.slice/before-mw0f1c_22.slice/c1\n", false},
-		"v2, out of it":            {"0::/system.slice/c1\n", true},
-		"v2, another pod's":        {"0::/managedworkload/mw0f1c-23/c1\n", true},
-		"seen from another root":   {"0::/../../managedworkload/mw0f1c-22/c1\n", false},
-		"empty":                    {"", false},
-		"not what a kernel writes": {"nonsense\n", false},
-		"a line that is cut off":   {"0::/system.slice\n1:cpu\n", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := outside(tt.content, uid); got != tt.want {
-				t.Errorf("outside: %v, want %v", got, tt.want)
-			}
-		})
-	}
-}
-
-// Containers are killed only when all are proved to run outside.
-func TestRunOutside(t *testing.T) {
-	root := t.TempDir()
-	processes := map[string]int{"out": 10, "too": 11, "in": 12, "gone": 13}
-	for pid, path := range map[int]string{10: "/system.slice", 11: "/", 12: "/managedworkload/mwuid/c"} {
-		mounttest.Must(t, os.WriteFile(mounttest.Touch(t, root, "proc", strconv.Itoa(pid), "cgroup"), []byte("0::"+path+"\n"), 0o600))
-	}
-	asked := 0
-	config := Config{Parent: "/managedworkload", HostRoot: hostfs.Root(root), ProcessID: func(_ context.Context, id string) (int, error) {
-		asked++
-		switch pid, ok := processes[id]; {
-		case ok:
-			return pid, nil
-		case id == "replaced": // its process ID went to another process
-			return 10 + asked%2, nil
-		default:
-			return 0, errors.New("unknown")
-		}
-	}}
-	for name, tt := range map[string]struct {
-		ids  []string
-		want bool
-	}{
-		"all":                 {[]string{"out", "too"}, true},
-		"one is in it":        {[]string{"out", "in"}, false},
-		"one cannot be read":  {[]string{"out", "gone"}, false},
-		"one is not known":    {[]string{"out", "unknown"}, false},
-		"its process changed": {[]string{"replaced"}, false},
-		"no container runs":   {nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := newManager(t, config).RunOutside(t.Context(), "uid", tt.ids); got != tt.want {
-				t.Errorf("outside: %v, want %v", got, tt.want)
-			}
-		})
-	}
-	if newManager(t, Config{Parent: "/managedworkload"}).RunOutside(t.Context(), "uid", []string{"out"}) {
-		t.Error("outside without a way to know")
 	}
 }
 

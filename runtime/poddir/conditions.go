@@ -5,6 +5,7 @@ package poddir
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,12 +24,16 @@ func (m *Manager) Conditions(ctx context.Context, pod *corev1.Pod, observed *pla
 	return conditions
 }
 
-// OutsideCgroup says that the pod's cgroup is gone and that all its running
-// containers are proved to run in another one. (The kubelet kills a pod for any
-// failed look at its cgroup: kubelet.go:SyncPod.)
+// OutsideCgroup says that the pod's cgroup is gone, or was made again since, and that
+// all its running containers are proved to run in another one. Any doubt is false.
+// (The kubelet kills a pod for any failed look at its cgroup: kubelet.go:SyncPod.)
 func (m *Manager) OutsideCgroup(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) bool {
 	ids := runningIDs(observed)
-	return len(ids) > 0 && m.cgroups.State(pod.UID) == podcgroup.Missing && m.cgroups.RunOutside(ctx, pod.UID, ids)
+	if len(ids) == 0 || slices.ContainsFunc(observed.Containers, func(c plan.ContainerStatus) bool { return c.State == plan.ContainerUnknown }) {
+		return false
+	}
+	_, outside := m.cgroups.Outside(ctx, pod.UID, ids)
+	return outside
 }
 
 func (m *Manager) cgroupCondition(ctx context.Context, pod *corev1.Pod, ids []string) *corev1.PodCondition {
@@ -37,18 +42,17 @@ func (m *Manager) cgroupCondition(ctx context.Context, pod *corev1.Pod, ids []st
 	}
 	c := &corev1.PodCondition{Type: v1alpha1.ConditionPodCgroupMissing, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonCgroupMissing}
 	path := m.cgroups.Path(pod.UID)
-	switch m.cgroups.State(pod.UID) {
-	case podcgroup.Present:
+	state, outside := m.cgroups.Outside(ctx, pod.UID, ids)
+	switch {
+	case outside:
+		c.Reason = v1alpha1.ReasonContainersOutsideCgroup
+		c.Message = "the cgroup " + path + " is gone, or was made again, and the containers run outside of it, without the pod's limits"
+	case state == podcgroup.Present:
 		return nil
-	case podcgroup.Hidden:
+	case state == podcgroup.Hidden:
 		c.Status, c.Reason = corev1.ConditionUnknown, v1alpha1.ReasonCgroupNotVisible
 		c.Message = "the cgroup " + path + " cannot be looked for: a cgroup file system cannot be read; the containers keep running"
-	case podcgroup.Missing:
-		if m.cgroups.RunOutside(ctx, pod.UID, ids) {
-			c.Reason = v1alpha1.ReasonContainersOutsideCgroup
-			c.Message = "the cgroup " + path + " is gone, and the containers run outside of it, without the pod's limits"
-			return c
-		}
+	default:
 		c.Message = "the cgroup " + path + " is gone; the containers keep running, and the next start makes it again"
 	}
 	return c

@@ -27,13 +27,15 @@ func TestVanishedCgroup(t *testing.T) {
 		t.Skip("needs root and cgroups")
 	}
 	known := false
-	config := podcgroup.Config{Parent: "/mwtest-dir-" + strconv.Itoa(os.Getpid()), ProcessID: func(context.Context, string) (int, error) {
+	made := ""
+	config := podcgroup.Config{Parent: "/mwtest-dir-" + strconv.Itoa(os.Getpid()), Process: func(context.Context, string) (int, string, error) {
 		if !known {
-			return 0, errors.New("not known")
+			return 0, "", errors.New("not known")
 		}
-		return os.Getpid(), nil // which is in no pod's cgroup
+		return os.Getpid(), made, nil // which is in no pod's cgroup
 	}}
 	m, pod := managerWith(t, config, nil), testPod(nil)
+	made = m.CgroupParent(pod) + "/c1"
 	t.Cleanup(func() {
 		if err := m.Remove(context.Background(), IdentityOf(pod)); err != nil {
 			t.Error(err)
@@ -46,6 +48,7 @@ func TestVanishedCgroup(t *testing.T) {
 		}
 	})
 	running := &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "c1", State: plan.ContainerRunning}}}
+	doubtful := &plan.PodStatus{Containers: append([]plan.ContainerStatus{{ID: "c2", State: plan.ContainerUnknown}}, running.Containers...)}
 	exited := &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "c1", State: plan.ContainerExited}}}
 	check := func(when string, observed *plan.PodStatus, wantReason string, wantOutside bool) {
 		t.Helper()
@@ -67,10 +70,16 @@ func TestVanishedCgroup(t *testing.T) {
 	}
 	check("it is gone, and nothing runs", exited, "", false)
 	check("it is gone", running, v1alpha1.ReasonContainersOutsideCgroup, true)
+	check("it is gone, and one container's state is not known", doubtful, v1alpha1.ReasonContainersOutsideCgroup, false)
 	known = false
 	check("it is gone, and nothing is proved", running, v1alpha1.ReasonCgroupMissing, false)
 	prepare(t, m, pod)
-	check("it was made again", running, "", false)
+	check("it was made again, and nothing is proved", running, "", false)
+	known = true
+	check("it was made again", running, v1alpha1.ReasonContainersOutsideCgroup, true)
+	fresh := &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "c3", State: plan.ContainerRunning}}}
+	check("it was made again, and another container runs", fresh, "", false)
+	check("nothing is left of before", running, "", false)
 }
 
 // What cannot be made ready has the reason of the kubelet's event.

@@ -61,6 +61,7 @@ type fakeNode struct {
 	// placeConditions what is said about it, releaseErr why it is not given back.
 	prepared        []*corev1.Pod
 	placeConditions []corev1.PodCondition
+	outsideCgroup   bool
 	releaseErr      error
 	observeErr      error
 	failure         string
@@ -387,6 +388,12 @@ func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []co
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
 	return d.n.placeConditions
+}
+
+func (d fakeDirs) OutsideCgroup(context.Context, *corev1.Pod, *plan.PodStatus) bool {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	return d.n.outsideCgroup
 }
 
 func (d fakeDirs) Release(context.Context, Identity) error {

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // A workload that ended by itself gives back its volumes and its cgroup, again until that
@@ -100,6 +102,38 @@ func TestConditionsOfThePlace(t *testing.T) {
 		}
 		if got := set(); got != nil {
 			t.Errorf("conditions %+v once it is over", n.published("a").Conditions)
+		}
+	})
+}
+
+// What is proved about the pod's cgroup reaches the plan, and nothing else does.
+func TestContainersOutsideTheirCgroupAreKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(10 * time.Minute)
+		for _, r := range n.synced {
+			if r.Actions.KillPod && r.Actions.Trigger != v1alpha1.TriggerSandboxChanged {
+				t.Errorf("killed without proof: %+v", r.Actions)
+			}
+		}
+		before := len(n.synced)
+		n.mu.Lock()
+		n.outsideCgroup = true
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.outsideCgroup = false
+			n.pods["a"].containers = nil
+			n.run(r)
+			return plan.SyncOutcome{}
+		}
+		n.mu.Unlock()
+		n.settle(10 * time.Minute)
+		after := n.synced[before:]
+		if len(after) != 1 || !after[0].Actions.KillPod || after[0].Actions.Trigger != v1alpha1.TriggerPodCgroupMissing || !after[0].Actions.CreateSandbox {
+			t.Errorf("syncs %+v, want one that kills the pod and makes a new sandbox", after)
 		}
 	})
 }

@@ -86,6 +86,9 @@ type PodDir interface {
 	// Conditions are what people should know about it, beside what was observed of
 	// the pod.
 	Conditions(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) []corev1.PodCondition
+	// OutsideCgroup says that the pod's cgroup is gone and that all its running
+	// containers are proved to run in another one. Any doubt is false.
+	OutsideCgroup(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) bool
 	// Release gives back what only running containers need: volumes with the
 	// contents of emptyDirs, and the cgroup. Logs and termination messages stay.
 	// It is idempotent.

@@ -103,7 +103,7 @@ func (s *syncer) advanceEnded() {
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
 	s.cfg.Prober.Update(d.pod, observed, &r.pod)
-	in := s.inputOf(d, observed, &r.pod)
+	in := s.inputOf(ctx, d, observed, &r.pod)
 	actions := plan.Compute(in)
 	if !needed(actions) {
 		s.runs(ctx, d, r, usable)
@@ -126,7 +126,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	}
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(d.pod, after, &r.pod)
-	next := plan.Compute(s.inputOf(d, after, &r.pod))
+	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
 	if ended && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
@@ -277,8 +277,9 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 }
 
 // inputOf is what the plan of a sync decides on.
-func (s *syncer) inputOf(d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
+func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
+	in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)
 	in.RestartAllContainers = plan.AllContainersRestarting(st)
 	return in
 }

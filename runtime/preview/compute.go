@@ -84,6 +84,7 @@ func (b *builder) compute(probes map[string]plan.ProbeResults) Preview {
 		b.sync(plan.Compute(b.planInput(probes, &st)))
 	}
 	b.killsUnderWay()
+	b.cgroupNote()
 	b.inPlaceNote()
 	b.out.Undecided, b.out.Notes = b.Undecided, append(b.out.Notes, b.Notes...)
 	return b.out
@@ -172,6 +173,18 @@ func (b *builder) killsUnderWay() {
 	for _, k := range b.Status.Kills {
 		if k.Phase != v1alpha1.KillPhaseDone {
 			b.note("By the status that was given, a kill of container %s (%s) was under way: phase %s.", k.Container, k.Trigger, k.Phase)
+		}
+	}
+}
+
+// cgroupNote notes a kill that the runtime alone does not show.
+func (b *builder) cgroupNote() {
+	if b.Status == nil {
+		return
+	}
+	for _, c := range b.Status.Conditions {
+		if c.Type == v1alpha1.ConditionPodCgroupMissing && c.Reason == v1alpha1.ReasonContainersOutsideCgroup {
+			b.note("By the status that was given, the containers run outside the pod's cgroup: the shim kills the pod for that.")
 		}
 	}
 }

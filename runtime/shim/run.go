@@ -176,7 +176,7 @@ func (s *shim) openPlace(log logr.Logger) error {
 	var err error
 	s.cgroups, err = podcgroup.New(podcgroup.Config{
 		Parent: o.CgroupParent, Driver: driver, HostRoot: hostfs.Root(o.HostRoot),
-		ProcessID: func(ctx context.Context, id string) (int, error) { return s.runtime.ContainerPID(ctx, id) },
+		Process: func(ctx context.Context, id string) (int, string, error) { return s.runtime.ContainerProcess(ctx, id) },
 	})
 	if err != nil {
 		return fmt.Errorf("open the pod cgroups: %w", err)

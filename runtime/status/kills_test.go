@@ -297,6 +297,10 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerSandboxChanged, Message: "Pod sandbox is not ready", Phase: done, Outcome: v1alpha1.KillOutcomeFailed, StopTime: stopped, StopSignal: "SIGTERM", Error: "deadline\n exceeded"},
 			want:   "sandbox changed (Pod sandbox is not ready); SIGTERM; the kill failed: deadline exceeded",
 		},
+		"outside its cgroup": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerPodCgroupMissing, Message: "Pod cgroup is missing, and the containers run outside of it", Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0), Grace: grace},
+			want:   "pod cgroup missing; exited 0 within 7s (30s allowed)",
+		},
 		"failed without a word": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerWorkloadFinished, Message: "Stopping container c", Phase: done, Outcome: v1alpha1.KillOutcomeFailed},
 			want:   "workload finished; the kill failed",

@@ -18,6 +18,7 @@ const maxSummary = 512
 var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerPostStartHookFailed:  "postStart hook failed",
 	v1alpha1.TriggerSandboxChanged:       "sandbox changed",
+	v1alpha1.TriggerPodCgroupMissing:     "pod cgroup missing",
 	v1alpha1.TriggerUnknownState:         "container state unknown",
 	v1alpha1.TriggerLivenessProbe:        "liveness probe failed",
 	v1alpha1.TriggerStartupProbe:         "startup probe failed",

@@ -46,19 +46,13 @@ func (d *difference) String() string {
 // compare returns the first difference that is not declared, nil if there is
 // none, and counts the declared ones.
 func compare(kubelet, shim []step, declared counts) *difference {
-	kubelet, shim = cancelledHooks(kubelet, shim, declared)
 	kubelet, shim = withoutLostLogs(kubelet, shim, declared)
 	for i := range max(len(kubelet), len(shim)) {
 		k, s := lines(kubelet[i], declared), lines(shim[i], counts{})
 		if slices.Equal(k, s) {
 			continue
 		}
-		d := &difference{Step: i, Kubelet: k, Shim: s}
-		if i > 0 && (d.sandboxIsGone(kubelet[i-1].State) || d.newestHasNoAddress(kubelet[i-1].State, shim[i].Trace)) {
-			declared[HookHost]++
-			return nil
-		}
-		return d
+		return &difference{Step: i, Kubelet: k, Shim: s}
 	}
 	return nil
 }
@@ -66,11 +60,7 @@ func compare(kubelet, shim []step, declared counts) *difference {
 // lines are what is compared of a step.
 func lines(s step, declared counts) []string {
 	var out []string
-	twoReady := readySandboxes(s.Trace) > 1
 	for _, e := range canonical(s.Trace) {
-		if twoReady {
-			e = toEitherSandbox(e, declared)
-		}
 		out = append(out, withoutStructures(sortFailures(sortCauses(e)), declared).String())
 	}
 	return append(out, s.State...)

@@ -161,7 +161,6 @@ func (p *pair) examine(s *scenario.Scenario) verdict {
 			for _, rec := range a.Records() {
 				v.triggers[string(rec.Trigger)]++
 			}
-			v.declared[BackoffKept] += a.DroppedBackoff()
 			v.declared[KillOrder] += a.Reordered()
 		}
 		return a

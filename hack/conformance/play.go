@@ -9,6 +9,7 @@ package conformance
 import (
 	"context"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,12 +50,15 @@ func play(ctx context.Context, s *scenario.Scenario, r *fakecri.Runtime, a agent
 	var steps []step
 	for i := range s.Steps {
 		time.Sleep(time.Duration(s.Steps[i].Wait * float64(time.Second)))
+		// A hook that runs on and ends at this moment has ended before the step.
+		synctest.Wait()
 		if f, ok := a.(follower); ok {
 			f.SetKillOrder(killOrder(leader[i]))
 		}
 		if err := p.take(ctx, &s.Steps[i]); err != nil {
 			return nil, err
 		}
+		synctest.Wait()
 		steps = append(steps, p.result())
 	}
 	time.Sleep(settleTime)

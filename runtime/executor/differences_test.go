@@ -57,7 +57,7 @@ func TestFourPullsAtOnce(t *testing.T) {
 }
 
 // A pod can have two ready sandboxes: the container of the older one does not
-// listen on the address of the newer.
+// listen on the address of the newer, which the kubelet asks.
 func TestHookAsksItsOwnSandbox(t *testing.T) {
 	f := newFakeRuntime()
 	for _, s := range [][2]string{{"newer", "10.0.0.2"}, {"older", "10.0.0.1"}} {
@@ -66,10 +66,12 @@ func TestHookAsksItsOwnSandbox(t *testing.T) {
 		}})
 	}
 	f.running("app", func(c *fakeContainer) { c.SandboxID = "older" })
-	h := &handlers{runtime: f}
-	host, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{})
-	if err != nil || host != "10.0.0.1" {
-		t.Errorf("the hook asks %q (%v), want its own sandbox's 10.0.0.1", host, err)
+	for want, differences := range map[string]plan.Differences{"10.0.0.1": plan.AllDifferences(), "10.0.0.2": {}} {
+		h := &handlers{runtime: f, differences: differences}
+		host, err := h.hookHost(t.Context(), "app-id", &corev1.Pod{}, &corev1.HTTPGetAction{})
+		if err != nil || host != want {
+			t.Errorf("the hook asks %q (%v), want %s", host, err, want)
+		}
 	}
 }
 
@@ -78,8 +80,8 @@ func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
 	f := newFakeRuntime()
 	f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
 	f.running("app", nil)
-	h := &handlers{runtime: f}
-	_, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{})
+	h := &handlers{runtime: f, differences: plan.AllDifferences()}
+	_, err := h.hookHost(t.Context(), "app-id", &corev1.Pod{}, &corev1.HTTPGetAction{})
 	if want := "failed to find networking container: sandbox sb has no IP"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
@@ -127,6 +129,42 @@ func TestDroppedStopSignalIsRefused(t *testing.T) {
 				}
 				if got := result.Tried["app"]; got != want {
 					t.Errorf("waiting %+v, want %+v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A hook whose time is over is cancelled; the kubelet's runs on beside StopContainer
+// and reports its failure when it ends.
+func TestOverrunningHook(t *testing.T) {
+	for name, test := range map[string]struct {
+		differences plan.Differences
+		ends        float64
+		event       string
+	}{
+		"production":  {plan.AllDifferences(), 5, preStopCancelledMessage},
+		"the kubelet": {plan.Differences{}, 60, "PreStopHook failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 60, Error: "exit code 1"}}
+				f.running("app", nil)
+				e := newExecutorWith(f, test.differences)
+				pod := testPod(5, withPreStopExec)
+				if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination})); err != nil {
+					t.Fatal(err)
+				}
+				e.AwaitHooks()
+				if stops := f.stopCalls(); len(stops) != 1 || stops[0] != (stopCall{"app", 5, 2}) {
+					t.Errorf("StopContainer: %v", stops)
+				}
+				if ends := f.ops("HookEnd"); len(ends) != 1 || ends[0].Time() != test.ends {
+					t.Errorf("the hook ended: %v, want at %g s", ends, test.ends)
+				}
+				if events := f.ops("Event"); events[len(events)-1].Text("message") != test.event || events[len(events)-1].Time() != test.ends {
+					t.Errorf("events: %v", events)
 				}
 			})
 		})

@@ -30,6 +30,7 @@ type Runtime interface {
 	StopContainer(ctx context.Context, id string, timeoutSeconds int64) error
 	RemoveContainer(ctx context.Context, id string) error
 	ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error)
+	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)
 	ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error)
 
 	// ImageRef is empty when the image is not present.
@@ -103,6 +104,9 @@ type Executor struct {
 	hooks       hookRunner
 	images      *imageManager
 
+	// hooksRunning are preStop hooks that are not cancelled (Differences.CancelHooks).
+	hooksRunning sync.WaitGroup
+
 	mu          sync.Mutex
 	inflight    map[types.UID]map[*kill]struct{}
 	panicked    map[string]int // by container ID
@@ -126,10 +130,11 @@ func New(cfg Config) *Executor {
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		panicked:    map[string]int{},
 	}
-	e.hooks = &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP}
+	hooks := &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP, differences: cfg.Differences}
 	if cfg.HTTP == nil {
-		e.hooks = &handlers{runtime: cfg.Runtime, events: cfg.Events, http: newHTTPClient()}
+		hooks.http = newHTTPClient()
 	}
+	e.hooks = hooks
 	return e
 }
 

@@ -60,6 +60,10 @@ func (f *fakeRuntime) observed() *plan.PodStatus {
 	return observed
 }
 
+func (f *fakeRuntime) PodStatus(context.Context, types.UID) (*plan.PodStatus, error) {
+	return f.observed(), nil
+}
+
 func (f *fakeRuntime) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
 	if f.onRunSandbox != nil {
 		f.onRunSandbox()
@@ -246,21 +250,4 @@ func newExecutorWith(f *fakeRuntime, differences plan.Differences) *Executor {
 	})
 	e.hooks = &recordingHooks{hookRunner: e.hooks, f: f}
 	return e
-}
-
-// cutHooks are the containers whose preStop hook ran out of time, by ID, with
-// the time when it ended here.
-func (f *fakeRuntime) cutHooks() map[string]float64 {
-	cut := map[string]float64{}
-	for _, rec := range f.lastRecords() {
-		if rec.PreStop == nil || rec.PreStop.Outcome != v1alpha1.PreStopTimedOut {
-			continue
-		}
-		for _, e := range f.ops("HookEnd") {
-			if e.Text("id") == rec.ContainerID {
-				cut[rec.ContainerID] = e.Time()
-			}
-		}
-	}
-	return cut
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/httpaction"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // maxHookBody is how much of a response is read, so that the connection can
@@ -42,7 +43,7 @@ func newHTTPClient() *http.Client {
 // (kubelet lifecycle/handlers.go:runHTTPHandler)
 func (h *handlers) httpGet(ctx context.Context, containerID string, pod *corev1.Pod, c *corev1.Container,
 	action *corev1.HTTPGetAction) error {
-	host, err := h.hookHost(ctx, containerID, action)
+	host, err := h.hookHost(ctx, containerID, pod, action)
 	if err != nil {
 		return err
 	}
@@ -65,11 +66,14 @@ func (h *handlers) httpGet(ctx context.Context, containerID string, pod *corev1.
 	return nil
 }
 
-// hookHost is the host of a hook: its own, or the pod's address as the runtime
-// has it now. A pod on the host's network has none there.
-func (h *handlers) hookHost(ctx context.Context, containerID string, action *corev1.HTTPGetAction) (string, error) {
-	if action.Host != "" {
+// hookHost is the host of a hook: its own, or the address of the container's sandbox
+// as the runtime has it now. A pod on the host's network has none there.
+func (h *handlers) hookHost(ctx context.Context, containerID string, pod *corev1.Pod, action *corev1.HTTPGetAction) (string, error) {
+	switch {
+	case action.Host != "":
 		return action.Host, nil
+	case !h.differences.HookInOwnSandbox:
+		return h.podHost(ctx, pod)
 	}
 	c, err := h.runtime.ContainerStatus(ctx, containerID)
 	if err != nil {
@@ -84,6 +88,19 @@ func (h *handlers) hookHost(ctx context.Context, containerID string, action *cor
 		return "", fmt.Errorf("failed to find networking container: sandbox %s has no IP", sandbox.ID)
 	}
 	return ips[0], nil
+}
+
+// podHost is the address of the pod's newest sandbox.
+// (kubelet lifecycle/handlers.go:runHTTPHandler)
+func (h *handlers) podHost(ctx context.Context, pod *corev1.Pod) (string, error) {
+	status, err := h.runtime.PodStatus(ctx, pod.UID)
+	if err != nil {
+		return "", fmt.Errorf("unable to get pod status, event handlers may be invalid: %w", err)
+	}
+	if len(status.IPs) == 0 {
+		return "", fmt.Errorf("failed to find networking container: pod %s has no IP", podspec.Format(pod))
+	}
+	return status.IPs[0], nil
 }
 
 // sandboxIPs are the addresses of a sandbox, the primary one first; none if one

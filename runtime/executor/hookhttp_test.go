@@ -47,7 +47,7 @@ func runHTTPHook(ctx context.Context, t *testing.T, server *httptest.Server, f *
 	if edit != nil {
 		edit(action)
 	}
-	h := &handlers{runtime: f, events: f, http: newHTTPClient()}
+	h := &handlers{runtime: f, events: f, http: newHTTPClient(), differences: plan.AllDifferences()}
 	_, err = h.Run(ctx, "app-id", pod, &pod.Spec.Containers[0], &corev1.LifecycleHandler{HTTPGet: action})
 	return err
 }
@@ -147,11 +147,11 @@ func TestHookHostNeedsAPodIP(t *testing.T) {
 			f := newFakeRuntime()
 			f.Sandboxes = []*fakeSandbox{{SandboxStatus: sandbox}}
 			f.running("app", nil)
-			h := &handlers{runtime: f}
-			if host, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{}); err == nil {
+			h := &handlers{runtime: f, differences: plan.AllDifferences()}
+			if host, err := h.hookHost(t.Context(), "app-id", &corev1.Pod{}, &corev1.HTTPGetAction{}); err == nil {
 				t.Errorf("host %q", host)
 			}
-			if host, err := h.hookHost(t.Context(), "app-id", &corev1.HTTPGetAction{Host: "h"}); err != nil || host != "h" {
+			if host, err := h.hookHost(t.Context(), "app-id", &corev1.Pod{}, &corev1.HTTPGetAction{Host: "h"}); err != nil || host != "h" {
 				t.Errorf("host %q, %v", host, err)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -29,6 +30,8 @@ type handlers struct {
 	runtime Runtime
 	events  Events
 	http    HTTPDoer
+	// differences from the kubelet.
+	differences plan.Differences
 }
 
 // maxHookOutput is how much of what a hook wrote is reported, in bytes: it ends up

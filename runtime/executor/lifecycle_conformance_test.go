@@ -72,6 +72,7 @@ func (l *life) replay(excluded exclusions) {
 		l.t.Errorf("terminal: want %v, got %v", l.v.Output.Terminal, terminal)
 	}
 	l.compare(syncs, excluded)
+	l.e.AwaitHooks()
 	diffLines(l.t, "final", l.v.Output.Final, l.final())
 }
 
@@ -194,38 +195,15 @@ func (l *life) final() map[string]recordings.LifeFinal {
 func (l *life) compare(got []lifeSync, excluded exclusions) {
 	l.t.Helper()
 	want := l.v.Output.Syncs
-	cut := l.f.cutHooks()
-	if len(cut) > 0 {
-		want = withoutLateHookEnds(want, cut)
-	}
 	for i := range max(len(want), len(got)) {
 		if i >= len(want) || i >= len(got) || want[i].T != got[i].T {
 			l.t.Fatalf("sync %d: want %v, got %v", i, want, got)
 		}
 		w, g := want[i], got[i].LifeSync
-		wantOps, gotOps := canonicalTraces(w.Ops, g.Ops, got[i].actions, got[i].running, cut, exclusions{})
+		wantOps, gotOps := canonicalTraces(w.Ops, g.Ops, got[i].actions, got[i].running, excluded)
 		w.Ops, g.Ops = nil, nil
 		w.Results, g.Results = recordings.KillResults(w.Results), recordings.KillResults(g.Results)
 		diffLines(l.t, "ops", rendered(wantOps), rendered(gotOps))
 		diffLines(l.t, "sync", w, g)
 	}
-	if len(cut) > 0 {
-		excluded[ruleHookCancelled]++
-	}
-}
-
-// withoutLateHookEnds drops the ends of hooks that were cancelled here: in the
-// kubelet they may come in a later sync, or make one.
-func withoutLateHookEnds(syncs []recordings.LifeSync, cut map[string]float64) []recordings.LifeSync {
-	var out []recordings.LifeSync
-	for _, s := range syncs {
-		s.Ops = slices.DeleteFunc(slices.Clone(s.Ops), func(e entry) bool {
-			_, ok := cut[e.Text("id")]
-			return ok && e.Text("op") == "HookEnd"
-		})
-		if len(s.Ops) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 // runPreStop runs the preStop hook, if there is one and time for it, and takes
@@ -24,14 +25,16 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	}
 	started := time.Now()
 	hookCtx, end := k.begin(ctx, v1alpha1.KillPhasePreStop)
-	_, hookErr := k.e.hooks.Run(hookCtx, k.ID, k.pod, k.Container, hook)
+	hookErr := k.runHook(hookCtx, hook)
 	gaveUp := k.phaseError(ctx, hookCtx)
 	outcome := k.preStopOutcome(hookErr)
 	end()
 	if gaveUp != nil && hookErr != nil {
 		return gaveUp
 	}
-	k.preStopEvent(outcome)
+	if k.e.differences.CancelHooks {
+		k.preStopEvent(outcome)
+	}
 	if hookErr != nil {
 		// Without the error, which may hold what the container wrote.
 		logr.FromContextOrDiscard(ctx).Info("PreStop hook did not succeed", "container", k.Name, "outcome", outcome)
@@ -42,6 +45,39 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	})
 	return nil
 }
+
+// runHook runs the preStop hook until it has ended or its time is over. Without
+// Differences.CancelHooks a hook whose time is over runs on, and reports its failure
+// itself when it ends; AwaitHooks waits for it.
+func (k *kill) runHook(ctx context.Context, hook *corev1.LifecycleHandler) error {
+	run := func(ctx context.Context) error {
+		_, err := k.e.hooks.Run(ctx, k.ID, k.pod, k.Container, hook)
+		return err
+	}
+	if k.e.differences.CancelHooks {
+		return run(ctx)
+	}
+	ended := make(chan error, 1)
+	k.e.hooksRunning.Go(func() {
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), "the preStop hook of container "+k.Name, func() error {
+			return run(context.WithoutCancel(ctx))
+		})
+		if err != nil {
+			k.preStopEvent(v1alpha1.PreStopFailed)
+		}
+		ended <- err
+	})
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// AwaitHooks waits for the preStop hooks that still run although their kills do not
+// wait for them any more; with Differences.CancelHooks there are none.
+func (e *Executor) AwaitHooks() { e.hooksRunning.Wait() }
 
 // preStopIsOver tells whether this kill's hook has ended, or there was none when
 // the kill began: a template may have got one since.

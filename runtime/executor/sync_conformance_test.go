@@ -56,6 +56,7 @@ func replaySync(t *testing.T, v *syncVector, excluded exclusions) {
 	}
 	backoff := v.backoff()
 	result := e.SyncPod(ctx, plan.SyncRequest{Pod: v.Pod, Observed: in.Observed, Actions: actions, Backoff: backoff})
+	e.AwaitHooks()
 	checkRecords(t, f)
 	v.compare(t, f, actions, runningCount(in.Observed), &result, backoff, excluded)
 }
@@ -147,7 +148,7 @@ func (v *syncVector) sameActions(t *testing.T, actions plan.Actions) {
 func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions, running int, result *plan.SyncOutcome,
 	backoff map[string]*plan.Backoff, excluded exclusions) {
 	t.Helper()
-	wantTrace, gotTrace := canonicalTraces(v.Output.Trace, f.Trace(), actions, running, f.cutHooks(), excluded)
+	wantTrace, gotTrace := canonicalTraces(v.Output.Trace, f.Trace(), actions, running, excluded)
 	wantResults, gotResults := v.Output.Results, vectorResults(result.Results)
 	diffLines(t, "trace", rendered(wantTrace), rendered(gotTrace))
 	diffLines(t, "results", v.results(wantResults), v.results(gotResults))
@@ -200,23 +201,17 @@ func (v *syncVector) backoffSeconds(entries map[string]*plan.Backoff) map[string
 
 // canonicalTraces brings the traces of a sync into the order that the vectors
 // define. got has times, which say what was done at once; want has none.
-func canonicalTraces(want, got []entry, actions plan.Actions, running int, cutIDs map[string]float64,
-	excluded exclusions) ([]entry, []entry) {
+func canonicalTraces(want, got []entry, actions plan.Actions, running int, excluded exclusions) ([]entry, []entry) {
 	stopsSandbox := slices.ContainsFunc(got, func(e entry) bool { return e.Text("op") == "StopPodSandbox" })
 	got = slices.Clone(got)
 	if actions.KillPod {
 		kills := recordings.EndOfKills(got, running)
 		got = append(recordings.SortKills(got[:kills]), got[kills:]...)
 	}
-	cut := map[string]float64{}
-	for id := range cutIDs {
-		cut[id] = 0
-	}
 	for i := range got {
 		got[i] = maps.Clone(got[i])
 		delete(got[i], "t")
 	}
-	want, got = dropHookEnds(want, got, cut, excluded)
 	want, got = shortenNoIP(want, excluded), shortenNoIP(got, nil)
 	if !actions.KillPod {
 		kills := len(actions.ContainersToKill)

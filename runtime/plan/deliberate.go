@@ -26,6 +26,15 @@ func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now time.T
 	return key, next, wait
 }
 
+// BackoffAfterRestart returns the entries of back-off that count after a restart of the
+// agent, of those that were kept.
+func BackoffAfterRestart(kept map[string]*Backoff, d Differences) map[string]*Backoff {
+	if !d.KeepBackoff {
+		return map[string]*Backoff{}
+	}
+	return kept
+}
+
 // deliberatelyEnded is whether the newest instance of a container was ended by a
 // change of its definition, its resources or the restart that was requested: by this
 // sync, or by an earlier one, so that its record differs from the template.

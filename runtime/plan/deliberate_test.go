@@ -103,3 +103,14 @@ func TestPropertyBackoffWithoutDeliberateKills(t *testing.T) {
 		}
 	})
 }
+
+// Back-off outlives the agent, where the kubelet forgets it.
+func TestBackoffAfterRestart(t *testing.T) {
+	kept := map[string]*plan.Backoff{"app": {}}
+	if got := plan.BackoffAfterRestart(kept, plan.AllDifferences()); len(got) != 1 {
+		t.Errorf("production has %v after a restart", got)
+	}
+	if got := plan.BackoffAfterRestart(kept, plan.Differences{}); got == nil || len(got) != 0 {
+		t.Errorf("the kubelet has %v after a restart", got)
+	}
+}

@@ -30,12 +30,21 @@ type Differences struct {
 	// ForgiveDeliberate: "Back-off and changes on purpose". Without it every restart
 	// counts, whatever ended the instance before.
 	ForgiveDeliberate bool
+	// KeepBackoff: "Back-off at a restart of the agent". Without it a restart of the
+	// agent forgets it.
+	KeepBackoff bool
+	// CancelHooks: "A preStop hook that overruns". Without it the hook runs on beside
+	// StopContainer, and its failure is reported when it ends.
+	CancelHooks bool
+	// HookInOwnSandbox: "An HTTP hook without a host". Without it the hook asks the
+	// pod's newest sandbox.
+	HookInOwnSandbox bool
 }
 
 // AllDifferences returns what production uses.
 func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
-		KillUnknown: true, ForgiveDeliberate: true,
+		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, HookInOwnSandbox: true,
 	}
 }

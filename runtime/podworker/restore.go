@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
@@ -29,6 +30,7 @@ func (m *memory) restore(cp *Checkpoint, bootID string, order int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rec = *cp
+	m.rec.Backoff = plan.BackoffAfterRestart(cp.Backoff, plan.AllDifferences())
 	m.want = desired{
 		pod:         cp.Pod,
 		shown:       cp.Pod,

@@ -52,8 +52,6 @@ type Agent struct {
 	// order; reordered counts the plans that were put into that order.
 	killOrder []string
 	reordered int
-	// dropped counts restarts at which back-off was dropped.
-	dropped int
 
 	// stopVolumes ends the loop of the volumes.
 	stopVolumes func()
@@ -68,8 +66,7 @@ func New(ctx context.Context, r *fakecri.Runtime, conn grpc.ClientConnInterface,
 	return a, a.Restart(ctx)
 }
 
-// Restart makes the agent forget what it holds in memory, and its back-off too:
-// the kubelet's is forgotten (difference BackoffKept).
+// Restart makes the agent forget what it holds in memory.
 func (a *Agent) Restart(ctx context.Context) error {
 	dirs, err := newPodDir(a.root)
 	if err != nil {
@@ -81,10 +78,7 @@ func (a *Agent) Restart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the CRI client: %w", err)
 	}
-	if len(a.backoff) > 0 {
-		a.dropped++
-	}
-	a.client, a.backoff, a.probes = client, map[string]*plan.Backoff{}, nil
+	a.client, a.backoff, a.probes = client, plan.BackoffAfterRestart(a.backoff, plan.Differences{}), nil
 	a.executor = executor.New(executor.Config{
 		Runtime: client, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,
 		LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
@@ -235,9 +229,6 @@ func (a *Agent) asTheKubelet(kills []plan.Kill) {
 		slices.SortStableFunc(kills, byPlace)
 	}
 }
-
-// DroppedBackoff is how often a restart dropped back-off.
-func (a *Agent) DroppedBackoff() int { return a.dropped }
 
 // recordStatus records what the agent believes of the pod.
 func (a *Agent) recordStatus(s *plan.PodStatus) {

@@ -157,7 +157,11 @@ func (p *publisher) change(ctx context.Context, id podworker.Identity, apply fun
 		switch {
 		case objectAbsent(err, id.Name):
 			p.forget(id.UID)
-			return podworker.ErrGone
+			// A kind without a status of its own is answered like this too.
+			if _, readErr := p.get(ctx, p.live, id); readErr != nil {
+				return readErr
+			}
+			return err
 		case !apierrors.IsConflict(err):
 			return err
 		}

@@ -4,9 +4,11 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +46,45 @@ func TestLiveWithoutObject(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
 	if _, err := newPublisher(api, api, api).Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"}); !errors.Is(err, podworker.ErrGone) {
 		t.Errorf("error %v, want ErrGone", err)
+	}
+}
+
+// An object is gone when the API server has none of its name, not when it does not know
+// the kind, or the kind's status: a worker would stop reporting what is there.
+func TestGoneIsWhatTheAPIServerLacks(t *testing.T) {
+	resource := schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "nodeworkloads"}
+	noKind := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "n", "404 page not found", 0, true)
+	notFound := apierrors.NewNotFound(resource, "n")
+	tests := map[string]struct {
+		read, write error
+		wantGone    bool
+	}{
+		"no object":                   {read: notFound, wantGone: true},
+		"deleted before the write":    {write: notFound, read: notFound, wantGone: true},
+		"the kind is not known":       {read: noKind},
+		"the kind has no status":      {write: notFound},
+		"it went before it was asked": {write: notFound, read: noKind},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cached := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+			live := newFakeAPI(t, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					return cmp.Or(tt.read, c.Get(ctx, key, obj, opts...))
+				},
+				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+					return tt.write
+				},
+			}, nodeWorkload())
+			p := newPublisher(live, live, live)
+			if tt.write != nil {
+				p.cached = cached
+			}
+			err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: "Running"})
+			if err == nil || errors.Is(err, podworker.ErrGone) != tt.wantGone {
+				t.Errorf("error %v, want ErrGone: %t", err, tt.wantGone)
+			}
+		})
 	}
 }
 

@@ -22,6 +22,9 @@ const (
 	panicsBeforeNoHook = 3
 )
 
+// setAsideReason is the reason of the event about a record that is not continued.
+const setAsideReason = "KillRecordSetAside"
+
 // carryOut takes a kill to its end. A panic on the way becomes its error: the
 // other kills continue, and this one is tried again.
 func (k *kill) carryOut(ctx context.Context) error {
@@ -79,7 +82,7 @@ func (k *kill) panicked(ctx context.Context, err error) error {
 // byLabels returns the kill that replaces one that has panicked too often.
 func (k *kill) byLabels(ctx context.Context, n int) *kill {
 	if k.open != nil {
-		k.e.setAside(ctx, k.pod, k.open, fmt.Sprintf("continuing this kill panicked %d times", n))
+		k.e.abandonRecord(ctx, k.pod, k.open, n)
 	}
 	status := plan.ContainerStatus{ID: k.ID, Name: k.Name}
 	_ = panics.Contain(logr.FromContextOrDiscard(ctx), "the status of container "+k.Name, func() error {
@@ -92,6 +95,23 @@ func (k *kill) byLabels(ctx context.Context, n int) *kill {
 	replacement := k.e.newKill(k.pod, plan.LabelKill(k.pod, &status, k.Kill, n < panicsBeforeNoHook))
 	replacement.turns = k.turns
 	return replacement
+}
+
+// recordPanicked counts a panic at a record that came to no kill.
+func (e *Executor) recordPanicked(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) {
+	if open.Note.Panics++; open.Note.Panics >= panicsBeforeLabels {
+		e.abandonRecord(ctx, pod, open, open.Note.Panics)
+		return
+	}
+	e.tell(ctx, pod, *open)
+}
+
+// abandonRecord sets a record aside that has panicked n times, and tells people.
+func (e *Executor) abandonRecord(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress, n int) {
+	why := fmt.Sprintf("continuing this kill panicked %d times", n)
+	e.setAside(ctx, pod, open, why)
+	e.containerEvent(pod, open.Record.Container, open.Record.ContainerID, corev1.EventTypeWarning, setAsideReason,
+		fmt.Sprintf("Container %s: %s; its record was set aside", open.Record.Container, why))
 }
 
 // setAside closes a record that is not continued, and says why.

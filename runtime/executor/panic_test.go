@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,14 @@ import (
 // panicking is a runtime with a bug that shows so many times.
 type panicking struct {
 	*fakeRuntime
-	inStop, inHook atomic.Int32 // kills run at once
+	inStop, inHook, inStatus atomic.Int32 // kills run at once
+}
+
+func (p *panicking) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	if p.inStatus.Add(-1) >= 0 {
+		panic("a bug in a status")
+	}
+	return p.fakeRuntime.ContainerStatus(ctx, id)
 }
 
 func (p *panicking) StopContainer(ctx context.Context, id string, timeout int64) error {
@@ -116,10 +124,55 @@ func TestRecordThatPanicsTwiceIsSetAside(t *testing.T) {
 				aside = append(aside, rec)
 			}
 		}
+		events := f.ops("Event")
+		said := slices.ContainsFunc(events, func(e entry) bool {
+			return e.Text("reason") == "KillRecordSetAside" &&
+				e.Text("message") == "Container app: continuing this kill panicked 2 times; its record was set aside"
+		})
+		if !said {
+			t.Errorf("events %v", events)
+		}
 		if len(aside) != 1 || aside[0].Outcome != v1alpha1.KillOutcomeFailed || aside[0].Error != "continuing this kill panicked 2 times" {
 			t.Errorf("record %+v", aside)
 		}
 	})
+}
+
+// A record at which the executor panics before it comes to a kill is set aside after two
+// panics; one whose container has left, or that is closed with the whole pod, at once.
+func TestRecordThatPanicsBeforeItsKill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state     plan.ContainerState
+		whole     bool
+		wantTries int
+	}{
+		"it may run":     {plan.ContainerRunning, false, 2},
+		"the pod's kill": {plan.ContainerExited, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", nil).State = tt.state
+				e := newFakeExecutor(f)
+				runtime := &panicking{fakeRuntime: f}
+				runtime.inStatus.Store(1 << 30)
+				e.runtime = runtime
+				open := plan.KillProgress{Record: cutRecord(time.Second, v1alpha1.KillPhaseStopping, 30)}
+				for try := 1; open.Record.Phase != v1alpha1.KillPhaseDone; try++ {
+					if try > tt.wantTries {
+						t.Fatalf("open after %d tries", tt.wantTries)
+					}
+					if err := resumeOpen(t, e, f.observed(), testPod(30, nil), open, tt.whole); (err == nil) != tt.whole {
+						t.Errorf("try %d: error %v", try, err)
+					}
+					open = f.progress[len(f.progress)-1]
+				}
+				if open.Record.Outcome != v1alpha1.KillOutcomeFailed || !strings.Contains(open.Record.Error, "panic") {
+					t.Errorf("record %+v", open.Record)
+				}
+			})
+		})
+	}
 }
 
 // A hook that panics whenever it runs does not keep its container alive.

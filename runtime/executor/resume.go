@@ -11,9 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -60,17 +62,26 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 }
 
 // ofPod is the container of a record; nil if it is not one of the pod: the record came
-// with the object's status, which people may write, and is set aside.
-func (e *Executor) ofPod(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) (*plan.ContainerStatus, error) {
-	status, err := e.facts(ctx, open.Record.ContainerID)
+// with the object's status, which people may write, and is set aside. So is a record
+// at which this panics twice: whose container it is cannot be known.
+func (e *Executor) ofPod(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) (found *plan.ContainerStatus, err error) {
+	finished := false
+	err = panics.Contain(logr.FromContextOrDiscard(ctx), "the record of a kill", func() error {
+		status, err := e.facts(ctx, open.Record.ContainerID)
+		if err == nil {
+			found = &status
+		}
+		finished = true
+		return err
+	})
 	switch {
-	case err != nil:
-		return nil, err
-	case status.PodUID != string(pod.UID):
+	case !finished:
+		e.recordPanicked(ctx, pod, open)
+	case found != nil && found.PodUID != string(pod.UID):
 		e.setAside(ctx, pod, open, fmt.Sprintf("container %s is not one of this workload", open.Record.ContainerID))
-		return nil, nil
+		found = nil
 	}
-	return &status, nil
+	return found, err
 }
 
 // closeRecords completes the records of kills whose container does not run any
@@ -93,9 +104,15 @@ func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.
 	rec := &open.Record
 	k := e.newKill(pod, plan.Kill{ID: rec.ContainerID, Name: rec.Container, Trigger: rec.Trigger})
 	k.open = open
-	k.resume()
-	k.unwatched, k.until = true, open.Ends()
-	_ = k.finish(ctx, nil) // nothing was stopped that could run on
+	err := panics.Contain(logr.FromContextOrDiscard(ctx), "the record of a kill", func() error {
+		k.resume()
+		k.unwatched, k.until = true, open.Ends()
+		_ = k.finish(ctx, nil) // nothing was stopped that could run on
+		return nil
+	})
+	if err != nil {
+		e.setAside(ctx, pod, open, err.Error())
+	}
 }
 
 // resume sets a kill to where its record says it was.

@@ -139,11 +139,16 @@ func TestResume(t *testing.T) {
 // resumeBy goes on with a kill, alone or as part of a pod kill.
 func resumeBy(t *testing.T, e *Executor, observed *plan.PodStatus, pod *corev1.Pod, rec v1alpha1.KillRecord, whole bool) error {
 	t.Helper()
+	return resumeOpen(t, e, observed, pod, plan.KillProgress{Record: rec}, whole)
+}
+
+func resumeOpen(t *testing.T, e *Executor, observed *plan.PodStatus, pod *corev1.Pod, open plan.KillProgress, whole bool) error {
+	t.Helper()
 	if !whole {
-		return e.Resume(t.Context(), pod, []plan.KillProgress{{Record: rec}})
+		return e.Resume(t.Context(), pod, []plan.KillProgress{open})
 	}
 	_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: observed,
-		Trigger: v1alpha1.TriggerTermination, Override: override(new(int64(30))), Open: []plan.KillProgress{{Record: rec}},
+		Trigger: v1alpha1.TriggerTermination, Override: override(new(int64(30))), Open: []plan.KillProgress{open},
 	})
 	return err
 }

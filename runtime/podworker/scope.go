@@ -32,10 +32,8 @@ type scope struct {
 
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
-	// resume are the kills that an earlier process left behind, and resuming says that
-	// they are being continued.
-	resume   []plan.KillProgress
-	resuming bool
+	// resume are the kills that an earlier process left behind.
+	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
 	killFailures int
 	// resize is what was reported about a change of resources.

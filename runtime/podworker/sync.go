@@ -246,15 +246,8 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 	if len(s.resume) == 0 {
 		return nil
 	}
-	kills, bad := s.withoutBad(s.resume)
-	for _, k := range bad {
-		fresh := s.again(k)
-		s.mem.recordKill(fresh, "")
-		kills = append(kills, fresh)
-	}
-	s.resume = kills
+	kills := s.resume
 	var err error
-	s.resuming = true
 	attend(ctx, s.wake,
 		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
 		func(func()) {
@@ -262,7 +255,6 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 				s.cfg.Executor.Shorten(s.id.UID, s.deletionGrace(now))
 			}
 		})
-	s.resuming = false
 	if err != nil {
 		s.resume = s.stillUnderWay(kills)
 		return fmt.Errorf("finish kills that were under way: %w", err)

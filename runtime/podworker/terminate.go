@@ -85,12 +85,10 @@ func (s *terminator) withRecordedPod(ctx context.Context, d desired) (desired, e
 // killAll kills the pod with the grace period of its termination; one that is
 // shortened meanwhile reaches the kills under way.
 func (s *terminator) killAll(ctx context.Context, d desired, observed *plan.PodStatus) error {
-	s.resume, _ = s.withoutBad(s.resume)
 	t := s.termination(d)
 	request := t.Request(d.pod, observed, s.mem.shrinkGrace(t, d), s.resume)
 	var err error
 	begun := time.Now()
-	s.resuming = true
 	attend(ctx, s.wake,
 		func(ctx context.Context) { _, err = s.cfg.Executor.KillPod(ctx, request) },
 		func(func()) {
@@ -100,7 +98,6 @@ func (s *terminator) killAll(ctx context.Context, d desired, observed *plan.PodS
 			s.cfg.Executor.Shorten(s.id.UID, latest.Seconds)
 			s.refresh(ctx, now, begun)
 		})
-	s.resuming = false
 	s.resume = s.stillUnderWay(s.resume)
 	return err
 }

@@ -194,7 +194,6 @@ func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err erro
 			w.panics++
 			w.log.Error(fmt.Errorf("panic: %v", r), "Worker panicked", "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic in worker: %v", r)
-			w.blameResumed()
 			w.quietUntil = time.Now().Add(delay)
 			return
 		}
@@ -202,17 +201,6 @@ func (w *worker) guardedStep(ctx context.Context) (delay time.Duration, err erro
 		w.cfg.Metrics.stepped(state, start)
 	}()
 	return w.step(ctx)
-}
-
-// blameResumed counts the panic of a step for the kills that it was continuing.
-func (w *worker) blameResumed() {
-	if !w.resuming {
-		return
-	}
-	w.resuming = false
-	w.mem.notePanic(w.resume)
-	w.resume = w.stillUnderWay(w.resume)
-	w.saver.save()
 }
 
 // step does what the state asks for and returns when to look again.

@@ -151,14 +151,15 @@ func pointName(p planned) string {
 
 // make makes a fault and heals it.
 func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.Fault, error) {
+	// A disk and events that fail excuse nothing, nor does the clock.
 	f := history.Fault{Kind: string(p.kind), From: time.Now()}
 	var err error
 	switch p.kind {
 	case KillShim, StopShim:
-		f.Node, f.API, f.Cuts = true, true, p.kind == KillShim
+		f.Node, f.API = true, true
 		err = c.disturb(ctx, "shim", p, p.kind == KillShim)
 	case KillContainerd, StopContainerd:
-		f.Node, f.Cuts = true, p.kind == KillContainerd
+		f.Node, f.Forgets = true, p.kind == KillContainerd
 		err = c.disturb(ctx, "containerd", p, p.kind == KillContainerd)
 	case KillManager, StopManager:
 		f.API = true
@@ -176,10 +177,8 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
 	case DiskFull, DiskError, DiskHangs:
-		f.Node = true
 		err = c.breakDisk(ctx, p)
 	case EventsCut:
-		f.Node = true
 		c.proxy.CutEvents(p.choice%2 == 0)
 		err = wait(ctx, p.lasts)
 		c.proxy.AcceptEvents()

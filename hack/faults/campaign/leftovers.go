@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/faults/history"
 	"github.com/managedworkload/managedworkload/hack/faults/inject"
 )
 
@@ -28,28 +29,39 @@ const (
 	cgroupRoot    = "/sys/fs/cgroup"
 )
 
-// emptyShim is before the name of a runtime shim that holds no container.
-const emptyShim = "empty "
-
-// leftovers are what workloads leave on a node and in the API, by name.
-type leftovers map[string]bool
+// leftovers are what workloads leave on a node and in the API, by name. A runtime
+// shim that holds no container has its time of start, all else the zero time.
+type leftovers map[string]time.Time
 
 // awaitNothingLeft waits until there is no more than before the workloads, and
-// returns what stays.
-func (c *campaign) awaitNothingLeft(ctx context.Context) ([]string, error) {
+// returns what stays: runtime shims without containers, and all else.
+func (c *campaign) awaitNothingLeft(ctx context.Context) (left []string, shims []history.EmptyShim, err error) {
 	end := time.Now().Add(settleTimeout)
 	for {
 		now, err := c.look(ctx)
 		if err == nil {
-			maps.DeleteFunc(now, func(thing string, _ bool) bool { return c.baseline[thing] })
+			maps.DeleteFunc(now, func(thing string, _ time.Time) bool { _, before := c.baseline[thing]; return before })
 		}
 		if err == nil && len(now) == 0 || time.Now().After(end) {
-			return slices.Sorted(maps.Keys(now)), err
+			left, shims = now.sorted()
+			return left, shims, err
 		}
 		if err := wait(ctx, time.Second); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+}
+
+// sorted returns the names in their order, those of empty runtime shims apart.
+func (f leftovers) sorted() (left []string, shims []history.EmptyShim) {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if started := f[name]; started.IsZero() {
+			left = append(left, name)
+		} else {
+			shims = append(shims, history.EmptyShim{Name: name, Started: started})
+		}
+	}
+	return left, shims
 }
 
 // look lists everything that a workload can leave behind.
@@ -76,10 +88,10 @@ func (c *campaign) objects(ctx context.Context, found leftovers) error {
 		}
 	}
 	for _, o := range workloads.Items {
-		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = true
+		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = time.Time{}
 	}
 	for _, o := range shares.Items {
-		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = true
+		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = time.Time{}
 	}
 	return nil
 }
@@ -90,14 +102,14 @@ func (c *campaign) runtimeHas(ctx context.Context, found leftovers) error {
 		return err
 	}
 	for _, s := range sandboxes.GetItems() {
-		found[fmt.Sprintf("sandbox %s %s %s", s.GetMetadata().GetName(), s.GetId(), s.GetState())] = true
+		found[fmt.Sprintf("sandbox %s %s %s", s.GetMetadata().GetName(), s.GetId(), s.GetState())] = time.Time{}
 	}
 	containers, err := c.cri.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return err
 	}
 	for _, one := range containers.GetContainers() {
-		found[fmt.Sprintf("container %s %s %s", one.GetMetadata().GetName(), one.GetId(), one.GetState())] = true
+		found[fmt.Sprintf("container %s %s %s", one.GetMetadata().GetName(), one.GetId(), one.GetState())] = time.Time{}
 	}
 	return nil
 }
@@ -112,7 +124,7 @@ func (c *campaign) cgroups(_ context.Context, found leftovers) error {
 		}
 		for _, dir := range dirs {
 			if info, err := os.Stat(dir); err == nil && info.IsDir() {
-				found["cgroup "+dir] = true
+				found["cgroup "+dir] = time.Time{}
 			}
 		}
 	}
@@ -126,7 +138,7 @@ func (c *campaign) mounts(_ context.Context, found leftovers) error {
 		return err
 	}
 	for _, m := range mounts {
-		found["mount "+m.Mountpoint] = true
+		found["mount "+m.Mountpoint] = time.Time{}
 	}
 	return nil
 }
@@ -142,7 +154,7 @@ func (c *campaign) files(_ context.Context, found leftovers) error {
 			return err
 		}
 		for _, path := range paths {
-			found["file "+path] = true
+			found["file "+path] = time.Time{}
 		}
 	}
 	return nil
@@ -155,11 +167,11 @@ func (c *campaign) processes(_ context.Context, found leftovers) error {
 		return err
 	}
 	for _, s := range shims {
-		name := fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID)
+		name, empty := fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID), time.Time{}
 		if s.Empty() {
-			name = emptyShim + name
+			name, empty = "empty "+name, s.Started
 		}
-		found[name] = true
+		found[name] = empty
 	}
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -171,7 +183,7 @@ func (c *campaign) processes(_ context.Context, found leftovers) error {
 			continue // it ended, or is none of ours
 		}
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
-		found[fmt.Sprintf("process %s %s", filepath.Base(dir), strings.ReplaceAll(string(cmdline), "\x00", " "))] = true
+		found[fmt.Sprintf("process %s %s", filepath.Base(dir), strings.ReplaceAll(string(cmdline), "\x00", " "))] = time.Time{}
 	}
 	return nil
 }

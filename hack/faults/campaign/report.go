@@ -22,7 +22,7 @@ import (
 
 // collect makes the history once everything has ended.
 func (c *campaign) collect(ctx context.Context, undrained error) (*history.History, error) {
-	left, err := c.awaitNothingLeft(ctx)
+	left, shims, err := c.awaitNothingLeft(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for what is left: %w", err)
 	}
@@ -30,13 +30,7 @@ func (c *campaign) collect(ctx context.Context, undrained error) (*history.Histo
 		left = append(left, "workloads that do not end: "+undrained.Error())
 	}
 	h := &history.History{Requests: c.requests.list(), Calls: c.calls.list(), Faults: c.made.list()}
-	for _, thing := range left {
-		if strings.HasPrefix(thing, emptyShim) {
-			h.LostByContainerd = append(h.LostByContainerd, thing)
-		} else {
-			h.LeftBehind = append(h.LeftBehind, thing)
-		}
-	}
+	h.LeftBehind, h.EmptyShims = left, shims
 	c.observer.fill(h)
 	h.Lives, err = readLives(c.stack.Scratch())
 	return h, err

@@ -27,6 +27,8 @@ const (
 	// starting is how long a runtime may take to end what it starts when the call
 	// for it is cut off.
 	starting = 2 * time.Second
+	// makingSandbox is how long a runtime may take to make a sandbox.
+	makingSandbox = 5 * time.Second
 	// upheaval is how long a restored etcd, or a sandbox whose runtime shim was
 	// killed, gives reasons for kills.
 	upheaval = 2 * time.Minute

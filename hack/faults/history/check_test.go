@@ -341,6 +341,20 @@ func TestCheck(t *testing.T) {
 			},
 			wantExempt: map[string]int{"record not in the restored etcd": 1, "request not in the restored etcd": 1},
 		},
+		"an empty runtime shim that containerd was starting when it was killed": {
+			history: History{
+				EmptyShims: []EmptyShim{{Name: "shim", Started: at(9)}},
+				Faults:     []Fault{{Node: true, Forgets: true, From: at(10), To: at(12)}},
+			},
+			wantExempt: map[string]int{"empty runtime shim that containerd lost when it was killed": 1},
+		},
+		"an empty runtime shim of before, and one of after": {
+			history: History{
+				EmptyShims: []EmptyShim{{Name: "shim", Started: at(1)}, {Name: "shim", Started: at(12)}},
+				Faults:     []Fault{{Node: true, Forgets: true, From: at(10), To: at(12)}},
+			},
+			wantRules: []string{"left behind", "left behind"},
+		},
 		"something left": {
 			history:   History{LeftBehind: []string{"mount /x"}},
 			wantRules: []string{"left behind"},

@@ -93,9 +93,9 @@ type Fault struct {
 	// Node tells that it holds up kills under way, API that it holds up requests
 	// and reports.
 	Node, API bool
-	// Cuts tells that calls of the runtime under way were cut off: containerd ends
-	// a container whose start was not answered yet.
-	Cuts bool
+	// Forgets tells that the runtime was killed: it may have lost what it was just
+	// starting.
+	Forgets bool
 	// Pod and Sandbox are whose runtime shim was Killed or stopped; empty for a fault
 	// that is about all.
 	Pod, Sandbox string
@@ -122,9 +122,14 @@ type History struct {
 	Gone map[string]time.Time
 	// LeftBehind are things that should not be there at the end.
 	LeftBehind []string
-	// LostByContainerd are runtime shims without containers that containerd started
-	// when it was killed, and does not know.
-	LostByContainerd []string
+	// EmptyShims are runtime shims without containers that are left.
+	EmptyShims []EmptyShim
+}
+
+// EmptyShim is a runtime shim that holds no container.
+type EmptyShim struct {
+	Name    string
+	Started time.Time
 }
 
 // Violation is a rule that was broken.

@@ -114,14 +114,16 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 	return "nothing of the kind was asked for by " + l.Last.Format(time.TimeOnly)
 }
 
-// leftBehind: nothing is, but for what a containerd that was killed has lost.
+// leftBehind: nothing is, but for empty runtime shims that containerd was starting
+// when it was killed, and does not know.
 func (j *judge) leftBehind() {
-	cut := slices.ContainsFunc(j.Faults, func(f Fault) bool { return f.Cuts })
-	for _, thing := range j.LostByContainerd {
-		if cut {
+	for _, shim := range j.EmptyShims {
+		if slices.ContainsFunc(j.Faults, func(f Fault) bool {
+			return f.Forgets && !shim.Started.After(f.From.Add(beat)) && shim.Started.Add(makingSandbox).After(f.From)
+		}) {
 			j.exempt("empty runtime shim that containerd lost when it was killed")
 		} else {
-			j.violation("%s", thing)
+			j.violation("%s, started at %s", shim.Name, clock(shim.Started))
 		}
 	}
 	for _, thing := range j.LeftBehind {

@@ -22,6 +22,7 @@ import (
 type RuntimeShim struct {
 	PID       int
 	SandboxID string
+	Started   time.Time
 }
 
 // RuntimeShims finds those of one stack.
@@ -45,13 +46,44 @@ func RuntimeShims(stateDir string) ([]RuntimeShim, error) {
 		if err != nil {
 			continue
 		}
+		started, err := startOf(dir)
+		if err != nil {
+			continue
+		}
 		for i, arg := range args[:len(args)-1] {
 			if arg == "-id" {
-				found = append(found, RuntimeShim{PID: pid, SandboxID: args[i+1]})
+				found = append(found, RuntimeShim{PID: pid, SandboxID: args[i+1], Started: started})
 			}
 		}
 	}
 	return found, nil
+}
+
+// startOf is when the process with a folder in /proc was started.
+func startOf(dir string) (time.Time, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return time.Time{}, err
+	}
+	// The command may hold spaces and brackets; the fields after it do not.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	const (
+		startTime = 19  // field 22 of proc(5), counted from the state, field 3
+		ticks     = 100 // a second, on every machine that Linux calls by HZ to users
+	)
+	if len(fields) <= startTime {
+		return time.Time{}, fmt.Errorf("%s/stat: %d fields after the command", dir, len(fields))
+	}
+	started, err := strconv.ParseInt(string(fields[startTime]), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s/stat: %w", dir, err)
+	}
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return time.Time{}, err
+	}
+	age := time.Duration(boot.Nano()) - time.Duration(started)*time.Second/ticks
+	return time.Now().Add(-age), nil
 }
 
 // Empty tells that the process has no children, and thus no container.

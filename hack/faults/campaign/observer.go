@@ -24,13 +24,13 @@ const storedPrefix = "/registry/managedworkload.dev/nodeworkloads/" + namespace 
 type observer struct {
 	etcd *inject.Etcd
 
-	mu      sync.Mutex
-	records map[string]history.Record
-	gone    map[string]time.Time
+	mu            sync.Mutex
+	records       map[string]history.Record
+	created, gone map[string]time.Time
 }
 
 func newObserver(etcd *inject.Etcd) *observer {
-	return &observer{etcd: etcd, records: map[string]history.Record{}, gone: map[string]time.Time{}}
+	return &observer{etcd: etcd, records: map[string]history.Record{}, created: map[string]time.Time{}, gone: map[string]time.Time{}}
 }
 
 // watch follows etcd until the context is done.
@@ -59,6 +59,7 @@ func (o *observer) take(change inject.Change) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	uid := string(nw.UID)
+	o.created[uid] = nw.CreationTimestamp.Time
 	if change.Deleted {
 		o.gone[uid] = time.Now()
 	}
@@ -75,5 +76,5 @@ func (o *observer) fill(h *history.History) {
 	for _, r := range o.records {
 		h.Records = append(h.Records, r)
 	}
-	h.Gone = maps.Clone(o.gone)
+	h.Created, h.Gone = maps.Clone(o.created), maps.Clone(o.gone)
 }

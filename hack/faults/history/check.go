@@ -127,23 +127,33 @@ func lostIn(f *Fault, r *Request) bool {
 		return false
 	}
 	over := r.Acked
-	if over.IsZero() {
-		over = f.To
+	if over.Before(r.From) {
+		over = f.To // it never was
 	}
 	return !over.Before(f.Backup) && !r.From.After(f.To)
 }
 
-// rolledBack tells that a restored etcd may have asked for the kill: the workload
-// was changed, created or deleted since the backup.
+// rolledBack tells that a restored etcd asked for the kill: it has no object of the
+// life's UID, or an earlier template than the one that made the life.
 func (j *judge) rolledBack(l *Life) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		if f.Backup.IsZero() || l.began().Before(f.From) || l.began().After(f.To.Add(upheaval)) {
+		if f.Backup.IsZero() || l.began().Before(f.From) {
 			return false
 		}
-		return l.Start.After(f.Backup) || slices.ContainsFunc(j.Requests, func(r Request) bool {
-			return r.Workload == l.Workload && lostIn(&f, &r)
+		return j.unknownIn(&f, l) || slices.ContainsFunc(j.Requests, func(r Request) bool {
+			made := r.Workload == l.Workload && r.Incarnation == l.Incarnation && r.Revision > 0 && r.Revision <= l.Revision
+			// The copy may hold what was asked for, and not yet what the manager made of it.
+			r.Acked = r.Acked.Add(reaction)
+			return made && lostIn(&f, &r)
 		})
 	})
+}
+
+// unknownIn tells that a restored etcd has no NodeWorkload of the life's UID: it was
+// created after the copy was made.
+func (j *judge) unknownIn(f *Fault, l *Life) bool {
+	created, known := j.Created[l.UID]
+	return !f.Backup.IsZero() && known && created.Add(time.Second).After(f.Backup) && created.Before(f.To)
 }
 
 // outage is how much of a time faults that are chosen, and their after-effects,

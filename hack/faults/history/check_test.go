@@ -162,10 +162,36 @@ func TestCheck(t *testing.T) {
 		"a kill that a restored etcd asked for": {
 			history: History{
 				Lives: []Life{obeyed()}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerOrphan })},
-				Requests: []Request{deleted(func(r *Request) { r.Incarnation, r.From, r.Acked = 2, at(90), at(90) })},
+				Created: map[string]time.Time{"u": at(85)},
+				Faults:  []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+			},
+			wantExempt: map[string]int{"not in the restored etcd": 1},
+		},
+		"a kill because a restored etcd has an earlier template": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Revision = 3 })}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerDefinitionChanged })},
+				Requests: []Request{deleted(func(r *Request) { r.Kind, r.Revision, r.From, r.Acked = Change, 2, at(85), at(85) })},
+				Created:  map[string]time.Time{"u": at(50)},
 				Faults:   []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
 			},
 			wantExempt: map[string]int{"not in the restored etcd": 1, "request not in the restored etcd": 1},
+		},
+		"a kill after a restoration that has its template": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Revision = 3 })}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerOrphan })},
+				Requests: []Request{deleted(func(r *Request) { r.Kind, r.Revision, r.From, r.Acked = Change, 3, at(40), at(40) })},
+				Created:  map[string]time.Time{"u": at(30)},
+				Faults:   []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+			},
+			wantRules: []string{"kill not requested"},
+		},
+		"a kill of what was created after the restoration": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Start = at(99) })}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerOrphan })},
+				Created: map[string]time.Time{"u": at(99)},
+				Faults:  []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+			},
+			wantRules: []string{"kill not requested"},
 		},
 		"a kill after a restoration of what was the same in the copy": {
 			history: History{
@@ -337,7 +363,8 @@ func TestCheck(t *testing.T) {
 		"a kill whose record a restored etcd lacks": {
 			history: History{
 				Lives: []Life{obeyed()}, Requests: []Request{deleted()},
-				Faults: []Fault{{API: true, Backup: at(90), From: at(102), To: at(110)}},
+				Created: map[string]time.Time{"u": at(95)},
+				Faults:  []Fault{{API: true, Backup: at(90), From: at(102), To: at(110)}},
 			},
 			wantExempt: map[string]int{"record not in the restored etcd": 1, "request not in the restored etcd": 1},
 		},

@@ -118,8 +118,9 @@ type History struct {
 	Calls   []Call
 	Faults  []Fault
 	Records []Record
-	// Gone is when the API no longer had a NodeWorkload, by UID.
-	Gone map[string]time.Time
+	// Created is when a NodeWorkload was made, in whole seconds, and Gone when the API
+	// no longer had it, by UID.
+	Created, Gone map[string]time.Time
 	// LeftBehind are things that should not be there at the end.
 	LeftBehind []string
 	// EmptyShims are runtime shims without containers that are left.

@@ -47,10 +47,11 @@ func (j *judge) records() {
 	}
 }
 
-// unreported tells that the record may have gone with what a restored etcd lacks.
+// unreported tells that there was no object to report the kill in: a restored etcd
+// lacks it.
 func (j *judge) unreported(l *Life) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		return !f.Backup.IsZero() && l.Last.After(f.Backup) && l.began().Before(f.To.Add(upheaval))
+		return j.unknownIn(&f, l) && l.Last.After(f.From.Add(-reaction))
 	})
 }
 

@@ -222,26 +222,30 @@ func (c *campaign) breakDisk(ctx context.Context, p planned) error {
 	return err
 }
 
-// breakCalls has calls fail: all of the point, or of any kind.
+// breakCalls has calls fail: all of the point, or of any kind. If none of the point
+// comes, it is any kind too: a fault that meets nothing is none.
 func (c *campaign) breakCalls(ctx context.Context, p planned) error {
 	effect := map[Kind]criproxy.Effect{
 		CallFails: criproxy.Fail, CallAnswerLost: criproxy.FailAfter, CallHangs: criproxy.Hang, CallAnsweredTwo: criproxy.Twice,
 	}[p.kind]
-	var methods []string
 	if p.point != "" {
-		methods = []string{p.point}
-	}
-	rule := criproxy.NewRule(effect, 0, methods...)
-	c.proxy.Add(rule)
-	defer c.proxy.Remove(rule)
-	if p.point != "" {
+		rule := criproxy.NewRule(effect, 0, p.point)
+		c.proxy.Add(rule)
+		defer c.proxy.Remove(rule)
 		// The call that was waited for is past; the fault is for those that follow.
 		met, cancel := context.WithTimeout(ctx, pointTimeout)
-		rule.Await(met)
-		cancel()
+		defer cancel()
+		if rule.Await(met) {
+			err := wait(ctx, p.lasts)
+			c.progress("  %s met %d calls", p.kind, rule.Taken())
+			return err
+		}
 	}
+	rule := criproxy.NewRule(effect, 0)
+	c.proxy.Add(rule)
+	defer c.proxy.Remove(rule)
 	err := wait(ctx, p.lasts)
-	c.progress("  %s met %d calls", p.kind, rule.Taken())
+	c.progress("  %s met %d calls of any kind", p.kind, rule.Taken())
 	return err
 }
 

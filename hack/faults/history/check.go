@@ -19,11 +19,13 @@ const (
 	slack = 6 * time.Second
 	// reaction is what a request may take to become a kill on a busy machine.
 	reaction = 30 * time.Second
-	// recovery is how long a fault has effects after its end: connections and
-	// calls are tried again with back-off.
-	recovery = 15 * time.Second
-	// retry is how long after a fault a step of a kill is tried again.
-	retry = 3 * time.Second
+	// nodeRecovery is how long a fault of the node has effects on a kill after its
+	// end: one that failed is tried again after at most half as long again as it has
+	// been failing.
+	nodeRecovery = 8 * time.Second
+	// apiRecovery is how long after a fault requests and reports wait: clients try
+	// connections and watches again with back-off.
+	apiRecovery = 15 * time.Second
 	// starting is how long a runtime may take to end what it starts when the call
 	// for it is cut off.
 	starting = 2 * time.Second
@@ -156,9 +158,15 @@ func (j *judge) unknownIn(f *Fault, l *Life) bool {
 	return !f.Backup.IsZero() && known && created.Add(time.Second).After(f.Backup) && created.Before(f.To)
 }
 
+// nodeOutage is how much of a time faults that can hold up a life's end, and their
+// after-effects, take up.
+func (j *judge) nodeOutage(l *Life, from, to time.Time) time.Duration {
+	return j.outage(from, to, nodeRecovery, func(f *Fault) bool { return f.Node && (f.Pod == "" || f.Pod == l.UID) })
+}
+
 // outage is how much of a time faults that are chosen, and their after-effects,
 // take up.
-func (j *judge) outage(from, to time.Time, chosen func(*Fault) bool) time.Duration {
+func (j *judge) outage(from, to time.Time, recovery time.Duration, chosen func(*Fault) bool) time.Duration {
 	var total time.Duration
 	faults := slices.Clone(j.Faults)
 	slices.SortFunc(faults, func(a, b Fault) int { return a.From.Compare(b.From) })
@@ -181,8 +189,7 @@ func (j *judge) outage(from, to time.Time, chosen func(*Fault) bool) time.Durati
 	return total
 }
 
-func anyFault(*Fault) bool    { return true }
-func nodeFault(f *Fault) bool { return f.Node }
+func anyFault(*Fault) bool { return true }
 
 func (l *Life) String() string {
 	id := l.ID

@@ -411,11 +411,15 @@ func TestCheck(t *testing.T) {
 func TestOutagesThatOverlapCountOnce(t *testing.T) {
 	j := &judge{History: &History{Faults: []Fault{
 		{Node: true, From: at(12), To: at(20)}, {Node: true, From: at(10), To: at(30)}, {API: true, From: at(50), To: at(60)},
+		{Node: true, Pod: "v", From: at(80), To: at(90)},
 	}}}
-	if got, want := j.outage(at(11), at(100), nodeFault), 19*time.Second+recovery; got != want {
+	if got, want := j.nodeOutage(&Life{UID: "u"}, at(11), at(100)), 19*time.Second+nodeRecovery; got != want {
 		t.Errorf("node: %s, want %s", got, want)
 	}
-	if got, want := j.outage(at(0), at(100), anyFault), 20*time.Second+recovery+10*time.Second+recovery; got != want {
+	if got, want := j.nodeOutage(&Life{UID: "v"}, at(80), at(100)), 10*time.Second+nodeRecovery; got != want {
+		t.Errorf("the pod whose runtime shim stood still: %s, want %s", got, want)
+	}
+	if got, want := j.outage(at(0), at(75), apiRecovery, anyFault), 20*time.Second+apiRecovery+10*time.Second+apiRecovery; got != want {
 		t.Errorf("all: %s, want %s", got, want)
 	}
 }

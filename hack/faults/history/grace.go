@@ -62,7 +62,7 @@ func (j *judge) atMost() {
 			continue
 		}
 		_, longest := j.graces(l)
-		had := l.Last.Sub(l.began()) - j.outage(l.began(), l.Last, nodeFault)
+		had := l.Last.Sub(l.began()) - j.nodeOutage(l, l.began(), l.Last)
 		if had > longest+minimum+slack {
 			j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s, outages not counted", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, longest)
 		}

@@ -22,7 +22,7 @@ func (j *judge) covering(l *Life) []*Request {
 				found = append(found, r)
 			}
 		case FailProbe:
-			if r.Container == l.Container && !l.Start.After(r.Until) && !j.after(began, r.Until) {
+			if r.Container == l.Container && !l.Start.After(r.Until) && !j.after(l, began, r.Until) {
 				found = append(found, r)
 			}
 		}
@@ -32,8 +32,8 @@ func (j *judge) covering(l *Life) []*Request {
 
 // after tells that a time is later than another by more than what a probe, a
 // sync and the outages between them take.
-func (j *judge) after(t, until time.Time) bool {
-	return t.Sub(until)-j.outage(until, t, nodeFault) > slack
+func (j *judge) after(l *Life, t, until time.Time) bool {
+	return t.Sub(until)-j.nodeOutage(l, until, t) > slack
 }
 
 // requested: no kill that was not requested.
@@ -66,7 +66,7 @@ func (j *judge) requested() {
 func (j *judge) completed() {
 	for i := range j.Requests {
 		r := &j.Requests[i]
-		if r.Acked.IsZero() || r.Kind == FailProbe && r.Until.Sub(r.From)-j.outage(r.From, r.Until, nodeFault) < reaction {
+		if r.Acked.IsZero() || r.Kind == FailProbe && r.Until.Sub(r.From)-j.outage(r.From, r.Until, apiRecovery, anyFault) < reaction {
 			continue
 		}
 		if j.lost(r) {
@@ -105,7 +105,7 @@ func (j *judge) ends(r *Request, l *Life) bool {
 }
 
 func (j *judge) tooLate(r *Request, l *Life) bool {
-	took := l.Last.Sub(r.Acked) - j.outage(r.Acked, l.Last, anyFault)
+	took := l.Last.Sub(r.Acked) - j.outage(r.Acked, l.Last, apiRecovery, anyFault)
 	return took > max(l.Grace, r.Grace, minimum)+minimum+reaction
 }
 

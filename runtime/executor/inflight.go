@@ -63,6 +63,9 @@ type kill struct {
 	// stopEnd is when the last call of StopContainer was to end in force; zero if
 	// there was none.
 	stopEnd time.Time
+	// fresh is how many seconds the phase had when it began, 0 once the container
+	// surely knows of it.
+	fresh int64
 	// timer ends the phase at phaseEnd, and cancel ends it now.
 	timer    *time.Timer
 	phaseEnd time.Time
@@ -139,7 +142,12 @@ func (e *Executor) isInterrupted() bool {
 // whole seconds: the time it took is rounded down and taken off.
 func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx context.Context, end func()) {
 	// To keep the record may take a moment, which the grace period does not pay.
-	k.change(func(rec *v1alpha1.KillRecord) { rec.Phase = phase })
+	k.change(func(rec *v1alpha1.KillRecord) {
+		rec.Phase, k.fresh = phase, 0
+		if phase == v1alpha1.KillPhasePreStop {
+			k.fresh = k.left
+		}
+	})
 	started := time.Now()
 	phaseCtx, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()

@@ -25,6 +25,7 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	}
 	started := time.Now()
 	hookCtx, end := k.begin(ctx, v1alpha1.KillPhasePreStop)
+	defer k.awaitReached(ctx)()
 	hookErr := k.runHook(hookCtx, hook)
 	gaveUp := k.phaseError(ctx, hookCtx)
 	outcome := k.preStopOutcome(hookErr)
@@ -40,6 +41,7 @@ func (k *kill) runPreStop(ctx context.Context) error {
 		logr.FromContextOrDiscard(ctx).Info("PreStop hook did not succeed", "container", k.Name, "outcome", outcome)
 	}
 	k.change(func(rec *v1alpha1.KillRecord) {
+		k.fresh = 0
 		rec.PreStop.Outcome = outcome
 		rec.PreStop.Seconds += wholeSeconds(time.Since(started))
 	})

@@ -87,7 +87,9 @@ func (k *kill) progress() plan.KillProgress {
 	if p.Record.Phase == v1alpha1.KillPhaseStopping && !k.phaseEnd.IsZero() {
 		ends = k.phaseEnd // not before the minimum
 	}
-	p.Note = plan.KillNote{BootID: k.e.clock.BootID(), Ends: k.e.clock.SinceBoot() + time.Until(ends), Ran: k.ran()}
+	p.Note = plan.KillNote{
+		BootID: k.e.clock.BootID(), Ends: k.e.clock.SinceBoot() + time.Until(ends), Fresh: k.fresh, Ran: k.ran(),
+	}
 	if k.open != nil {
 		p.Note.Panics = k.open.Note.Panics
 	}

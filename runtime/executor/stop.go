@@ -66,6 +66,7 @@ type stopResult struct {
 // One that succeeds is enough.
 func (s *stopCalls) run(ctx context.Context, left int64) error {
 	s.call(ctx, s.k.Stop(left))
+	defer s.k.awaitReached(ctx)()
 	var first error
 	failed, succeeded := false, false
 	for s.pending > 0 {
@@ -95,7 +96,7 @@ func (s *stopCalls) run(ctx context.Context, left int64) error {
 }
 
 func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
-	s.k.stopping(stop.TimeoutSeconds)
+	s.k.stopping(stop.TimeoutSeconds, s.pending == 0)
 	deadline := time.Now().Add(seconds(stop.TimeoutSeconds))
 	s.deadline = deadline
 	s.k.setStopEnd(deadline)
@@ -139,10 +140,13 @@ func (k *kill) stopped(deadline, now time.Time) {
 // stopping notes a StopContainer call in the record. One that goes on with what
 // an earlier process began has the rest of that one's time: the record keeps the
 // whole, which is what the end is told from.
-func (k *kill) stopping(timeout int64) {
+func (k *kill) stopping(timeout int64, first bool) {
 	now := k.e.clock.Now()
 	k.change(func(rec *v1alpha1.KillRecord) {
-		rec.Phase = v1alpha1.KillPhaseStopping
+		rec.Phase, k.fresh = v1alpha1.KillPhaseStopping, 0
+		if first {
+			k.fresh = timeout
+		}
 		k.phaseEnd = time.Now().Add(seconds(timeout))
 		if rec.StopTime == nil {
 			rec.StopTime = &metav1.MicroTime{Time: now}

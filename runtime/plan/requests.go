@@ -112,6 +112,10 @@ type KillNote struct {
 	// Ends is when the phase that the record is in has to end, as the time since
 	// boot.
 	Ends time.Duration `json:"ends,omitempty"`
+	// Fresh is how many seconds the phase had when it began, as long as the container
+	// may not know of it yet: a process that ends before its request has reached the
+	// runtime must not cost the container what it had. 0 means that it knows.
+	Fresh int64 `json:"fresh,omitempty"`
 	// Ran: the container was seen to run when the kill began, so it had not stopped
 	// before, whatever the wall clock says.
 	Ran bool `json:"ran,omitempty"`

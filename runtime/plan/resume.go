@@ -21,15 +21,18 @@ type Moment struct {
 
 // Left returns what is left of the grace period of a kill that was cut off, in
 // seconds, rounded up: by the time since boot if the note has it, else by the wall
-// clock, and never more than the kill was given. Nothing of another boot still
-// runs, and nothing of the time is left then.
+// clock, and never more than the kill was given. A phase that was cut off before
+// the container surely knew of it has all its time again. Nothing of another boot
+// still runs, and nothing of the time is left then.
 func (p KillProgress) Left(now Moment) int64 {
 	left := p.Ends().Sub(now.Wall)
+	known := p.Note.BootID != "" && now.BootID != ""
 	switch {
-	case p.Note.BootID == "" || now.BootID == "":
-	case p.Note.BootID != now.BootID:
+	case known && p.Note.BootID != now.BootID:
 		left = 0
-	default:
+	case p.Note.Fresh > 0:
+		return min(p.Note.Fresh, p.given())
+	case known:
 		left = p.Note.Ends - now.SinceBoot
 	}
 	return min(int64(math.Ceil(left.Seconds())), p.given())

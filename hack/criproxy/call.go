@@ -57,7 +57,7 @@ func (p *Proxy) observed(r *Rule, method string, request *frame, caller grpc.Ser
 		return pass(caller)
 	}
 	c.Effect = r.Effect
-	return r.apply(caller.Context(), pass, caller)
+	return r.apply(caller.Context(), c.Method, pass, caller)
 }
 
 // keeper keeps the last answer that passes.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -27,6 +28,10 @@ type fakeRuntime struct {
 func (f *fakeRuntime) StopContainer(context.Context, *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	f.stops.Add(1)
 	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+func (f *fakeRuntime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{Id: r.ContainerId, State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, nil
 }
 
 func (f *fakeRuntime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
@@ -113,6 +118,33 @@ func TestHangEndsWithTheRule(t *testing.T) {
 	proxy.Remove(rule)
 	if err := <-answered; err != nil || fake.stops.Load() != 1 {
 		t.Errorf("%v after %d stops", err, fake.stops.Load())
+	}
+}
+
+func TestRewrite(t *testing.T) {
+	proxy, fake, client := start(t)
+	rule := NewRule(Rewrite, 1, "ContainerStatus")
+	rule.Change = func(method string, answer []byte) []byte {
+		var r runtimeapi.ContainerStatusResponse
+		if err := proto.Unmarshal(answer, &r); err != nil || method != "ContainerStatus" || r.Status.Id != "c" {
+			t.Errorf("%s answers %v, %v", method, &r, err)
+		}
+		r.Status.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+		changed, err := proto.Marshal(&r)
+		if err != nil {
+			t.Error(err)
+		}
+		return changed
+	}
+	proxy.Add(rule)
+	for _, want := range []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_UNKNOWN, runtimeapi.ContainerState_CONTAINER_RUNNING} {
+		r, err := client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "c"})
+		if err != nil || r.Status.State != want {
+			t.Errorf("%v, %v, want %s", r, err, want)
+		}
+	}
+	if _, err := client.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: "c"}); err != nil || fake.stops.Load() != 1 {
+		t.Errorf("another call: %v, %d stops", err, fake.stops.Load())
 	}
 }
 

@@ -29,6 +29,8 @@ const (
 	Hang Effect = "hang"
 	// Twice makes the call twice, one after the other, and gives the second answer.
 	Twice Effect = "twice"
+	// Rewrite makes the call and changes its answer.
+	Rewrite Effect = "rewrite"
 )
 
 // Rule takes calls.
@@ -40,6 +42,9 @@ type Rule struct {
 	About string
 	// Most is how many calls it takes; 0 is any number.
 	Most int
+	// Change returns what a call of a Rewrite answers instead of the runtime's answer,
+	// both as they are on the wire. It may be called by many at one time.
+	Change func(method string, answer []byte) []byte
 
 	mu    sync.Mutex
 	taken int
@@ -71,7 +76,7 @@ func (r *Rule) takes(method string, request []byte) bool {
 }
 
 // apply does to a call what the rule is for. pass makes the call once.
-func (r *Rule) apply(ctx context.Context, pass func(grpc.ServerStream) error, caller grpc.ServerStream) error {
+func (r *Rule) apply(ctx context.Context, method string, pass func(grpc.ServerStream) error, caller grpc.ServerStream) error {
 	switch r.Effect {
 	case Fail:
 		return status.Error(codes.Unavailable, "fault: the call was not made")
@@ -88,6 +93,8 @@ func (r *Rule) apply(ctx context.Context, pass func(grpc.ServerStream) error, ca
 		return status.FromContextError(ctx.Err()).Err()
 	case Twice:
 		_ = pass(&discard{caller})
+	case Rewrite:
+		return pass(&rewriter{ServerStream: caller, method: method, change: r.Change})
 	case Watch:
 	}
 	return pass(caller)
@@ -97,6 +104,20 @@ func (r *Rule) apply(ctx context.Context, pass func(grpc.ServerStream) error, ca
 type discard struct{ grpc.ServerStream }
 
 func (*discard) SendMsg(any) error { return nil }
+
+// rewriter changes answers.
+type rewriter struct {
+	grpc.ServerStream
+	method string
+	change func(method string, answer []byte) []byte
+}
+
+func (r *rewriter) SendMsg(m any) error {
+	if f, ok := m.(*frame); ok {
+		m = &frame{r.change(r.method, f.data)}
+	}
+	return r.ServerStream.SendMsg(m)
+}
 
 // Taken is how many calls the rule took.
 func (r *Rule) Taken() int {

@@ -15,7 +15,7 @@ import (
 
 // memory is what is remembered of one workload: what is wanted of it, what is known
 // about it, and how much of that is on the disk and in the API. Its methods lock it,
-// change or copy values, and return; none of them calls anything else.
+// change or copy values, and return; they call only pure functions.
 type memory struct {
 	mu   sync.Mutex
 	want desired
@@ -24,8 +24,7 @@ type memory struct {
 	rec Checkpoint
 	// killError is why a kill fails, "" if none does.
 	killError string
-	// refusedFor is why the API does not take the status: the end of the workload
-	// does not wait for that.
+	// published and disk are what has reached the API and the disk.
 	published publication
 	disk      disk
 }

@@ -1,0 +1,70 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/managedworkload/managedworkload/runtime/clock"
+)
+
+// Config is what all workers share.
+type Config struct {
+	Runtime   Runtime
+	Executor  Executor
+	Prober    Prober
+	PodDir    PodDir
+	Publisher Publisher
+	Events    Events
+	Store     Store
+	Metrics   *Metrics
+	Log       logr.Logger
+	// NetworkReady returns an error while the runtime has no pod network.
+	NetworkReady func() error
+	// Removed is called when nothing is left of a workload. It must not block.
+	Removed func(Identity)
+	// ClusterID is the cluster that new workloads come from, BootID the node's
+	// boot; both are written into checkpoints.
+	ClusterID func() string
+	BootID    string
+	// Clock is the node's; nil is the system's.
+	Clock *clock.Clock
+	// StartedAt is when the shim started.
+	StartedAt time.Time
+	// HostIPs are the addresses of the node, the primary one first.
+	HostIPs []string
+	// RuntimeName is the scheme of container IDs in a status.
+	RuntimeName string
+	// RecursiveReadOnly tells whether the runtime can make such mounts.
+	RecursiveReadOnly func() bool
+}
+
+// complete fills in what may be left out.
+func (cfg *Config) complete() {
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(nil)
+	}
+	if cfg.Removed == nil {
+		cfg.Removed = func(Identity) {}
+	}
+	if cfg.ClusterID == nil {
+		cfg.ClusterID = func() string { return "" }
+	}
+	if cfg.RecursiveReadOnly == nil {
+		cfg.RecursiveReadOnly = func() bool { return false }
+	}
+	if cfg.NetworkReady == nil {
+		cfg.NetworkReady = func() error { return nil }
+	}
+}
+
+// Usable says whether the container runtime may be used to start containers, and
+// why not. While it may not, workloads stay as they are, but those that are being
+// deleted are ended in any case.
+type Usable struct {
+	OK              bool
+	Reason, Message string
+}

@@ -46,6 +46,15 @@ var carriers = map[string]string{
 	"runtime/preview.recordOf":          "what a shim would have recorded",
 }
 
+// callers are the functions outside runtime/plan that may call those of a decided kill,
+// by their names there.
+var callers = map[string][]string{
+	"Stop":          {"runtime/executor.run", "runtime/preview.killStep"},
+	"StopTimeout":   nil,
+	"PreStop":       {"runtime/executor.newRecord"}, // the record names a hook that is skipped
+	"PreStopWithin": {"runtime/executor.newRecord", "runtime/executor.runPreStop", "runtime/preview.killStep"},
+}
+
 // finding is a place that breaks the rule.
 type finding struct{ position, what string }
 
@@ -115,29 +124,6 @@ func TestDecisionsOutsidePlanAreFound(t *testing.T) {
 	}
 }
 
-// TestPackageComments: each package of api, controllers and runtime says in doc.go
-// what it decides and may touch.
-func TestPackageComments(t *testing.T) {
-	for _, p := range newLoader(t).packages {
-		dir := strings.TrimPrefix(p.path, module+"/")
-		if root, _, _ := strings.Cut(dir, "/"); root != "api" && root != "controllers" && root != "runtime" {
-			continue
-		}
-		for _, file := range p.files {
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if commented := parsed.Doc != nil; commented != (filepath.Base(file) == "doc.go") {
-				t.Errorf("%s/%s: has a package comment: %t", dir, filepath.Base(file), commented)
-			}
-		}
-		if !slices.ContainsFunc(p.files, func(f string) bool { return filepath.Base(f) == "doc.go" }) {
-			t.Errorf("%s has no doc.go", dir)
-		}
-	}
-}
-
 type pkg struct {
 	path  string
 	files []string
@@ -189,10 +175,10 @@ func newLoader(t *testing.T) *loader {
 func (l *loader) check(t *testing.T, path string, names []string) *checker {
 	t.Helper()
 	c := &checker{
-		loader: l, short: strings.TrimPrefix(path, module+"/"), used: map[string]bool{},
+		loader: l, short: strings.TrimPrefix(path, module+"/"), used: map[string]bool{}, grace: map[types.Object]bool{},
 		info: &types.Info{
 			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
-			Selections: map[*ast.SelectorExpr]*types.Selection{},
+			Defs: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{},
 		},
 	}
 	var parsed []*ast.File
@@ -213,6 +199,7 @@ func (l *loader) check(t *testing.T, path string, names []string) *checker {
 			if f, ok := declaration.(*ast.FuncDecl); ok {
 				c.function = f.Name.Name
 			}
+			c.followGrace(declaration)
 			c.walk(declaration)
 		}
 	}
@@ -228,6 +215,8 @@ type checker struct {
 	findings        []finding
 	stops           []string
 	used            map[string]bool
+	// grace are the variables that hold a decided grace period.
+	grace map[types.Object]bool
 }
 
 func (c *checker) walk(root ast.Node) {
@@ -299,6 +288,7 @@ var fields = map[string][]string{
 }
 
 func (c *checker) selector(s *ast.SelectorExpr) {
+	c.caller(s)
 	if selection := c.info.Selections[s]; selection != nil && selection.Kind() == types.FieldVal {
 		owners, known := fields[s.Sel.Name]
 		if known && (owners == nil || isNamed(deref(selection.Recv()), "", owners...)) && !c.isWritten(s) {
@@ -331,6 +321,21 @@ func (c *checker) carried(n ast.Node, what string) {
 	c.report(n, "%s (in %s)", what, name)
 }
 
+// caller finds the use of a function of runtime/plan by one that may not.
+func (c *checker) caller(s *ast.SelectorExpr) {
+	object, ok := c.info.Uses[s.Sel].(*types.Func)
+	if !ok || object.Pkg() == nil || object.Pkg().Path() != plan {
+		return
+	}
+	if receiver := object.Signature().Recv(); receiver != nil && !isNamed(deref(receiver.Type()), plan, "Kill") {
+		return
+	}
+	name := c.short + "." + c.function
+	if allowed, limited := callers[object.Name()]; limited && !slices.Contains(allowed, name) {
+		c.report(s, "uses plan.%s (in %s)", object.Name(), name)
+	}
+}
+
 // comparison finds decided grace periods that are compared.
 func (c *checker) comparison(b *ast.BinaryExpr) {
 	switch b.Op {
@@ -338,19 +343,16 @@ func (c *checker) comparison(b *ast.BinaryExpr) {
 	default:
 		return
 	}
-	for _, side := range []ast.Expr{b.X, b.Y} {
-		s, ok := ast.Unparen(side).(*ast.SelectorExpr)
-		if !ok || s.Sel.Name != "Seconds" || c.info.Selections[s] == nil {
-			continue
-		}
-		if isNamed(deref(c.info.Selections[s].Recv()), plan, "Grace") {
-			c.report(b, "compares grace periods")
-		}
+	if c.isGrace(b.X) || c.isGrace(b.Y) {
+		c.report(b, "compares grace periods")
 	}
 }
 
-// call finds calls of StopContainer, and of min and max of grace periods.
+// call finds calls of StopContainer, and those that choose between grace periods.
 func (c *checker) call(call *ast.CallExpr) {
+	if c.chooses(call) && slices.ContainsFunc(call.Args, c.isGrace) {
+		c.report(call, "chooses between grace periods")
+	}
 	if c.info.Types[call.Fun].IsType() && isNamed(c.info.Types[call.Fun].Type, apiPath, "KillTrigger", "GraceSource") {
 		c.report(call, "converts to %s", c.info.Types[call.Fun].Type)
 		return

@@ -68,7 +68,10 @@ func (b *builder) killStep(k plan.Kill) Step {
 	step := Step{
 		Action: ActionKill, Container: k.Name, Kind: kindOf(b.Pod, k.Name), ID: k.ID,
 		Trigger: k.Trigger, Message: k.RecordMessage(), WaitsFor: k.WaitsFor,
-		Grace: &Grace{Seconds: k.Grace.Seconds, Source: k.Grace.Source, Recorded: k.FromRecord},
+		Grace: &Grace{
+			Seconds: k.Grace.Seconds, Source: k.Grace.Source, Recorded: k.FromRecord,
+			StopSeconds: k.Stop(k.Grace.Seconds).TimeoutSeconds,
+		},
 	}
 	if hook := k.PreStopWithin(k.Grace.Seconds); hook != nil {
 		step.PreStop = podspec.HandlerName(hook)

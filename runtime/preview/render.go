@@ -126,8 +126,8 @@ func graceCell(g *Grace) string {
 	if g.Recorded {
 		source += ", recorded"
 	}
-	if stop := plan.StopTimeout(g.Seconds); stop != g.Seconds {
-		source += fmt.Sprintf("; stops with %ds", stop)
+	if g.StopSeconds != g.Seconds {
+		source += fmt.Sprintf("; stops with %ds", g.StopSeconds)
 	}
 	return fmt.Sprintf("%ds (%s)", g.Seconds, source)
 }

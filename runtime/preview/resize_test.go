@@ -32,7 +32,7 @@ func TestResize(t *testing.T) {
 				{
 					Action: ActionKill, Container: "c", Kind: KindContainer, ID: "assumed-c", Trigger: v1alpha1.TriggerResizeRequired,
 					Message: "Container c resize requires restart", Changed: []string{"resources"},
-					Grace: &Grace{Seconds: 30, Source: v1alpha1.GraceSourcePod},
+					Grace: &Grace{Seconds: 30, StopSeconds: 30, Source: v1alpha1.GraceSourcePod},
 				},
 				{Action: ActionStart, Container: "c", Kind: KindContainer, Message: "after its kill"},
 			},

@@ -113,6 +113,8 @@ type Grace struct {
 	// Recorded: hook and grace period are those recorded when the container was
 	// created, for its definition has changed since.
 	Recorded bool `json:"recorded,omitempty"`
+	// StopSeconds is what StopContainer is given if nothing else takes time.
+	StopSeconds int64 `json:"-"`
 }
 
 // Unaffected is a container that is neither killed nor started.

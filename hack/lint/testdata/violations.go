@@ -5,6 +5,7 @@
 package violations
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,32 @@ func grace(pod *corev1.Pod, k plan.Kill) int64 {
 		return *s
 	}
 	return plan.ContainerGrace(pod, k.Container, k.Trigger).Seconds // found
+}
+
+func followed(k plan.Kill, limit int64) int64 {
+	left := k.Grace.Seconds
+	rest := int32(left - 1)
+	var given = &rest
+	if *given > 3 { // found
+		return min(left, limit) // found
+	}
+	shown := left
+	if other := limit; other > 3 {
+		return other
+	}
+	return shown + max(limit, 2)
+}
+
+func compared(k plan.Kill, limit int64) int {
+	return cmp.Compare(k.Grace.Seconds, limit) // found
+}
+
+func decided(k plan.Kill) (int64, *corev1.LifecycleHandler) {
+	if hook := k.PreStopWithin(k.Grace.Seconds); hook != nil { // found
+		return k.Stop(1).TimeoutSeconds, hook // found
+	}
+	timeout := plan.StopTimeout                  // found
+	return timeout(k.Grace.Seconds), k.PreStop() // found
 }
 
 func hook(c *corev1.Container, s *plan.ContainerStatus) *corev1.LifecycleHandler {

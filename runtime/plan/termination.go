@@ -4,24 +4,38 @@
 package plan
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // Termination is the end of a workload as a caller asks for it: its deletion, its
-// active deadline, its own end, an orphan's, and whoever else may come.
+// active deadline, its own end, an orphan's, and whoever asks the worker for it.
 type Termination struct {
-	Trigger v1alpha1.KillTrigger
+	// Trigger of the kills; empty is Termination.
+	Trigger v1alpha1.KillTrigger `json:"trigger,omitempty"`
 	// Override is a grace period in seconds that the caller asks for; nil leaves the
 	// deletion's or the pod's.
-	Override *int64
-	// Reason and Message become those of the pod's status; empty leaves them.
-	Reason, Message string
+	Override *int64 `json:"override,omitempty"`
+	// Reason and Message become those of the pod's status, which is Failed from then
+	// on; the message is written to the records, too.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 	// Condition is added to the pod's status; nil adds none.
-	Condition *corev1.PodCondition
-	// RequestedBy is written to the records.
-	RequestedBy string
+	Condition *corev1.PodCondition `json:"condition,omitempty"`
+	// RequestedBy is written to the records; empty is the shim.
+	RequestedBy string `json:"requestedBy,omitempty"`
+}
+
+// Joined returns the termination after another caller has asked for the end, too: the
+// first says why, the shorter override counts.
+func (t Termination) Joined(later Termination) Termination {
+	if later.Override != nil && (t.Override == nil || *later.Override < *t.Override) {
+		t.Override = later.Override
+	}
+	return t
 }
 
 // Existence is what is known of a workload's object and of the workload's own end.
@@ -31,6 +45,8 @@ type Existence struct {
 	Deleted, Orphan bool
 	// RequestedBy asked for the deletion; empty is the shim.
 	RequestedBy string
+	// Asked is the end that a caller has asked for; nil without one.
+	Asked *Termination
 	// Status is the pod's as it was computed last; nil if there is none.
 	Status *corev1.PodStatus
 }
@@ -41,27 +57,31 @@ const (
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
 )
 
-// ReasonDeadlineExceeded is the reason of the status of a pod that was active for too
-// long. (kubelet active_deadline.go)
-const ReasonDeadlineExceeded = "DeadlineExceeded"
-
 // DecideTermination is the one place that decides whether a workload is terminated
 // instead of synced, and what its end is recorded as: its object is being deleted or
-// gone, or the workload has ended by itself.
+// gone, a caller has asked for it, or the workload has ended by itself. A deletion says
+// who asked for what is killed after it.
 // (kubelet pod_workers.go:UpdatePod, kubelet.go:SyncPod)
 func DecideTermination(e Existence) (t Termination, terminate bool) {
-	t = Termination{Trigger: v1alpha1.TriggerTermination, RequestedBy: e.RequestedBy}
+	asked := e.Asked
+	if asked == nil && e.Status != nil && e.Status.Reason == ReasonDeadlineExceeded {
+		asked = deadlineTermination()
+	}
+	deleted := e.Deleted || e.Orphan
+	switch {
+	case asked == nil:
+		t.RequestedBy = e.RequestedBy
+	case deleted:
+		t = Termination{Override: asked.Override, RequestedBy: e.RequestedBy}
+	default:
+		t = *asked
+	}
 	if e.Orphan {
 		t.Trigger = v1alpha1.TriggerOrphan
 	}
-	gone := e.Deleted || e.Orphan
-	switch {
-	case !gone && e.Status != nil && e.Status.Reason == ReasonDeadlineExceeded:
-		t.RequestedBy = requestedByDeadline
-	case t.RequestedBy == "":
-		t.RequestedBy = RequestedByShim
-	}
-	return t, gone || e.Status != nil && Ended(e.Status.Phase)
+	t.Trigger = cmp.Or(t.Trigger, v1alpha1.TriggerTermination)
+	t.RequestedBy = cmp.Or(t.RequestedBy, RequestedByShim)
+	return t, deleted || e.Asked != nil || e.Status != nil && Ended(e.Status.Phase)
 }
 
 // Ended is whether a workload with this phase has ended by itself: the phase never

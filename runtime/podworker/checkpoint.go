@@ -78,6 +78,8 @@ type Checkpoint struct {
 	GraceSource v1alpha1.GraceSource `json:"graceSource,omitempty"`
 	// RequestedBy asked for the termination.
 	RequestedBy string `json:"requestedBy,omitempty"`
+	// Termination is the end that somebody else than the API asked for.
+	Termination *plan.Termination `json:"termination,omitempty"`
 }
 
 // Checkpoints is a folder with one file for each workload.

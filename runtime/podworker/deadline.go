@@ -9,13 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // untilDeadline is when to look whether a workload was active for too long: not in
 // a hurry, for what is overdue may be so because the runtime does not answer.
 func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
-	at, ok := status.ActiveDeadline(d.pod, s.mem.podStatus())
+	at, ok := plan.ActiveDeadline(d.pod, s.mem.podStatus())
 	if !ok || s.mem.state() != Syncing {
 		return 0, false
 	}
@@ -35,5 +34,5 @@ func (d desired) terminates(st *corev1.PodStatus) bool {
 }
 
 func (d desired) existence(st *corev1.PodStatus) plan.Existence {
-	return plan.Existence{Deleted: d.deleted, Orphan: d.orphan, RequestedBy: d.requestedBy, Status: st}
+	return plan.Existence{Deleted: d.deleted, Orphan: d.orphan, RequestedBy: d.requestedBy, Asked: d.asked, Status: st}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // desired is what a worker is to make true: the latest news win.
@@ -42,6 +43,8 @@ type desired struct {
 	// seen: the API had the object while this process ran.
 	seen        bool
 	requestedBy string
+	// asked is the end that somebody else than the API asked for; nil without one.
+	asked *plan.Termination
 	// version counts the changes, and taken is the last one a step has seen.
 	version, taken int
 }
@@ -56,6 +59,9 @@ func (d desired) reported() *corev1.Pod {
 
 // idle says that there is nothing to do yet.
 func (d desired) idle() bool { return d.shown == nil && !d.deleted }
+
+// ends says that somebody asked for the end: nothing is started any more.
+func (d desired) ends() bool { return d.deleted || d.asked != nil }
 
 // updated takes the latest version of the object. A template that is refused leaves
 // what runs as it is.
@@ -117,6 +123,16 @@ func (d desired) abandoned(recorded *corev1.Pod, now time.Time) desired {
 		d.pod = withDeletion(d.pod, &at, nil)
 	}
 	d.deleted = true
+	d.version++
+	return d
+}
+
+// ending takes the end that a caller asks for.
+func (d desired) ending(t plan.Termination) desired {
+	if d.asked != nil {
+		t = d.asked.Joined(t)
+	}
+	d.asked = &t
 	d.version++
 	return d
 }

@@ -33,6 +33,7 @@ func (m *memory) snapshot() (*Checkpoint, int64) {
 	cp.Outbox.Notices = slices.Clone(m.rec.Outbox.Notices)
 	cp.Pod, cp.PodHash, cp.Generation = m.want.pod, m.want.hash, m.want.generation
 	cp.Gone, cp.Orphan, cp.RequestedBy = m.want.gone, m.want.orphan, m.want.requestedBy
+	cp.Termination = m.want.asked
 	cp.RestartBackoff = m.want.restartBackoff
 	return &cp, m.disk.revision
 }

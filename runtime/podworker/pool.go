@@ -154,6 +154,20 @@ func (p *Pool) Abandon(id Identity, recorded *corev1.Pod) {
 	p.start(w)
 }
 
+// Terminate ends a workload that still has its object, as the kubelet's eviction does:
+// nothing is started any more, its status says why, and containers and logs stay until
+// the object is deleted. It returns at once; false if there is no such worker.
+// (kubelet pod_workers.go:killPodNow)
+func (p *Pool) Terminate(uid types.UID, t plan.Termination) bool {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w != nil {
+		w.terminate(t)
+	}
+	return w != nil
+}
+
 // Wake makes a worker look at its containers; false if there is no such worker.
 func (p *Pool) Wake(uid types.UID) bool {
 	p.mu.Lock()
@@ -169,7 +183,7 @@ func (p *Pool) Wake(uid types.UID) bool {
 // nobody has asked for.
 func (p *Pool) Superseded(id Identity) bool {
 	for _, w := range p.all() {
-		if w.id.UID != id.UID && w.id.key() == id.key() && !w.mem.peek().deleted {
+		if w.id.UID != id.UID && w.id.key() == id.key() && !w.mem.peek().ends() {
 			return true
 		}
 	}

@@ -41,9 +41,11 @@ type report struct {
 func (v view) compute() report {
 	r := report{}
 	r.resize, v.Resizing, r.due = v.nextResize()
-	v.Evicted = status.Eviction(v.Pod, v.Previous, v.Now)
-	if v.Evicted != nil && !plan.Ended(v.Previous.Phase) {
-		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Evicted.Reason, Message: v.Evicted.Message})
+	if v.Ending == nil {
+		v.Ending = plan.PastActiveDeadline(v.Pod, v.Previous, v.Now)
+	}
+	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
+		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Ending.Reason, Message: v.Ending.Message})
 	}
 	v.StartupProbesEnded = !v.syncing
 	r.pod = status.Compute(v.Input)
@@ -58,6 +60,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 		Input: status.Input{
 			Pod:                     d.pod,
 			Previous:                s.mem.podStatus(),
+			Ending:                  d.asked,
 			Observed:                observed,
 			Probes:                  s.cfg.Prober.Results(s.id.UID),
 			Actuated:                s.mem.actuated(),

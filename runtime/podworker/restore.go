@@ -40,6 +40,7 @@ func (m *memory) restore(cp *Checkpoint, bootID string, order int64) {
 		orphan:      cp.Orphan,
 		deleted:     cp.Gone || cp.Orphan || (cp.Pod != nil && cp.Pod.DeletionTimestamp != nil),
 		requestedBy: cp.RequestedBy,
+		asked:       cp.Termination,
 		version:     1,
 
 		restartBackoff: cp.RestartBackoff,

@@ -116,7 +116,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	if s.mem.peek().deleted {
+	if s.mem.peek().ends() {
 		return 0, nil
 	}
 	s.remember(outcome)
@@ -195,9 +195,9 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 			outcome = s.cfg.Executor.SyncPod(ctx, request)
 		},
 		func(cancel func()) {
-			if now := s.mem.peek(); now.deleted {
+			if now := s.mem.peek(); now.ends() {
 				cancel()
-				s.cfg.Executor.Shorten(s.id.UID, s.deletionGrace(now))
+				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
 			s.refresh(ctx, d, begun)
 		})
@@ -208,8 +208,9 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	return outcome
 }
 
-// deletionGrace is the time, in seconds, that a deletion leaves to kills under way.
-func (s *syncer) deletionGrace(d desired) int64 {
+// endGrace is the time, in seconds, that the end of the workload leaves to kills under
+// way.
+func (s *syncer) endGrace(d desired) int64 {
 	return s.termination(d).Grace(d.pod, plan.Grace{}).Seconds
 }
 
@@ -251,8 +252,8 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 	attend(ctx, s.wake,
 		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
 		func(func()) {
-			if now := s.mem.peek(); now.deleted && now.pod != nil {
-				s.cfg.Executor.Shorten(s.id.UID, s.deletionGrace(now))
+			if now := s.mem.peek(); now.ends() && now.pod != nil {
+				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
 		})
 	if err != nil {

@@ -104,6 +104,12 @@ func (w *worker) abandon(recorded *corev1.Pod) {
 	}
 }
 
+// terminate ends a workload whose object stays.
+func (w *worker) terminate(t plan.Termination) {
+	w.mem.demand(func(d desired) desired { return d.ending(t) })
+	w.wakeUp()
+}
+
 // recordKill takes a step of a kill: it is on the disk before the kill goes on, if the
 // disk answers in time, and soon in the API.
 func (w *worker) recordKill(kill plan.KillProgress) {
@@ -228,7 +234,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	if d.idle() {
 		return jitter(resyncInterval), nil
 	}
-	if !d.deleted && w.mem.state() == Syncing {
+	if !d.ends() && w.mem.state() == Syncing {
 		if uid := w.predecessor(ctx); uid != "" {
 			return w.hold(ctx, d, uid)
 		}

@@ -47,7 +47,7 @@ func (s *state) carryOut(t *rapid.T) []string {
 	pod, observed := s.in.Pod, s.in.Observed
 	st := status.Compute(status.Input{
 		Pod: pod, Observed: observed, Probes: s.probes, Previous: s.previous(),
-		Evicted: status.Eviction(pod, s.previous(), s.in.Now), Now: s.in.Now,
+		Ending: plan.PastActiveDeadline(pod, s.previous(), s.in.Now), Now: s.in.Now,
 	})
 	deleted := pod.DeletionTimestamp != nil || s.in.Misplaced != ""
 	if termination, terminate := plan.DecideTermination(plan.Existence{Deleted: deleted, Status: &st}); terminate {

@@ -121,8 +121,8 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 		previous := status.PodStatus(b.Status)
 		in.Previous = &previous
 	}
-	in.Evicted = status.Eviction(b.Pod, in.Previous, b.Now)
-	if deadline, ok := status.ActiveDeadline(b.Pod, in.Previous); ok && in.Evicted == nil {
+	in.Ending = plan.PastActiveDeadline(b.Pod, in.Previous, b.Now)
+	if deadline, ok := plan.ActiveDeadline(b.Pod, in.Previous); ok && in.Ending == nil {
 		b.note("By activeDeadlineSeconds the workload ends at %s.", deadline.UTC().Format(time.RFC3339))
 	}
 	return status.Compute(in)

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -37,9 +38,9 @@ type Input struct {
 	// Terminal is true when no container will be started any more, whatever the
 	// restart policy (the kubelet's podIsTerminal).
 	Terminal bool
-	// Evicted is why the pod must end before its containers have, such as
-	// DeadlineExceeded; nil if it need not.
-	Evicted *Reason
+	// Ending is the end that somebody asked for before the containers have ended, such
+	// as DeadlineExceeded; nil if nobody did.
+	Ending *plan.Termination
 	// Resizing is set while a running container does not have the resources of
 	// its spec, with a reason and a message if the last try to change them failed.
 	Resizing *Reason
@@ -115,7 +116,7 @@ func (c *conversion) containerStatusesOfPod(old *corev1.PodStatus) corev1.PodSta
 }
 
 // applyPhase keeps a terminal phase, and reason and message as long as the phase
-// stays the same. An eviction overrides all but a terminal phase.
+// stays the same. An end that was asked for overrides all but a terminal phase.
 func (c *conversion) applyPhase(st, old *corev1.PodStatus) {
 	if plan.Ended(old.Phase) && !plan.Ended(st.Phase) {
 		st.Phase = old.Phase
@@ -124,10 +125,10 @@ func (c *conversion) applyPhase(st, old *corev1.PodStatus) {
 		st.Reason = old.Reason
 		st.Message = old.Message
 	}
-	if evicted := c.in.Evicted; evicted != nil {
+	if ending := c.in.Ending; ending != nil {
 		st.Phase = corev1.PodFailed
-		st.Reason = evicted.Reason
-		st.Message = evicted.Message
+		st.Reason = cmp.Or(ending.Reason, st.Reason)
+		st.Message = cmp.Or(ending.Message, st.Message)
 	}
 	if plan.Ended(old.Phase) {
 		st.Phase = old.Phase

@@ -259,7 +259,7 @@ func TestComputePhaseStays(t *testing.T) {
 		observed               *plan.PodStatus
 		previous               *corev1.PodStatus
 		terminal               bool
-		evicted                *Reason
+		evicted                *plan.Termination
 		wantPhase              corev1.PodPhase
 		wantReason, wantDetail string
 	}{
@@ -284,13 +284,13 @@ func TestComputePhaseStays(t *testing.T) {
 		"exit 0 of a terminal pod is":       {pod: pod(c), observed: observed(exited("c", 0)), terminal: true, wantPhase: corev1.PodSucceeded},
 		"exit 1 of a terminal pod is not":   {pod: pod(c), observed: observed(exited("c", 1)), terminal: true, wantPhase: corev1.PodFailed},
 		"evicted": {
-			pod: pod(c), observed: observed(running("c")), evicted: &Reason{Reason: "DeadlineExceeded", Message: "too long"},
+			pod: pod(c), observed: observed(running("c")), evicted: &plan.Termination{Reason: "DeadlineExceeded", Message: "too long"},
 			wantPhase: corev1.PodFailed, wantReason: "DeadlineExceeded", wantDetail: "too long",
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			st := Compute(Input{Pod: tc.pod, Observed: tc.observed, Previous: tc.previous, Terminal: tc.terminal, Evicted: tc.evicted, Now: t0})
+			st := Compute(Input{Pod: tc.pod, Observed: tc.observed, Previous: tc.previous, Terminal: tc.terminal, Ending: tc.evicted, Now: t0})
 			want := []string{string(tc.wantPhase), tc.wantReason, tc.wantDetail}
 			if diff := cmp.Diff(want, []string{string(st.Phase), st.Reason, st.Message}); diff != "" {
 				t.Errorf("Phase, reason and message (-want +got):\n%s", diff)

@@ -65,6 +65,10 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 	if foreign := c.foreign(); len(foreign) > 0 {
 		conditions = append(conditions, foreignCondition(foreign))
 	}
+	if ending := c.in.Ending; ending != nil && ending.Condition != nil {
+		conditions = slices.DeleteFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == ending.Condition.Type })
+		conditions = append(conditions, *ending.Condition)
+	}
 	conditions = append(conditions, c.in.Conditions...)
 	for i := range conditions {
 		if slices.Contains(ownConditions, conditions[i].Type) {

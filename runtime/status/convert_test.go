@@ -188,7 +188,7 @@ func TestPodStatusRoundTrip(t *testing.T) {
 		"restart rules": {Pod: pod(restartAll), Observed: observed(running("c"))},
 		"initializing":  {Pod: initPod, Observed: observed(running("i"))},
 		"failed":        {Pod: pod(corev1.Container{Name: "c"}), Observed: observed(exited("c", 1)), Terminal: true},
-		"evicted":       {Pod: pod(corev1.Container{Name: "c"}), Evicted: &Reason{Reason: "DeadlineExceeded", Message: "too long"}},
+		"evicted":       {Pod: pod(corev1.Container{Name: "c"}), Ending: &plan.Termination{Reason: "DeadlineExceeded", Message: "too long"}},
 	}
 	for name, in := range tests {
 		t.Run(name, func(t *testing.T) {

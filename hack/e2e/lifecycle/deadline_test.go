@@ -22,7 +22,7 @@ terminationGracePeriodSeconds: 9
 containers:
 - {name: c, image: managedworkload.dev/testprogram:v1, args: [serve, --log-file=/dir/c], volumeMounts: [{name: dir, mountPath: /dir}]}`+dirVolume)
 	checkKill(t, w.AwaitTrigger("c", v1alpha1.TriggerTermination), v1alpha1.KillRecord{
-		Trigger: v1alpha1.TriggerTermination, Message: "Stopping container c", Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(9, v1alpha1.GraceSourcePod),
+		Trigger: v1alpha1.TriggerTermination, Message: "Pod was active on the node longer than the specified deadline", Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(9, v1alpha1.GraceSourcePod),
 	})
 	nw := w.Await("it has failed", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.Phase == corev1.PodFailed })
 	if nw.Status.Reason != "DeadlineExceeded" || nw.Status.Message != "Pod was active on the node longer than the specified deadline" {

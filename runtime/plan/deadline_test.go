@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package status_test
+package plan_test
 
 import (
 	"math"
@@ -12,10 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/managedworkload/managedworkload/runtime/status"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-func TestEviction(t *testing.T) {
+func TestPastActiveDeadline(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(10_000, 0)
 	seconds := int64(30)
@@ -23,12 +24,15 @@ func TestEviction(t *testing.T) {
 	since := func(phase corev1.PodPhase, reason string) *corev1.PodStatus {
 		return &corev1.PodStatus{Phase: phase, Reason: reason, StartTime: &metav1.Time{Time: start}}
 	}
-	exceeded := &status.Reason{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
+	exceeded := &plan.Termination{
+		Trigger: v1alpha1.TriggerTermination, RequestedBy: "shim (activeDeadlineSeconds)",
+		Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline",
+	}
 	tests := map[string]struct {
 		spec     corev1.PodSpec
 		previous *corev1.PodStatus
 		after    time.Duration
-		want     *status.Reason
+		want     *plan.Termination
 	}{
 		"no deadline":                      {previous: since(corev1.PodRunning, ""), after: time.Hour},
 		"no status yet":                    {spec: deadline, after: time.Hour},
@@ -45,9 +49,9 @@ func TestEviction(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := status.Eviction(&corev1.Pod{Spec: tt.spec}, tt.previous, start.Add(tt.after))
+			got := plan.PastActiveDeadline(&corev1.Pod{Spec: tt.spec}, tt.previous, start.Add(tt.after))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Eviction differs (-want +got):\n%s", diff)
+				t.Errorf("Termination differs (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -68,6 +68,9 @@ type Backoff struct {
 	Current time.Duration `json:"current"`
 	// LastUpdate is when the container was last restarted.
 	LastUpdate time.Time `json:"lastUpdate"`
+	// Forgiven is an instance that was ended on purpose, whose end does not count;
+	// nothing else is in the entry then.
+	Forgiven string `json:"forgiven,omitempty"`
 }
 
 // Wait is a restart that is put off.

@@ -16,13 +16,23 @@ import (
 // BackoffPolicy.Check does, and returns the entry to keep under key: nil for none.
 // A back-off belongs to the definition that crashed: where the newest instance was
 // killed, or has been replaced in the template, on purpose, the container starts at
-// once and its entry goes.
+// once and its entry goes. Where a kill did it, the entry says so until another
+// instance has ended: the start may fail, and is tried again.
 func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now time.Time) (key string, next *Backoff, wait *Wait) {
 	key = BackoffKey(r.Pod, c)
-	if d.ForgiveDeliberate && deliberatelyEnded(r, c) {
-		return key, nil, nil
+	entry := r.Backoff[key]
+	if d.ForgiveDeliberate {
+		if id := deliberatelyKilled(r, c, entry); id != "" {
+			return key, &Backoff{Current: r.BackoffPolicy.orDefault().Base, LastUpdate: now, Forgiven: id}, nil
+		}
+		if deliberatelyReplaced(r, c) {
+			return key, nil, nil
+		}
+		if entry != nil && entry.Forgiven != "" {
+			entry = nil
+		}
 	}
-	next, wait = r.BackoffPolicy.Check(r.Pod, c, r.Backoff[key], r.Observed, now)
+	next, wait = r.BackoffPolicy.Check(r.Pod, c, entry, r.Observed, now)
 	return key, next, wait
 }
 
@@ -35,19 +45,35 @@ func BackoffAfterRestart(kept map[string]*Backoff, d Differences) map[string]*Ba
 	return kept
 }
 
-// deliberatelyEnded is whether the newest instance of a container was ended by a
-// change of its definition, its resources or the restart that was requested: by this
-// sync, or by an earlier one, so that its record differs from the template.
-func deliberatelyEnded(r *SyncRequest, c *corev1.Container) bool {
+// deliberatelyKilled returns the newest instance of a container if this sync kills it
+// on purpose, or the newest that has exited if an earlier sync did; empty if neither.
+func deliberatelyKilled(r *SyncRequest, c *corev1.Container, entry *Backoff) string {
+	newest := r.Observed.Current(c.Name)
+	if newest == nil {
+		return ""
+	}
+	if slices.ContainsFunc(r.Actions.ContainersToKill, func(k Kill) bool { return k.ID == newest.ID && deliberate(k.Trigger) }) {
+		return newest.ID
+	}
+	if exited := newestExited(r.Observed, c.Name); entry != nil && exited != nil && exited.ID == entry.Forgiven {
+		return exited.ID
+	}
+	return ""
+}
+
+// deliberatelyReplaced is whether the newest instance of a container was made from
+// another definition than the present one, of itself or of its sandbox, or before the
+// restart that was requested.
+func deliberatelyReplaced(r *SyncRequest, c *corev1.Container) bool {
 	newest := r.Observed.Current(c.Name)
 	if newest == nil {
 		return false
 	}
-	if slices.ContainsFunc(r.Actions.ContainersToKill, func(k Kill) bool { return k.ID == newest.ID && deliberate(k.Trigger) }) {
-		return true
-	}
 	requested := r.Pod.Annotations[v1alpha1.AnnotationRestartedAt]
-	return Redefined(c, newest) || newest.Hash != "" && requested != "" && requested != newest.Recorded.RestartedAt
+	return Redefined(c, newest) || newest.Hash != "" && requested != "" && requested != newest.Recorded.RestartedAt ||
+		slices.ContainsFunc(r.Observed.Sandboxes, func(s SandboxStatus) bool {
+			return s.ID == newest.SandboxID && differs(s.Hash, HashPod(r.Pod))
+		})
 }
 
 // deliberate is whether a kill was asked for by whoever changed the template.

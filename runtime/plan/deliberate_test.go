@@ -33,6 +33,7 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 		"the definition is fixed while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FIXED", Value: "yes"}}
 		}},
+		"the pod is defined anew while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) { pod.Spec.Hostname = "another" }},
 		"a restart is requested while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
 		}},
@@ -45,7 +46,10 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 				ID: "c1", Name: "c", State: plan.ContainerExited, ExitCode: 1, FinishedAt: now.Add(-time.Second),
 				Hash: plan.HashContainer(&pod.Spec.Containers[0]),
 			}
-			r := plan.SyncRequest{Pod: pod, Observed: &plan.PodStatus{}, Backoff: map[string]*plan.Backoff{}}
+			crashed.SandboxID = "old"
+			r := plan.SyncRequest{Pod: pod, Observed: &plan.PodStatus{Sandboxes: []plan.SandboxStatus{
+				{ID: "new", Hash: "v0:other"}, {ID: "old", Hash: plan.HashPod(pod)},
+			}}, Backoff: map[string]*plan.Backoff{}}
 			if tt.killed != "" {
 				running := crashed
 				running.ID, running.State = "c2", plan.ContainerRunning
@@ -60,7 +64,7 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 			r.Backoff[plan.BackoffKey(pod, &pod.Spec.Containers[0])] = entry
 
 			_, next, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.AllDifferences(), now)
-			if (wait != nil) != tt.wantWait || (next != nil) != tt.wantWait {
+			if forgiven := next == nil || next.Forgiven != ""; (wait != nil) != tt.wantWait || forgiven == tt.wantWait {
 				t.Errorf("wait %+v, entry %+v; want to wait: %v", wait, next, tt.wantWait)
 			}
 			if _, _, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.Differences{}, now); wait == nil {

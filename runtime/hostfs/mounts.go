@@ -218,14 +218,14 @@ func (p *Patience) unmountTree(ctx context.Context, tree mountTree, flags int) e
 		return fmt.Errorf("unmount %q: %w", root, ErrCovered)
 	}
 	if len(tree.mounts) > 1 && anyShared(tree.mounts) {
-		err := p.Do(ctx, root, func() error { return unix.Mount("", root, "", unix.MS_REC|unix.MS_PRIVATE, "") })
+		err := p.Do(ctx, "unmount of "+root, func() error { return unix.Mount("", root, "", unix.MS_REC|unix.MS_PRIVATE, "") })
 		if err != nil {
 			return fmt.Errorf("make the mounts on %q private: %w", root, err)
 		}
 	}
 	for i, mount := range slices.Backward(tree.mounts) {
 		err := p.unmount(ctx, mount.Mountpoint, flags)
-		if errors.Is(err, ErrHung) && i > 0 {
+		if p.hung(mount.Mountpoint, err) && (i > 0 || flags == 0) {
 			return p.unmount(ctx, root, unix.MNT_DETACH)
 		}
 		if err != nil {
@@ -235,8 +235,19 @@ func (p *Patience) unmountTree(ctx context.Context, tree mountTree, flags int) e
 	return nil
 }
 
+// hung says that a mount could not be undone because its file system does not answer:
+// the call itself, or one of this process that hangs and uses the mount.
+func (p *Patience) hung(path string, err error) bool {
+	return errors.Is(err, ErrHung) || errors.Is(err, unix.EBUSY) && p.hangs(path)
+}
+
+// unmount does not wait for other calls about the path: they may hang.
 func (p *Patience) unmount(ctx context.Context, path string, flags int) error {
-	err := p.Do(ctx, path, func() error { return unix.Unmount(path, flags|unix.UMOUNT_NOFOLLOW) })
+	key := "unmount of " + path
+	if flags&unix.MNT_DETACH != 0 {
+		key = "detachment of " + path
+	}
+	err := p.Do(ctx, key, func() error { return unix.Unmount(path, flags|unix.UMOUNT_NOFOLLOW) })
 	if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: it is not mounted any more
 		return fmt.Errorf("unmount %q: %w", path, err)
 	}

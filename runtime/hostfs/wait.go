@@ -9,6 +9,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 // DefaultPatience is how long a file system may take to answer one call. It is
@@ -25,17 +29,23 @@ var ErrHung = errors.New("the file system does not answer")
 type Patience struct {
 	limit time.Duration
 	mu    sync.Mutex
-	hung  map[string]chan struct{}
+	calls map[string]*call // under way, by key
+}
+
+type call struct {
+	done chan struct{} // closed at its end
+	late bool          // it was waited for as long as is allowed
 }
 
 // NewPatience returns a Patience with a limit for each wait.
 func NewPatience(limit time.Duration) *Patience {
-	return &Patience{limit: limit, hung: map[string]chan struct{}{}}
+	return &Patience{limit: limit, calls: map[string]*call{}}
 }
 
 // Do makes a call and waits for it: for the limit, or until ctx is done. The error
-// then is ErrHung or ctx's cause. While an earlier call of the same key is under
-// way, that one is waited for first. key is the path that the call is about.
+// then is ErrHung or ctx's cause. A panic of the call is its error. While an earlier
+// call of the same key is under way, that one is waited for first. key is the path
+// that the call is about.
 func (p *Patience) Do(ctx context.Context, key string, call func() error) error {
 	_, err := Ask(ctx, p, key, func() (struct{}, error) { return struct{}{}, call() }, func(struct{}) {})
 	return err
@@ -46,7 +56,7 @@ func Ask[T any](ctx context.Context, p *Patience, key string, call func() (T, er
 	var none T
 	timer := time.NewTimer(p.limit)
 	defer timer.Stop()
-	done, err := p.begin(ctx, timer, key)
+	err := p.begin(ctx, timer, key)
 	if err != nil {
 		return none, err
 	}
@@ -58,8 +68,12 @@ func Ask[T any](ctx context.Context, p *Patience, key string, call func() (T, er
 	gone := make(chan struct{})
 	defer close(gone)
 	go func() {
-		defer p.end(key, done)
-		value, err := call()
+		defer p.end(key)
+		var value T
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), "a call about "+key, func() (err error) {
+			value, err = call()
+			return err
+		})
 		select {
 		case answers <- answer{value, err}:
 		case <-gone:
@@ -79,34 +93,51 @@ func Ask[T any](ctx context.Context, p *Patience, key string, call func() (T, er
 }
 
 // begin waits for the call of the same key and takes its place.
-func (p *Patience) begin(ctx context.Context, timer *time.Timer, key string) (chan struct{}, error) {
+func (p *Patience) begin(ctx context.Context, timer *time.Timer, key string) error {
 	for {
 		p.mu.Lock()
-		before, busy := p.hung[key]
+		before, busy := p.calls[key]
 		if !busy {
-			done := make(chan struct{})
-			p.hung[key] = done
+			p.calls[key] = &call{done: make(chan struct{})}
 			p.mu.Unlock()
-			return done, nil
+			return nil
 		}
 		p.mu.Unlock()
 		select {
-		case <-before:
+		case <-before.done:
 		case <-timer.C:
-			return nil, p.late(key)
+			return p.late(key)
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
 
-func (p *Patience) end(key string, done chan struct{}) {
+func (p *Patience) end(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.hung, key)
-	close(done)
+	close(p.calls[key].done)
+	delete(p.calls, key)
 }
 
 func (p *Patience) late(key string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if call := p.calls[key]; call != nil {
+		call.late = true
+	}
 	return fmt.Errorf("%s: no answer within %v: %w", key, p.limit, ErrHung)
+}
+
+// hangs says that a call about something above or below a path was waited for in vain
+// and has not ended.
+func (p *Patience) hangs(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, call := range p.calls {
+		if call.late && (isBelow(key, path) || isBelow(path, key)) {
+			return true
+		}
+	}
+	return false
 }

@@ -54,3 +54,13 @@ func TestPatienceEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// A call runs in a goroutine that nothing else guards.
+func TestPatienceContainsAPanic(t *testing.T) {
+	p := NewPatience(time.Hour)
+	for range 2 { // the first one is no longer in the way of the second
+		if err := p.Do(t.Context(), "/data", func() error { panic("boom") }); err == nil || errors.Is(err, ErrHung) {
+			t.Errorf("error %v, want the panic", err)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (m *Manager) setUpEmptyDir(ctx context.Context, pod *corev1.Pod, volume *co
 	var sizeErr error
 	switch {
 	case inMemory:
-		sizeErr, err = m.setUpTmpfs(pod, volume.EmptyDir, dir, mounts)
+		sizeErr, err = m.setUpTmpfs(ctx, pod, volume.EmptyDir, dir, mounts)
 		if err == nil {
 			err = m.seenByTheNode(dir)
 		}
@@ -52,7 +52,7 @@ func (m *Manager) setUpEmptyDir(ctx context.Context, pod *corev1.Pod, volume *co
 			return err
 		}
 	}
-	if err := m.giveAway(pod, volume, dir, hasTmpfs(mounts) == inMemory); err != nil {
+	if err := m.giveAway(ctx, pod, volume, dir, hasTmpfs(mounts) == inMemory); err != nil {
 		return err
 	}
 	return sizeErr
@@ -60,17 +60,21 @@ func (m *Manager) setUpEmptyDir(ctx context.Context, pod *corev1.Pod, volume *co
 
 // giveAway opens the volume to its pod, once: what the workload makes of its mode
 // and group stays. The marker counts only for what was mounted when it was written.
-func (m *Manager) giveAway(pod *corev1.Pod, volume *corev1.Volume, dir string, same bool) error {
+// A container may have mounted a file system there that does not answer.
+func (m *Manager) giveAway(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, dir string, same bool) error {
 	marker := m.marker(pod.UID, volume.Name)
 	want := groupText(pod) + " " + string(volume.EmptyDir.Medium)
-	was, err := os.ReadFile(marker) //nolint:gosec // below the pod's directory
-	if err == nil && string(was) == want && same && isDir(dir) {
-		return nil
-	}
-	if err := makeWorldDir(dir); err != nil {
+	isNew, err := hostfs.Ask(ctx, m.patience, dir, func() (bool, error) {
+		was, err := os.ReadFile(marker) //nolint:gosec // below the pod's directory
+		if err == nil && string(was) == want && same && isDir(dir) {
+			return false, nil
+		}
+		return true, makeWorldDir(dir)
+	}, func(bool) {})
+	if err != nil || !isNew {
 		return err
 	}
-	if err := setGroup(dir, pod); err != nil {
+	if err := m.setGroup(ctx, dir, pod); err != nil {
 		return fmt.Errorf("set fsGroup: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(marker), podDirMode); err != nil {

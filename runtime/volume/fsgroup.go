@@ -4,12 +4,15 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 func fsGroup(pod *corev1.Pod) *int64 {
@@ -29,23 +32,42 @@ func groupText(pod *corev1.Pod) string {
 // setGroup gives the volume and all in it to the pod's fsGroup: group read and
 // write, on directories execute and setgid too. A link is owned and never
 // followed, and no path leads out of the volume: a container may still be writing
-// there. (volume/volume_linux.go:changeFilePermission)
-func setGroup(dir string, pod *corev1.Pod) error {
+// there. Each step is bounded, the whole is not: a volume can be large.
+// (volume/volume_linux.go:changeFilePermission)
+func (m *Manager) setGroup(ctx context.Context, dir string, pod *corev1.Pod) error {
 	group := fsGroup(pod)
 	if group == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := hostfs.Ask(ctx, m.patience, dir, func() (*os.Root, error) { return os.OpenRoot(dir) },
+		func(root *os.Root) { _ = root.Close() })
 	if err != nil {
 		return err
 	}
-	walkErr := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	files := boundedFS{FS: root.FS(), ctx: ctx, patience: m.patience, dir: dir}
+	walkErr := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return gone(err)
 		}
-		return gone(setEntryGroup(root, name, entry, int(*group)))
+		return gone(m.patience.Do(ctx, dir, func() error { return setEntryGroup(root, name, entry, int(*group)) }))
 	})
 	return errors.Join(walkErr, root.Close())
+}
+
+// boundedFS bounds the steps of a walk, for fs.WalkDir.
+type boundedFS struct {
+	fs.FS
+	ctx      context.Context // the methods of an fs.FS get none
+	patience *hostfs.Patience
+	dir      string
+}
+
+func (f boundedFS) Stat(name string) (fs.FileInfo, error) {
+	return hostfs.Ask(f.ctx, f.patience, f.dir, func() (fs.FileInfo, error) { return fs.Stat(f.FS, name) }, func(fs.FileInfo) {})
+}
+
+func (f boundedFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	return hostfs.Ask(f.ctx, f.patience, f.dir, func() ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) }, func([]fs.DirEntry) {})
 }
 
 func setEntryGroup(root *os.Root, name string, entry fs.DirEntry, group int) error {

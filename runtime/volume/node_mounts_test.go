@@ -4,13 +4,17 @@
 package volume
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/hostfs/mounttest"
@@ -153,7 +157,7 @@ func TestHungHostPath(t *testing.T) {
 	}
 	nfs := filepath.Join(t.TempDir(), "nfs")
 	mounttest.MountHung(t, nfs)
-	m := newManager(t, func(c *Config) { c.Patience = 50 * 1000 * 1000 })
+	m := newManager(t, func(c *Config) { c.Patience = 50 * time.Millisecond })
 	pod := withVolumes(hostPathVolume("h", nfs, corev1.HostPathDirectory), emptyDirVolume("e", "", ""))
 	for range 2 {
 		err := m.WaitForMount(t.Context(), pod)
@@ -173,5 +177,35 @@ func TestHungHostPath(t *testing.T) {
 	prepare(t, m, other)
 	if err := m.Unmount(t.Context(), pod.UID); err != nil || exists(m.emptyDir(pod.UID, "e")) {
 		t.Errorf("unmount: %v", err)
+	}
+}
+
+// A file system that answers nothing on an emptyDir, which a container with
+// propagation Bidirectional can mount there, delays neither its pod's end nor the
+// loop's.
+func TestHungMountOnAnEmptyDir(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	mediums := map[string]corev1.StorageMedium{"disk": "", "memory": corev1.StorageMediumMemory}
+	for name, medium := range mediums {
+		for _, below := range []string{"", "sub"} {
+			t.Run(name+"/"+below, func(t *testing.T) {
+				m := newManager(t, func(c *Config) { c.Patience = 50 * time.Millisecond })
+				pod := withVolumes(emptyDirVolume("e", medium, ""))
+				prepare(t, m, pod)
+				hung := filepath.Join(m.emptyDir(pod.UID, "e"), below)
+				mounttest.MountHung(t, hung)
+				pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr.To[int64](7)}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				if err := m.WaitForMount(ctx, pod); !errors.Is(err, hostfs.ErrHung) {
+					t.Errorf("error %v, want ErrHung", err)
+				}
+				if err := m.Unmount(ctx, pod.UID); err != nil || exists(m.emptyDir(pod.UID, "e")) {
+					t.Errorf("unmount: %v", err)
+				}
+			})
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
 // sizeError says that a tmpfs keeps its size because its content does not fit into
@@ -32,10 +35,10 @@ func quantity(bytes int64) string {
 
 // setUpTmpfs mounts a tmpfs, or changes the size of the one that is there. A
 // smaller size that its content does not fit into is a sizeErr: the old one stays.
-func (m *Manager) setUpTmpfs(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource, dir string, mounts []*mountinfo.Info) (sizeErr, err error) {
+func (m *Manager) setUpTmpfs(ctx context.Context, pod *corev1.Pod, source *corev1.EmptyDirVolumeSource, dir string, mounts []*mountinfo.Info) (sizeErr, err error) {
 	size := m.tmpfsSize(pod, source)
 	if len(mounts) == 0 {
-		return nil, mountTmpfs(dir, size)
+		return nil, m.patience.Do(ctx, dir, func() error { return mountTmpfs(dir, size) })
 	}
 	if top := mounts[len(mounts)-1]; !isTmpfs(top) {
 		if hasTmpfs(mounts) {
@@ -43,7 +46,7 @@ func (m *Manager) setUpTmpfs(pod *corev1.Pod, source *corev1.EmptyDirVolumeSourc
 		}
 		return nil, fmt.Errorf("a mount that the shim did not make is in its place (%s)", top.FSType)
 	}
-	return resizeTmpfs(dir, size)
+	return hostfs.Ask(ctx, m.patience, dir, func() (error, error) { return resizeTmpfs(dir, size) }, func(error) {})
 }
 
 func mountTmpfs(dir string, size int64) error {

@@ -99,7 +99,7 @@ func (a *admission) judge(ctx context.Context, s *scope) (verdict, error) {
 
 // hasTemplateSomewhere tells whether a node has the current template already.
 func (s *scope) hasTemplateSomewhere() bool {
-	for _, nw := range s.shares {
+	for _, nw := range s.nodeWorkloads {
 		if template.Hash(&nw.Spec.Template) == s.hash {
 			return true
 		}

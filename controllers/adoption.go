@@ -73,7 +73,7 @@ func (r *managedWorkloadReconciler) adopt(ctx context.Context, s *scope, nw *v1a
 func (r *managedWorkloadReconciler) findInTheWay(ctx context.Context, s *scope) error {
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		if s.shares[node.Name] != nil || !s.placer.Place(node).ShouldRun {
+		if s.nodeWorkloads[node.Name] != nil || !s.placer.Place(node).ShouldRun {
 			continue
 		}
 		nw := &v1alpha1.NodeWorkload{}

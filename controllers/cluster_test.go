@@ -113,7 +113,7 @@ func (c *cluster) workload(change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.
 	return mw
 }
 
-func (c *cluster) share(node string) *v1alpha1.NodeWorkload {
+func (c *cluster) nodeWorkload(node string) *v1alpha1.NodeWorkload {
 	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: NodeWorkloadName("web", node)}}
 }
 

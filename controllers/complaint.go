@@ -23,20 +23,20 @@ const (
 )
 
 // notReadyMessage is why nodes are not ready: "n1: 0/1 ready, readiness probe failing".
-func notReadyMessage(list []*nodeFacts) string {
+func notReadyMessage(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
-		parts = append(parts, n.name+": "+limit(complaint(n.share), maxComplaint))
+		parts = append(parts, n.name+": "+limit(complaint(n.nodeWorkload), maxComplaint))
 	}
 	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
 }
 
 // failedMessage is how the containers ended on nodes where they will not be
 // restarted: "Failed on n1, exit code 3; will not restart".
-func failedMessage(list []*nodeFacts) string {
+func failedMessage(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
-		parts = append(parts, n.name+", "+limit(failure(n.share), maxComplaint))
+		parts = append(parts, n.name+", "+limit(failure(n.nodeWorkload), maxComplaint))
 	}
 	return "Failed on " + strings.Join(parts, "; on ") + andMore(len(list)-maxDescribed) + "; will not restart"
 }

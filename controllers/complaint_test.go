@@ -45,11 +45,11 @@ func TestNodeMessages(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := &nodeFacts{name: "n1", share: &v1alpha1.NodeWorkload{Status: tt.status}}
-			if got := notReadyMessage([]*nodeFacts{n}); tt.wantNotReady != "" && got != tt.wantNotReady {
+			n := &nodeView{name: "n1", nodeWorkload: &v1alpha1.NodeWorkload{Status: tt.status}}
+			if got := notReadyMessage([]*nodeView{n}); tt.wantNotReady != "" && got != tt.wantNotReady {
 				t.Errorf("not ready: %q, want %q", got, tt.wantNotReady)
 			}
-			if got := failedMessage([]*nodeFacts{n}); tt.wantFailed != "" && got != tt.wantFailed {
+			if got := failedMessage([]*nodeView{n}); tt.wantFailed != "" && got != tt.wantFailed {
 				t.Errorf("failed: %q, want %q", got, tt.wantFailed)
 			}
 		})

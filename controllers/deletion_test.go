@@ -38,7 +38,7 @@ func TestDeletionGraceReachesNodeWorkloads(t *testing.T) {
 
 	update(c, mw, annotateGrace("20"))
 	c.must(api.Delete(t.Context(), mw))
-	nw := await(c, c.share(n1), "grace of the annotation", endsWith(20))
+	nw := await(c, c.nodeWorkload(n1), "grace of the annotation", endsWith(20))
 	if by := nw.Annotations[v1alpha1.AnnotationRequestedBy]; by != byWorkloadDeleted {
 		t.Errorf("requested by %q", by)
 	}
@@ -46,11 +46,11 @@ func TestDeletionGraceReachesNodeWorkloads(t *testing.T) {
 		return mw.Status.Summary == "deleting, 2 nodes left" && kstatus(mw) == "Terminating"
 	})
 	update(c, mw, annotateGrace("3"))
-	await(c, c.share(n1), "a shorter one under way", endsWith(3))
-	await(c, c.share(n2), "a shorter one under way", endsWith(3))
+	await(c, c.nodeWorkload(n1), "a shorter one under way", endsWith(3))
+	await(c, c.nodeWorkload(n2), "a shorter one under way", endsWith(3))
 	update(c, mw, annotateGrace("10")) // too late: it may only shrink
 	update(c, mw, annotateGrace("2"))
-	await(c, c.share(n1), "a shorter one still", endsWith(2))
+	await(c, c.nodeWorkload(n1), "a shorter one still", endsWith(2))
 	shim.setHold(false)
 	c.awaitGone(mw)
 }
@@ -65,7 +65,7 @@ func TestDeletionGraceIsCapped(t *testing.T) {
 	await(c, mw, "Ready", readyOn(1))
 	shim.setHold(true)
 	c.must(api.Delete(t.Context(), mw))
-	await(c, c.share(n1), "the template's grace", endsWith(7))
+	await(c, c.nodeWorkload(n1), "the template's grace", endsWith(7))
 	shim.setHold(false)
 	c.awaitGone(mw)
 }
@@ -82,7 +82,7 @@ func TestBadDeletionGraceIsSaid(t *testing.T) {
 		return strings.Contains(mw.Status.Summary, v1alpha1.AnnotationDeletionGracePeriodSeconds)
 	})
 	c.awaitEvent(mw, eventBadAnnotation, `"soon" is not a number`)
-	await(c, c.share(n1), "ends with the template's own", endsWith(-1))
+	await(c, c.nodeWorkload(n1), "ends with the template's own", endsWith(-1))
 	shim.setHold(false)
 	c.awaitGone(mw)
 }
@@ -97,7 +97,7 @@ func TestOrphanAndAdopt(t *testing.T) {
 	c.awaitGone(mw)
 	uids := map[string]types.UID{}
 	for _, node := range []string{n1, n2} {
-		nw := c.share(node)
+		nw := c.nodeWorkload(node)
 		c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 		if len(nw.OwnerReferences) != 0 || !nw.DeletionTimestamp.IsZero() {
 			t.Fatalf("not orphaned: %s", dump(nw))
@@ -108,13 +108,13 @@ func TestOrphanAndAdopt(t *testing.T) {
 	c.updateNode(n2, func(n *corev1.Node) { delete(n.Labels, "test") })
 	next := c.workload(func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = "app:2" })
 	await(c, next, "Ready", readyOn(1))
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if nw.UID != uids[n1] || !metav1.IsControlledBy(nw, next) || nw.Spec.Template.Spec.Containers[0].Image != "app:2" {
 		t.Errorf("not adopted: %s", dump(nw))
 	}
 	c.awaitEvent(next, eventAdopted, nw.Name)
-	c.awaitGone(c.share(n2)) // adopted as well, where it is no longer wanted
+	c.awaitGone(c.nodeWorkload(n2)) // adopted as well, where it is no longer wanted
 }
 
 func TestForegroundDeletion(t *testing.T) {
@@ -125,7 +125,7 @@ func TestForegroundDeletion(t *testing.T) {
 	await(c, mw, "Ready", readyOn(1))
 	c.must(api.Delete(t.Context(), mw, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	c.awaitGone(mw)
-	c.awaitGone(c.share(n1))
+	c.awaitGone(c.nodeWorkload(n1))
 }
 
 // The finalizer that asks for a garbage collector is honoured although ours is not
@@ -142,7 +142,7 @@ func TestForegroundDeletionWithoutOurFinalizer(t *testing.T) {
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Finalizers = []string{metav1.FinalizerDeleteDependents} })
 	shim.setHold(false)
 	c.awaitGone(mw)
-	c.awaitGone(c.share(n1))
+	c.awaitGone(c.nodeWorkload(n1))
 }
 
 // In a namespace that ends nothing is admitted any more: that refuses no template,
@@ -161,7 +161,7 @@ func TestNamespaceThatEnds(t *testing.T) {
 		}
 		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionUnknown, reasonAdmissionPending)
 	})
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if !nw.DeletionTimestamp.IsZero() || nw.Spec.Template.Spec.Containers[0].Image != "app:1" {
 		t.Errorf("the NodeWorkload was touched: %s", dump(nw))
@@ -176,7 +176,7 @@ func TestDeletionWithoutAnyShim(t *testing.T) {
 	c := newCluster(t)
 	n1 := c.node("n1")
 	mw := c.workload()
-	await(c, c.share(n1), "ShimNotFound", func(nw *v1alpha1.NodeWorkload) bool {
+	await(c, c.nodeWorkload(n1), "ShimNotFound", func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionFalse, v1alpha1.ReasonShimNotFound)
 	})
 	await(c, mw, "says so", func(mw *v1alpha1.ManagedWorkload) bool {
@@ -195,13 +195,13 @@ func TestNodeWorkloadsOfAForgottenOwnerEnd(t *testing.T) {
 	await(c, mw, "Ready", readyOn(1))
 	shim.setHold(true)
 	c.must(api.Delete(t.Context(), mw))
-	await(c, c.share(n1), "deleted", endsWith(-1))
+	await(c, c.nodeWorkload(n1), "deleted", endsWith(-1))
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Finalizers = nil })
 	c.awaitGone(mw)
 	shim.setHold(false)
-	c.awaitGone(c.share(n1))
+	c.awaitGone(c.nodeWorkload(n1))
 
-	lost := c.share(n1)
+	lost := c.nodeWorkload(n1)
 	lost.Finalizers = []string{v1alpha1.Finalizer}
 	lost.OwnerReferences = []metav1.OwnerReference{ownerReference(mw)}
 	lost.Spec = v1alpha1.NodeWorkloadSpec{NodeName: n1, Template: mw.Spec.Template}
@@ -217,7 +217,7 @@ func TestNodeLoss(t *testing.T) {
 	await(c, mw, "Ready", readyOn(3))
 	uids := map[string]types.UID{}
 	for _, node := range []string{dead, alive, back} {
-		nw := c.share(node)
+		nw := c.nodeWorkload(node)
 		c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 		uids[node] = nw.UID
 	}
@@ -229,18 +229,18 @@ func TestNodeLoss(t *testing.T) {
 	expired := func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionFalse, v1alpha1.ReasonLeaseExpired)
 	}
-	await(c, c.share(back), "its lease has expired", expired)
+	await(c, c.nodeWorkload(back), "its lease has expired", expired)
 	c.must(api.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: back, Labels: map[string]string{"test": c.namespace}}}))
-	c.awaitGone(c.share(dead))
+	c.awaitGone(c.nodeWorkload(dead))
 	for _, node := range []string{alive, back} {
-		nw := c.share(node)
+		nw := c.nodeWorkload(node)
 		c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 		if nw.UID != uids[node] || !nw.DeletionTimestamp.IsZero() {
 			t.Errorf("the NodeWorkload of %s was ended: %s", node, dump(nw))
 		}
 	}
 	c.lease(back, 3600)
-	await(c, c.share(back), "its shim is back", func(nw *v1alpha1.NodeWorkload) bool {
+	await(c, c.nodeWorkload(back), "its shim is back", func(nw *v1alpha1.NodeWorkload) bool {
 		return nw.UID == uids[back] && hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionTrue, v1alpha1.ReasonLeaseRenewed)
 	})
 	await(c, mw, "Ready with what is left", readyOn(1))

@@ -29,22 +29,22 @@ type fleet struct {
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
-	desired []nodeFacts
+	desired []nodeView
 	// leaving are nodes that have a NodeWorkload and should have none, or whose
 	// Node is gone. While deleting, all of them.
-	leaving []nodeFacts
+	leaving []nodeView
 	now     time.Time
 }
 
 // time is now as a condition carries it.
 func (f *fleet) time() metav1.Time { return metav1.NewTime(f.now.Truncate(time.Second)) }
 
-// nodeFacts are what is known about a node and its share of the workload.
-type nodeFacts struct {
+// nodeView is what is known about a node and its NodeWorkload.
+type nodeView struct {
 	name string
-	// share is the NodeWorkload, nil when there is none.
-	share *v1alpha1.NodeWorkload
-	shim  shimState
+	// nodeWorkload is nil when there is none.
+	nodeWorkload *v1alpha1.NodeWorkload
+	shim         shimState
 	// conflict names an object in the place of the NodeWorkload.
 	conflict string
 	// nodeGone: there is no Node of that name.
@@ -66,7 +66,7 @@ const (
 
 // standing derives how far a node is with what f calls for. Only what the shim
 // reports about the current spec counts.
-func (n *nodeFacts) standing(f *fleet) standing {
+func (n *nodeView) standing(f *fleet) standing {
 	switch {
 	case n.conflict != "":
 		return standingConflict
@@ -74,9 +74,9 @@ func (n *nodeFacts) standing(f *fleet) standing {
 		return standingUnreachable
 	case !n.updated(f):
 		return standingUpdating
-	case n.share.Status.Phase == corev1.PodSucceeded:
+	case n.nodeWorkload.Status.Phase == corev1.PodSucceeded:
 		return standingCompleted
-	case n.share.Status.Phase == corev1.PodFailed:
+	case n.nodeWorkload.Status.Phase == corev1.PodFailed:
 		return standingFailed
 	case n.ready():
 		return standingReady
@@ -84,22 +84,22 @@ func (n *nodeFacts) standing(f *fleet) standing {
 	return standingNotReady
 }
 
-func (n *nodeFacts) updated(f *fleet) bool {
-	return n.share != nil && n.share.DeletionTimestamp.IsZero() &&
-		n.share.Status.ObservedGeneration == n.share.Generation &&
-		n.share.Status.TemplateHash == f.hash &&
-		template.Hash(&n.share.Spec.Template) == f.hash &&
-		equality.Semantic.DeepEqual(n.share.Spec.RestartBackoff, f.backoff)
+func (n *nodeView) updated(f *fleet) bool {
+	return n.nodeWorkload != nil && n.nodeWorkload.DeletionTimestamp.IsZero() &&
+		n.nodeWorkload.Status.ObservedGeneration == n.nodeWorkload.Generation &&
+		n.nodeWorkload.Status.TemplateHash == f.hash &&
+		template.Hash(&n.nodeWorkload.Spec.Template) == f.hash &&
+		equality.Semantic.DeepEqual(n.nodeWorkload.Spec.RestartBackoff, f.backoff)
 }
 
-func (n *nodeFacts) ready() bool {
-	return n.share != nil && meta.IsStatusConditionTrue(n.share.Status.Conditions, v1alpha1.ConditionReady)
+func (n *nodeView) ready() bool {
+	return n.nodeWorkload != nil && meta.IsStatusConditionTrue(n.nodeWorkload.Status.Conditions, v1alpha1.ConditionReady)
 }
 
 // tally counts nodes by how far they are.
 type tally struct {
 	desired, updated, ready, available int
-	by                                 map[standing][]*nodeFacts
+	by                                 map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -109,7 +109,7 @@ type tally struct {
 }
 
 func (f *fleet) count() tally {
-	t := tally{desired: len(f.desired), by: map[standing][]*nodeFacts{}}
+	t := tally{desired: len(f.desired), by: map[standing][]*nodeView{}}
 	for i := range f.desired {
 		n := &f.desired[i]
 		s := n.standing(f)
@@ -134,7 +134,7 @@ func (f *fleet) count() tally {
 	return t
 }
 
-func (t *tally) countReachable(n *nodeFacts, s standing) {
+func (t *tally) countReachable(n *nodeView, s standing) {
 	if s != standingUpdating {
 		t.updated++
 	}
@@ -150,6 +150,6 @@ func (t *tally) unreachable() int { return len(t.without) + len(t.silent) }
 
 func (t *tally) reachable() int { return t.desired - t.unreachable() }
 
-func sortNodes(list []nodeFacts) {
-	slices.SortFunc(list, func(a, b nodeFacts) int { return cmp.Compare(a.name, b.name) })
+func sortNodes(list []nodeView) {
+	slices.SortFunc(list, func(a, b nodeView) int { return cmp.Compare(a.name, b.name) })
 }

@@ -150,7 +150,7 @@ func TestKillsDue(t *testing.T) {
 	}
 }
 
-func share(node string, owner types.UID, records ...v1alpha1.KillRecord) *v1alpha1.NodeWorkload {
+func nodeWorkload(node string, owner types.UID, records ...v1alpha1.KillRecord) *v1alpha1.NodeWorkload {
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: owner}}
 	nw := &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-" + node, UID: types.UID("uid-" + node)},
@@ -166,13 +166,13 @@ func share(node string, owner types.UID, records ...v1alpha1.KillRecord) *v1alph
 func TestLedgerKeepsLastWords(t *testing.T) {
 	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
 	l := newKillLedger()
-	first := share("n1", "mw", kill("a", 1, stopping, ""))
+	first := nodeWorkload("n1", "mw", kill("a", 1, stopping, ""))
 	l.observe(nil, first)
 	if l.allGone("mw") {
 		t.Error("allGone before the NodeWorkload is gone")
 	}
 	begun := l.pending("mw")
-	last := share("n1", "mw", kill("a", 1, done, v1alpha1.KillOutcomeForced))
+	last := nodeWorkload("n1", "mw", kill("a", 1, done, v1alpha1.KillOutcomeForced))
 	l.gone(last)
 	l.settled("mw", begun, killEpoch) // the status that was written shows an earlier state
 	if diff := cmp.Diff([]string{"n1/a Done Forced"}, describeKills(l.pending("mw"))); diff != "" {
@@ -192,7 +192,7 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 
 func TestLedgerTakesEachRecordOnce(t *testing.T) {
 	l := newKillLedger()
-	old := share("n1", "mw", kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
+	old := nodeWorkload("n1", "mw", kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
 	l.observe(nil, old)
 	l.settled("mw", l.pending("mw"), killEpoch)
 	nw := old.DeepCopy()
@@ -206,13 +206,13 @@ func TestLedgerTakesEachRecordOnce(t *testing.T) {
 
 func TestLedgerLetsOrphansGo(t *testing.T) {
 	l := newKillLedger()
-	old := share("n1", "mw")
+	old := nodeWorkload("n1", "mw")
 	l.observe(nil, old)
-	l.observe(old, share("n1", ""))
+	l.observe(old, nodeWorkload("n1", ""))
 	if !l.allGone("mw") {
 		t.Error("an orphaned NodeWorkload still counts")
 	}
-	l.gone(share("n2", ""))
+	l.gone(nodeWorkload("n2", ""))
 	l.forget(types.NamespacedName{Name: "web"})
 	if len(l.books) != 0 {
 		t.Errorf("%d books left", len(l.books))

@@ -56,7 +56,7 @@ func TestLastWordsDoNotWait(t *testing.T) {
 			}
 		}
 		word := func(node, id string) *v1alpha1.NodeWorkload {
-			nw := share(node, "mw", kill(id, 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
+			nw := nodeWorkload(node, "mw", kill(id, 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
 			nw.Status.Kills[0].FinishTime = &metav1.MicroTime{Time: time.Now()}
 			return nw
 		}
@@ -74,7 +74,7 @@ func TestLastWordsDoNotWait(t *testing.T) {
 // Reports about an object that is gone are not kept for ever.
 func TestReportsOfForgottenObjectsAreDropped(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{})
-	nw := share("n1", "gone", kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
+	nw := nodeWorkload("n1", "gone", kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
 	nw.Namespace = "default"
 	for range 2 {
 		b.kills.observe(nil, nw)

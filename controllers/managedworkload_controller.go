@@ -60,8 +60,8 @@ type scope struct {
 	hash     string
 	placer   placement.Placer
 	nodes    []corev1.Node
-	// shares are the NodeWorkloads that mw controls, by node.
-	shares map[string]*v1alpha1.NodeWorkload
+	// nodeWorkloads are those that mw controls, by node.
+	nodeWorkloads map[string]*v1alpha1.NodeWorkload
 	// surplus are further ones on a node that has one.
 	surplus []*v1alpha1.NodeWorkload
 	// inTheWay are NodeWorkloads with the name of ours that are not ours, by node.
@@ -135,13 +135,13 @@ func (r *managedWorkloadReconciler) finish(ctx context.Context, s *scope, acted 
 // gather reads all facts but the verdict on the template.
 func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (*scope, error) {
 	s := &scope{
-		mw:       mw,
-		before:   *mw.Status.DeepCopy(),
-		now:      time.Now(),
-		template: *mw.Spec.Template.DeepCopy(),
-		placer:   placement.New(&mw.Spec.Template),
-		shares:   map[string]*v1alpha1.NodeWorkload{},
-		inTheWay: map[string]*v1alpha1.NodeWorkload{},
+		mw:            mw,
+		before:        *mw.Status.DeepCopy(),
+		now:           time.Now(),
+		template:      *mw.Spec.Template.DeepCopy(),
+		placer:        placement.New(&mw.Spec.Template),
+		nodeWorkloads: map[string]*v1alpha1.NodeWorkload{},
+		inTheWay:      map[string]*v1alpha1.NodeWorkload{},
 	}
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
@@ -150,12 +150,12 @@ func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.Man
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	s.nodes = nodes.Items
-	shares := &v1alpha1.NodeWorkloadList{}
-	if err := r.client.List(ctx, shares, client.InNamespace(mw.Namespace), client.MatchingFields{indexController: string(mw.UID)}); err != nil {
+	nodeWorkloads := &v1alpha1.NodeWorkloadList{}
+	if err := r.client.List(ctx, nodeWorkloads, client.InNamespace(mw.Namespace), client.MatchingFields{indexController: string(mw.UID)}); err != nil {
 		return nil, fmt.Errorf("list NodeWorkloads: %w", err)
 	}
-	for i := range shares.Items {
-		s.take(&shares.Items[i])
+	for i := range nodeWorkloads.Items {
+		s.take(&nodeWorkloads.Items[i])
 	}
 	return s, nil
 }
@@ -164,13 +164,13 @@ func (r *managedWorkloadReconciler) gather(ctx context.Context, mw *v1alpha1.Man
 // name stays.
 func (s *scope) take(nw *v1alpha1.NodeWorkload) {
 	node := nw.Spec.NodeName
-	other, taken := s.shares[node]
+	other, taken := s.nodeWorkloads[node]
 	switch {
 	case !taken:
-		s.shares[node] = nw
+		s.nodeWorkloads[node] = nw
 	case other.UID == nw.UID:
 	case nw.Name == NodeWorkloadName(s.mw.Name, node):
-		s.shares[node] = nw
+		s.nodeWorkloads[node] = nw
 		s.surplus = append(s.surplus, other)
 	default:
 		s.surplus = append(s.surplus, nw)

@@ -42,7 +42,7 @@ func (r *managedWorkloadReconciler) reconcileDelete(ctx context.Context, s *scop
 	}
 	switch {
 	case orphaning:
-		clear(s.shares)
+		clear(s.nodeWorkloads)
 		s.finished = true
 	case left == 0 && r.kills.allGone(s.mw.UID):
 		s.finished = true
@@ -62,12 +62,12 @@ func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
 // how many there are. When the cache knows none, the API server is asked: one
 // that was just created must not be left behind.
 func (r *managedWorkloadReconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
-	if len(s.shares)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
+	if len(s.nodeWorkloads)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
 		live := &v1alpha1.NodeWorkloadList{}
 		if err := r.live.List(ctx, live, client.InNamespace(s.mw.Namespace)); err != nil {
 			return 0, fmt.Errorf("list NodeWorkloads: %w", err)
 		}
-		clear(s.shares)
+		clear(s.nodeWorkloads)
 		s.surplus = nil
 		for i := range live.Items {
 			if metav1.IsControlledBy(&live.Items[i], s.mw) {
@@ -79,13 +79,13 @@ func (r *managedWorkloadReconciler) eachShare(ctx context.Context, s *scope, act
 	for _, nw := range s.all() {
 		errs = append(errs, act(nw))
 	}
-	return len(s.shares) + len(s.surplus), errors.Join(errs...)
+	return len(s.nodeWorkloads) + len(s.surplus), errors.Join(errs...)
 }
 
 // all are the NodeWorkloads of the object, by name.
 func (s *scope) all() []*v1alpha1.NodeWorkload {
 	list := slices.Clone(s.surplus)
-	for _, nw := range s.shares {
+	for _, nw := range s.nodeWorkloads {
 		list = append(list, nw)
 	}
 	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.Name, b.Name) })

@@ -44,22 +44,22 @@ const (
 	stepReplace
 )
 
-// decide says what a node needs. share is nil when it has no NodeWorkload.
-func decide(p placement.Placement, share *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
+// decide says what a node needs. nodeWorkload is nil when it has none.
+func decide(p placement.Placement, nodeWorkload *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
 	switch {
-	case share == nil && p.ShouldRun:
+	case nodeWorkload == nil && p.ShouldRun:
 		return stepCreate
-	case share == nil:
+	case nodeWorkload == nil:
 		return stepNone
 	case !p.ShouldContinue:
 		return stepEnd
-	case !share.DeletionTimestamp.IsZero():
+	case !nodeWorkload.DeletionTimestamp.IsZero():
 		return stepNone
-	case terminal(share) && (share.Status.TemplateHash != hash || template.Hash(&share.Spec.Template) != hash):
+	case terminal(nodeWorkload) && (nodeWorkload.Status.TemplateHash != hash || template.Hash(&nodeWorkload.Spec.Template) != hash):
 		return stepReplace // it could never run again
-	case template.Hash(&share.Spec.Template) != hash || !controllerutil.ContainsFinalizer(share, v1alpha1.Finalizer):
+	case template.Hash(&nodeWorkload.Spec.Template) != hash || !controllerutil.ContainsFinalizer(nodeWorkload, v1alpha1.Finalizer):
 		return stepUpdate
-	case !equality.Semantic.DeepEqual(share.Spec.RestartBackoff, backoff):
+	case !equality.Semantic.DeepEqual(nodeWorkload.Spec.RestartBackoff, backoff):
 		return stepUpdate
 	}
 	return stepNone
@@ -80,18 +80,18 @@ func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope
 		if s.inTheWay[node.Name] != nil {
 			continue
 		}
-		share := s.shares[node.Name]
+		nodeWorkload := s.nodeWorkloads[node.Name]
 		var err error
-		switch decide(s.placer.Place(node), share, s.hash, s.mw.Spec.RestartBackoff) {
+		switch decide(s.placer.Place(node), nodeWorkload, s.hash, s.mw.Spec.RestartBackoff) {
 		case stepNone:
 		case stepCreate:
 			err = r.create(ctx, s, node.Name)
 		case stepUpdate:
-			err = r.update(ctx, s, share)
+			err = r.update(ctx, s, nodeWorkload)
 		case stepEnd:
-			err = r.end(ctx, s.mw, share, nil, byNoMatch)
+			err = r.end(ctx, s.mw, nodeWorkload, nil, byNoMatch)
 		case stepReplace:
-			err = r.end(ctx, s.mw, share, nil, byReplacement)
+			err = r.end(ctx, s.mw, nodeWorkload, nil, byReplacement)
 		}
 		errs = append(errs, err)
 	}
@@ -101,7 +101,7 @@ func (r *managedWorkloadReconciler) reconcileNodes(ctx context.Context, s *scope
 	return errors.Join(errs...)
 }
 
-// newNodeWorkload is the share of a workload on a node.
+// newNodeWorkload is that of a workload on a node.
 func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -136,7 +136,7 @@ func (r *managedWorkloadReconciler) create(ctx context.Context, s *scope, node s
 		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedCreate, "Error creating: %v", err)
 		return fmt.Errorf("create NodeWorkload %q: %w", nw.Name, err)
 	}
-	s.shares[node] = nw
+	s.nodeWorkloads[node] = nw
 	r.recorder.Eventf(s.mw, corev1.EventTypeNormal, eventSuccessfulCreate, "Created NodeWorkload: %s", nw.Name)
 	logr.FromContextOrDiscard(ctx).Info("Created NodeWorkload", "nodeWorkload", nw.Name, "node", node)
 	return nil

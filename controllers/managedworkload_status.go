@@ -78,29 +78,29 @@ func (r *managedWorkloadReconciler) survey(ctx context.Context, s *scope) (*flee
 		now:          s.now,
 	}
 	var errs []error
-	facts := func(node string, share *v1alpha1.NodeWorkload, gone bool) nodeFacts {
+	view := func(node string, nodeWorkload *v1alpha1.NodeWorkload, gone bool) nodeView {
 		shim, err := r.shims.state(ctx, r.client, node, s.now)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		return nodeFacts{name: node, share: share, shim: shim, conflict: s.conflict(node), nodeGone: gone}
+		return nodeView{name: node, nodeWorkload: nodeWorkload, shim: shim, conflict: s.conflict(node), nodeGone: gone}
 	}
 	known := make(map[string]bool, len(s.nodes))
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		known[node.Name] = true
-		share := s.shares[node.Name]
+		nodeWorkload := s.nodeWorkloads[node.Name]
 		p := s.placer.Place(node)
 		if p.ShouldRun {
-			f.desired = append(f.desired, facts(node.Name, share, false))
+			f.desired = append(f.desired, view(node.Name, nodeWorkload, false))
 		}
-		if share != nil && (f.deleting || !p.ShouldContinue) {
-			f.leaving = append(f.leaving, facts(node.Name, share, false))
+		if nodeWorkload != nil && (f.deleting || !p.ShouldContinue) {
+			f.leaving = append(f.leaving, view(node.Name, nodeWorkload, false))
 		}
 	}
 	for _, nw := range s.all() {
-		if node := nw.Spec.NodeName; !known[node] || s.shares[node] != nw {
-			f.leaving = append(f.leaving, facts(node, nw, !known[node]))
+		if node := nw.Spec.NodeName; !known[node] || s.nodeWorkloads[node] != nw {
+			f.leaving = append(f.leaving, view(node, nw, !known[node]))
 		}
 	}
 	sortNodes(f.desired)

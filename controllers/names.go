@@ -17,7 +17,7 @@ const maxNameLength = validation.DNS1123LabelMaxLength
 // hashLength is the number of hex digits that stand for what was cut off.
 const hashLength = 10
 
-// NodeWorkloadName is the name of a workload's share on a node:
+// NodeWorkloadName is the name of a workload's NodeWorkload on a node:
 // `<workload>-<node>`, its end replaced by a hash when that is longer than 63.
 func NodeWorkloadName(workload, node string) string {
 	name := workload + "-" + node

@@ -93,7 +93,7 @@ func TestRecentKillsAreThrottled(t *testing.T) {
 		n := 0
 		report := func() {
 			n++
-			nw := share("n1", "mw", kill(fmt.Sprint("k", n), n, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
+			nw := nodeWorkload("n1", "mw", kill(fmt.Sprint("k", n), n, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
 			nw.Status.Kills[0].FinishTime = &metav1.MicroTime{Time: time.Now()}
 			b.kills.observe(nil, nw)
 		}
@@ -156,7 +156,7 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 			c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted)
 			return string(c.Status) + " " + c.Reason
 		}
-		shares := func() int {
+		nodeWorkloads := func() int {
 			list := &v1alpha1.NodeWorkloadList{}
 			if err := b.client.List(t.Context(), list); err != nil {
 				t.Fatal(err)
@@ -166,14 +166,14 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 
 		refuse = apierrors.NewInternalError(errors.New("webhook is away"))
 		_, mw, err := b.reconcile()
-		if err == nil || accepted(mw) != "Unknown AdmissionPending" || kstatus(mw) != "InProgress" || shares() != 0 {
-			t.Errorf("away: error %v, Accepted %s, kstatus %s, %d NodeWorkloads", err, accepted(mw), kstatus(mw), shares())
+		if err == nil || accepted(mw) != "Unknown AdmissionPending" || kstatus(mw) != "InProgress" || nodeWorkloads() != 0 {
+			t.Errorf("away: error %v, Accepted %s, kstatus %s, %d NodeWorkloads", err, accepted(mw), kstatus(mw), nodeWorkloads())
 		}
 		pods := schema.GroupResource{Resource: "pods"}
 		refuse = apierrors.NewForbidden(pods, "web-n1", errors.New("violates PodSecurity"))
 		res, mw, err := b.reconcile()
-		if err != nil || accepted(mw) != "False InvalidTemplate" || kstatus(mw) != "Failed" || shares() != 0 || res.RequeueAfter != firstRecheck {
-			t.Errorf("forbidden: error %v, Accepted %s, kstatus %s, %d NodeWorkloads, again after %s", err, accepted(mw), kstatus(mw), shares(), res.RequeueAfter)
+		if err != nil || accepted(mw) != "False InvalidTemplate" || kstatus(mw) != "Failed" || nodeWorkloads() != 0 || res.RequeueAfter != firstRecheck {
+			t.Errorf("forbidden: error %v, Accepted %s, kstatus %s, %d NodeWorkloads, again after %s", err, accepted(mw), kstatus(mw), nodeWorkloads(), res.RequeueAfter)
 		}
 		asked = 0
 		if _, _, err := b.reconcile(); err != nil || asked != 0 {
@@ -181,8 +181,8 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 		}
 		time.Sleep(res.RequeueAfter)
 		refuse = apierrors.NewAlreadyExists(pods, "web-n1") // admitted: only the name is taken
-		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" || shares() != 1 {
-			t.Errorf("admitted: error %v, Accepted %s, %d NodeWorkloads", err, accepted(mw), shares())
+		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" || nodeWorkloads() != 1 {
+			t.Errorf("admitted: error %v, Accepted %s, %d NodeWorkloads", err, accepted(mw), nodeWorkloads())
 		}
 		b.admission = newAdmission(b.client) // the manager restarts
 		refuse = apierrors.NewInternalError(errors.New("webhook is away"))

@@ -38,7 +38,7 @@ func newReleaseBench(t *testing.T, change func(*v1alpha1.NodeWorkload), objects 
 	if err != nil {
 		t.Fatal(err)
 	}
-	nw := share("n1", "")
+	nw := nodeWorkload("n1", "")
 	nw.Namespace, nw.Finalizers = "default", []string{v1alpha1.Finalizer}
 	nw.Status.ObservedGeneration, nw.Status.Phase = 1, corev1.PodRunning
 	change(nw)
@@ -182,7 +182,7 @@ func TestDeletionWaitsForLastWords(t *testing.T) {
 		}
 		return err
 	}}, mw)
-	nw := share("n1", "mw", kill("k1", 1, v1alpha1.KillPhaseStopping, ""))
+	nw := nodeWorkload("n1", "mw", kill("k1", 1, v1alpha1.KillPhaseStopping, ""))
 	b.kills.observe(nil, nw)
 	if _, seen, err := b.reconcile(); err != nil || len(seen.Finalizers) != 1 || seen.Status.RecentKills[0].Phase != v1alpha1.KillPhaseStopping {
 		t.Fatalf("before the last words: %v\n%s", err, dump(seen))

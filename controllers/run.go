@@ -179,11 +179,11 @@ func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder 
 		admission: newAdmission(mgr.GetClient()), kills: newKillLedger(),
 		killsInterval: t.killsInterval, startedAt: time.Now(),
 	}
-	shares := &nodeWorkloadReconciler{
+	nodeWorkloads := &nodeWorkloadReconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
 		releaseAfter: t.releaseAfter, lost: map[types.NamespacedName]loss{},
 	}
-	return errors.Join(workloads.setUp(mgr), shares.setUp(mgr))
+	return errors.Join(workloads.setUp(mgr), nodeWorkloads.setUp(mgr))
 }
 
 func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
@@ -201,8 +201,8 @@ func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
 
 func (r *nodeWorkloadReconciler) setUp(mgr manager.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
-		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(shareChanged())).
-		Watches(&coordinationv1.Lease{}, r.shims.watch(r.sharesOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
+		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(nodeWorkloadChanged())).
+		Watches(&coordinationv1.Lease{}, r.shims.watch(r.nodeWorkloadsOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
 		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(comesOrGoes())).
 		WithOptions(controllerOptions()).
 		Complete(r)

@@ -30,11 +30,11 @@ func nodeInMemory() []client.Object {
 
 // runningShare is the NodeWorkload of node n1 as the shim reports it ready.
 func runningShare(owner types.UID) *v1alpha1.NodeWorkload {
-	facts := on("n1", corev1.PodRunning, true)
-	nw := facts.share.DeepCopy() // its template is everybody's
+	view := on("n1", corev1.PodRunning, true)
+	nw := view.nodeWorkload.DeepCopy() // its template is everybody's
 	nw.Namespace, nw.UID, nw.Finalizers = "default", "nw", []string{v1alpha1.Finalizer}
 	nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web"}
-	nw.OwnerReferences = share("n1", owner).OwnerReferences
+	nw.OwnerReferences = nodeWorkload("n1", owner).OwnerReferences
 	template.SetDefaults(&nw.Spec.Template)
 	nw.Status.TemplateHash = template.Hash(&nw.Spec.Template)
 	return nw
@@ -96,7 +96,7 @@ func TestBothAreDeletedAtOnce(t *testing.T) {
 		await(c, mw, "Ready", readyOn(1))
 		w, err := api.Watch(t.Context(), &v1alpha1.NodeWorkloadList{}, client.InNamespace(c.namespace))
 		c.must(err)
-		c.must(api.Delete(t.Context(), c.share(n1)))
+		c.must(api.Delete(t.Context(), c.nodeWorkload(n1)))
 		c.must(api.Delete(t.Context(), mw))
 		c.awaitGone(mw)
 		uids := map[types.UID]bool{}
@@ -128,10 +128,10 @@ func TestLetGoIsNotEnded(t *testing.T) {
 	seen.ResourceVersion = "1"
 	objects := append(nodeInMemory(), orphaned)
 	b, other := newBench(t, interceptor.Funcs{}, append(objects, workloadInMemory())...), newBench(t, interceptor.Funcs{}, objects...)
-	shares := &nodeWorkloadReconciler{client: other.client, live: other.client}
+	nodeWorkloads := &nodeWorkloadReconciler{client: other.client, live: other.client}
 	for name, err := range map[string]error{
 		"by its workload":  b.end(t.Context(), workloadInMemory(), seen.DeepCopy(), nil, byWorkloadDeleted),
-		"without an owner": shares.reconcileOwner(t.Context(), seen.DeepCopy()),
+		"without an owner": nodeWorkloads.reconcileOwner(t.Context(), seen.DeepCopy()),
 	} {
 		if !onlyConflicts(err) || err == nil {
 			t.Errorf("%s: error %v, want a conflict", name, err)
@@ -213,7 +213,7 @@ func TestRecreatedWhileTheOldOneEnds(t *testing.T) {
 	await(c, mw, "Ready", readyOn(1))
 	shim.setHold(true)
 	c.must(api.Delete(t.Context(), mw))
-	old := await(c, c.share(n1), "deleted", endsWith(-1))
+	old := await(c, c.nodeWorkload(n1), "deleted", endsWith(-1))
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Finalizers = nil })
 	c.awaitGone(mw)
 	next := c.workload()
@@ -231,7 +231,7 @@ func TestRecreatedWhileTheOldOneEnds(t *testing.T) {
 		notStalled(mw)
 		return readyOn(1)(mw)
 	})
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if nw.UID == old.UID || !metav1.IsControlledBy(nw, next) {
 		t.Errorf("not the new one's: %s", dump(nw))

@@ -54,12 +54,12 @@ var (
 
 // on describes a node whose shim reported phase and ready about the current
 // template.
-func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeFacts)) nodeFacts {
+func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeView)) nodeView {
 	status := metav1.ConditionFalse
 	if ready {
 		status = metav1.ConditionTrue
 	}
-	n := nodeFacts{name: name, shim: alive, share: &v1alpha1.NodeWorkload{
+	n := nodeView{name: name, shim: alive, nodeWorkload: &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-" + name, Generation: 2},
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: name, Template: currentTemplate},
 		Status: v1alpha1.NodeWorkloadStatus{
@@ -73,11 +73,11 @@ func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeFact
 	return n
 }
 
-func shim(s shimState) func(*nodeFacts) { return func(n *nodeFacts) { n.shim = s } }
+func shim(s shimState) func(*nodeView) { return func(n *nodeView) { n.shim = s } }
 
-func outdated(n *nodeFacts) {
-	n.share.Spec.Template = oldTemplate
-	n.share.Status.TemplateHash = template.Hash(&oldTemplate)
+func outdated(n *nodeView) {
+	n.nodeWorkload.Spec.Template = oldTemplate
+	n.nodeWorkload.Status.TemplateHash = template.Hash(&oldTemplate)
 }
 
 type counts struct{ Desired, Updated, Ready, Available, Unreachable int32 }
@@ -97,95 +97,95 @@ func TestComputeStatus(t *testing.T) {
 			fleet: fleet{}, wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes", wantKstatus: "Current",
 		},
 		"no matching nodes any more": {
-			fleet:     fleet{leaving: []nodeFacts{on("n1", running, true)}},
+			fleet:     fleet{leaving: []nodeView{on("n1", running, true)}},
 			wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes; ending on 1 node", wantKstatus: "InProgress",
 		},
 		"just created": {
-			fleet: fleet{desired: []nodeFacts{{name: "n1", shim: alive}, {name: "n2", shim: alive}}},
+			fleet: fleet{desired: []nodeView{{name: "n1", shim: alive}, {name: "n2", shim: alive}}},
 			want:  counts{Desired: 2}, wantReady: "False Updating", wantSummary: "updating 0/2", wantKstatus: "InProgress",
 		},
 		"all ready": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true), on("n2", running, true)}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true), on("n2", running, true)}},
 			want:  counts{2, 2, 2, 2, 0}, wantReady: "True AllNodesReady", wantSummary: "ready", wantKstatus: "Current",
 		},
 		"one not ready": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true), on("n2", running, false)}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true), on("n2", running, false)}},
 			want:  counts{2, 2, 1, 1, 0}, wantReady: "False NodesNotReady", wantSummary: "1 node not ready", wantKstatus: "InProgress",
 		},
 		"one outdated and still ready": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true), on("n2", running, true, outdated)}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true), on("n2", running, true, outdated)}},
 			want:  counts{2, 1, 2, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
 		},
 		"updated in the spec only": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true, func(n *nodeFacts) { n.share.Status.TemplateHash = "old" })}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Status.TemplateHash = "old" })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"the shim has not seen the current generation": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true, func(n *nodeFacts) { n.share.Generation = 3 })}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Generation = 3 })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"being replaced": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true, func(n *nodeFacts) { n.share.DeletionTimestamp = &metav1.Time{Time: killEpoch} })}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.DeletionTimestamp = &metav1.Time{Time: killEpoch} })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"one without a shim": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true), on("n2", "", false, shim(noShim))}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true), on("n2", "", false, shim(noShim))}},
 			want:  counts{2, 1, 1, 1, 1}, wantReady: "True AllNodesReady", wantSummary: "ready; 1 node without a shim", wantKstatus: "Current",
 		},
 		"no shim at all": {
-			fleet: fleet{desired: []nodeFacts{on("n1", "", false, shim(noShim)), on("n2", "", false, shim(noShim))}},
+			fleet: fleet{desired: []nodeView{on("n1", "", false, shim(noShim)), on("n2", "", false, shim(noShim))}},
 			want:  counts{Desired: 2, Unreachable: 2}, wantReady: "False ShimNotFound", wantSummary: "2 nodes without a shim", wantKstatus: "InProgress",
 		},
 		"shims gone silent": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true, shim(expired)), on("n2", "", false, shim(noShim))}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true, shim(expired)), on("n2", "", false, shim(noShim))}},
 			want:  counts{Desired: 2, Unreachable: 2}, wantReady: "False LeaseExpired", wantSummary: "1 node without a shim; 1 node not responding", wantKstatus: "InProgress",
 		},
 		"all completed": {
-			fleet: fleet{desired: []nodeFacts{on("n1", succeeded, false), on("n2", succeeded, false)}},
+			fleet: fleet{desired: []nodeView{on("n1", succeeded, false), on("n2", succeeded, false)}},
 			want:  counts{2, 2, 0, 0, 0}, wantReady: "True Completed", wantSummary: "completed", wantKstatus: "Current",
 		},
 		"completed and running": {
-			fleet: fleet{desired: []nodeFacts{on("n1", succeeded, false), on("n2", running, true)}},
+			fleet: fleet{desired: []nodeView{on("n1", succeeded, false), on("n2", running, true)}},
 			want:  counts{2, 2, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready", wantKstatus: "Current",
 		},
 		"failed for good": {
-			fleet: fleet{desired: []nodeFacts{on("n1", failed, false), on("n2", running, true)}},
+			fleet: fleet{desired: []nodeView{on("n1", failed, false), on("n2", running, true)}},
 			want:  counts{2, 2, 1, 1, 0}, wantReady: "False Failed", wantSummary: "failed on 1 node", wantKstatus: "Failed", wantStalled: "Failed",
 		},
 		"failed with an earlier template": {
-			fleet: fleet{desired: []nodeFacts{on("n1", failed, false, outdated)}},
+			fleet: fleet{desired: []nodeView{on("n1", failed, false, outdated)}},
 			want:  counts{Desired: 1}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"failed here, updating there": {
-			fleet: fleet{desired: []nodeFacts{on("n1", failed, false), on("n2", running, true, outdated)}},
+			fleet: fleet{desired: []nodeView{on("n1", failed, false), on("n2", running, true, outdated)}},
 			want:  counts{2, 1, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
 		},
 		"refused, runs an earlier one": {
-			fleet: fleet{verdict: refused, desired: []nodeFacts{on("n1", running, true, outdated)}},
+			fleet: fleet{verdict: refused, desired: []nodeView{on("n1", running, true, outdated)}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False RefusedFields", wantSummary: "refused: " + refused.message, wantKstatus: "Failed", wantStalled: "RefusedFields",
 		},
 		"the API server cannot be asked": {
-			fleet: fleet{verdict: verdict{undecided: true, reason: reasonAdmissionPending, message: "no route"}, desired: []nodeFacts{{name: "n1", shim: alive}}},
+			fleet: fleet{verdict: verdict{undecided: true, reason: reasonAdmissionPending, message: "no route"}, desired: []nodeView{{name: "n1", shim: alive}}},
 			want:  counts{Desired: 1}, wantReady: "False AdmissionPending", wantSummary: "waiting for admission: no route", wantKstatus: "InProgress",
 		},
 		"name taken": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true), {name: "n2", shim: alive, conflict: "NodeWorkload web-n2 is another's"}}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true), {name: "n2", shim: alive, conflict: "NodeWorkload web-n2 is another's"}}},
 			want:  counts{2, 1, 1, 1, 0}, wantReady: "False NameConflict", wantSummary: "name conflict: NodeWorkload web-n2 is another's", wantKstatus: "Failed", wantStalled: "NameConflict",
 		},
 		"ending on a node that no longer matches": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true)}, leaving: []nodeFacts{on("n2", running, true)}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true)}},
 			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "InProgress",
 		},
 		"a lost node holds nobody up": {
-			fleet: fleet{desired: []nodeFacts{on("n1", running, true)}, leaving: []nodeFacts{on("n2", running, true, shim(expired))}},
+			fleet: fleet{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true, shim(expired))}},
 			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "Current",
 		},
 		"deleting": {
-			fleet: fleet{deleting: true, leaving: []nodeFacts{on("n1", running, true), on("n2", running, true, shim(noShim))}},
+			fleet: fleet{deleting: true, leaving: []nodeView{on("n1", running, true), on("n2", running, true, shim(noShim))}},
 			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 2 nodes left, 1 node without a responding shim", wantKstatus: "Terminating",
 		},
 		"deleting with a bad annotation": {
-			fleet: fleet{deleting: true, graceProblem: "annotation a: bad", leaving: []nodeFacts{on("n1", running, true)}},
+			fleet: fleet{deleting: true, graceProblem: "annotation a: bad", leaving: []nodeView{on("n1", running, true)}},
 			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 1 node left; annotation a: bad", wantKstatus: "Terminating",
 		},
 	}
@@ -243,10 +243,10 @@ func checkConditions(t *testing.T, conditions []metav1.Condition, wantStalled st
 
 // A workload that was ended says why, not how one of its containers left.
 func TestFailureOfTheWhole(t *testing.T) {
-	n := on("n1", corev1.PodFailed, false, func(n *nodeFacts) {
-		n.share.Status.Summary, n.share.Status.Reason, n.share.Status.Message = "Completed", "DeadlineExceeded", "too long"
+	n := on("n1", corev1.PodFailed, false, func(n *nodeView) {
+		n.nodeWorkload.Status.Summary, n.nodeWorkload.Status.Reason, n.nodeWorkload.Status.Message = "Completed", "DeadlineExceeded", "too long"
 	})
-	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeFacts{n}}
+	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeView{n}}
 	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 	if want := "Failed on n1, DeadlineExceeded: too long; will not restart"; ready.Message != want {
@@ -256,7 +256,7 @@ func TestFailureOfTheWhole(t *testing.T) {
 
 // Before the manager has seen a generation, kstatus says so.
 func TestKstatusOfUnseenGenerations(t *testing.T) {
-	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeFacts{on("n1", corev1.PodRunning, true)}}
+	f := fleet{generation: 5, verdict: accepted, now: killEpoch, hash: currentHash, desired: []nodeView{on("n1", corev1.PodRunning, true)}}
 	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	for name, mw := range map[string]*v1alpha1.ManagedWorkload{
 		"new":     {ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}},
@@ -269,7 +269,7 @@ func TestKstatusOfUnseenGenerations(t *testing.T) {
 }
 
 func TestProgressDeadline(t *testing.T) {
-	at := func(minutes int, old v1alpha1.ManagedWorkloadStatus, desired ...nodeFacts) (v1alpha1.ManagedWorkloadStatus, time.Duration) {
+	at := func(minutes int, old v1alpha1.ManagedWorkloadStatus, desired ...nodeView) (v1alpha1.ManagedWorkloadStatus, time.Duration) {
 		f := fleet{generation: 5, verdict: accepted, hash: currentHash, now: killEpoch.Add(time.Duration(minutes) * time.Minute), desired: desired}
 		return computeStatus(&f, &old)
 	}
@@ -277,7 +277,7 @@ func TestProgressDeadline(t *testing.T) {
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
 		return c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded
 	}
-	n1, n2, waiting := on("n1", corev1.PodRunning, true), on("n2", corev1.PodPending, false), nodeFacts{name: "n1", shim: alive}
+	n1, n2, waiting := on("n1", corev1.PodRunning, true), on("n2", corev1.PodPending, false), nodeView{name: "n1", shim: alive}
 
 	s, wait := at(0, v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}, waiting, n2)
 	if stalled(s) || wait != progressDeadline {
@@ -325,18 +325,18 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
-	with := func(n nodeFacts, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
-		n.share.Finalizers = []string{v1alpha1.Finalizer}
+	with := func(n nodeView, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
+		n.nodeWorkload.Finalizers = []string{v1alpha1.Finalizer}
 		if change != nil {
-			change(n.share)
+			change(n.nodeWorkload)
 		}
-		return n.share
+		return n.nodeWorkload
 	}
-	current := func(phase corev1.PodPhase) nodeFacts { return on("n1", phase, true) }
+	current := func(phase corev1.PodPhase) nodeView { return on("n1", phase, true) }
 	tests := map[string]struct {
-		placement placement.Placement
-		share     *v1alpha1.NodeWorkload
-		want      step
+		placement    placement.Placement
+		nodeWorkload *v1alpha1.NodeWorkload
+		want         step
 	}{
 		"another back-off":            {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
 		"another back-off, completed": {run, with(current(corev1.PodSucceeded), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
@@ -358,7 +358,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := decide(tc.placement, tc.share, currentHash, nil); got != tc.want {
+			if got := decide(tc.placement, tc.nodeWorkload, currentHash, nil); got != tc.want {
 				t.Errorf("decide = %d, want %d", got, tc.want)
 			}
 		})

@@ -58,9 +58,9 @@ func workloadChanged() predicate.Predicate {
 	)
 }
 
-// shareChanged lets through what matters to the manager's condition and to the
+// nodeWorkloadChanged lets through what matters to the manager's condition and to the
 // release of a NodeWorkload.
-func shareChanged() predicate.Predicate {
+func nodeWorkloadChanged() predicate.Predicate {
 	return predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{},
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -166,12 +166,12 @@ func (r *managedWorkloadReconciler) watchNodes() handler.EventHandler {
 // watchNodes wakes the NodeWorkloads of a Node that came or went.
 func (r *nodeWorkloadReconciler) watchNodes() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, node client.Object) []reconcile.Request {
-		return r.sharesOn(ctx, node.GetName())
+		return r.nodeWorkloadsOn(ctx, node.GetName())
 	})
 }
 
-// sharesOn are the NodeWorkloads of a node.
-func (r *nodeWorkloadReconciler) sharesOn(ctx context.Context, node string) []reconcile.Request {
+// nodeWorkloadsOn are the NodeWorkloads of a node.
+func (r *nodeWorkloadReconciler) nodeWorkloadsOn(ctx context.Context, node string) []reconcile.Request {
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := r.client.List(ctx, list, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list the NodeWorkloads of a node", "node", node)

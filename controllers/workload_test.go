@@ -34,7 +34,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 	if s := ready.Status; s.DesiredNodes != 2 || s.UpdatedNodes != 2 || s.ReadyNodes != 2 || s.AvailableNodes != 2 || s.Summary != "ready" {
 		t.Errorf("status: %s", dump(ready))
 	}
-	nw := await(c, c.share(n1), "its shim responds", func(nw *v1alpha1.NodeWorkload) bool {
+	nw := await(c, c.nodeWorkload(n1), "its shim responds", func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionTrue, v1alpha1.ReasonLeaseRenewed)
 	})
 	checkShare(t, nw, ready, n1)
@@ -50,7 +50,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 	c.must(api.Delete(t.Context(), mw))
 	c.awaitGone(mw)
 	for _, node := range []string{n1, n2} {
-		if err := api.Get(t.Context(), client.ObjectKeyFromObject(c.share(node)), c.share(node)); !apierrors.IsNotFound(err) {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(c.nodeWorkload(node)), c.nodeWorkload(node)); !apierrors.IsNotFound(err) {
 			t.Errorf("the NodeWorkload of %s outlived its ManagedWorkload: %v", node, err)
 		}
 		c.awaitEvent(mw, eventSuccessfulCreate, NodeWorkloadName("web", node))
@@ -99,14 +99,14 @@ func TestKstatusIsNeverAhead(t *testing.T) {
 			}
 			want := seen.Spec.Template.DeepCopy()
 			template.SetDefaults(want)
-			shares := &v1alpha1.NodeWorkloadList{}
-			c.must(api.List(t.Context(), shares, client.InNamespace(c.namespace)))
-			for _, nw := range shares.Items {
+			nodeWorkloads := &v1alpha1.NodeWorkloadList{}
+			c.must(api.List(t.Context(), nodeWorkloads, client.InNamespace(c.namespace)))
+			for _, nw := range nodeWorkloads.Items {
 				if seen.Generation == generation && nw.Status.TemplateHash != template.Hash(want) {
 					t.Errorf("Current while %s runs another template: %s", nw.Name, dump(seen))
 				}
 			}
-			return seen.Generation == generation && len(shares.Items) == len(names)
+			return seen.Generation == generation && len(nodeWorkloads.Items) == len(names)
 		})
 	}
 }
@@ -123,17 +123,17 @@ func TestPlacementFollowsNodes(t *testing.T) {
 
 	c.updateNode(n2, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("dedicated", corev1.TaintEffectNoSchedule)} })
 	await(c, mw, "one node desired", readyOn(1))
-	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(c.share(n2)), c.share(n2))) // NoSchedule ends nothing
+	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(c.nodeWorkload(n2)), c.nodeWorkload(n2))) // NoSchedule ends nothing
 
 	c.updateNode(n2, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("dedicated", corev1.TaintEffectNoExecute)} })
-	c.awaitGone(c.share(n2))
+	c.awaitGone(c.nodeWorkload(n2))
 
 	n3 := c.node("n3")
 	c.lease(n3, 3600)
-	await(c, c.share(n3), "NodeWorkload on a new node", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.NodeName == n3 })
+	await(c, c.nodeWorkload(n3), "NodeWorkload on a new node", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.NodeName == n3 })
 
 	c.updateNode(n1, func(n *corev1.Node) { delete(n.Labels, "test") })
-	c.awaitGone(c.share(n1))
+	c.awaitGone(c.nodeWorkload(n1))
 	await(c, mw, "kept record", func(mw *v1alpha1.ManagedWorkload) bool {
 		return slices.ContainsFunc(mw.Status.RecentKills, func(k v1alpha1.NodeKillRecord) bool {
 			return k.NodeName == n1 && k.RequestedBy == byNoMatch
@@ -156,15 +156,15 @@ func TestRestartBackoffIsCopied(t *testing.T) {
 			return b != nil && ptr.Deref(b.BaseSeconds, 0) == base && ptr.Deref(b.MaxSeconds, 0) == maximum
 		}
 	}
-	created := await(c, c.share(n1), "NodeWorkload with the back-off", has(2, 8))
+	created := await(c, c.nodeWorkload(n1), "NodeWorkload with the back-off", has(2, 8))
 	hash := template.Hash(&created.Spec.Template)
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.RestartBackoff.MaxSeconds = ptr.To[int32](4) })
-	changed := await(c, c.share(n1), "NodeWorkload with the new back-off", has(2, 4))
+	changed := await(c, c.nodeWorkload(n1), "NodeWorkload with the new back-off", has(2, 4))
 	if got := template.Hash(&changed.Spec.Template); got != hash || changed.UID != created.UID {
 		t.Errorf("The template changed from %s to %s, or the object from %s to %s", hash, got, created.UID, changed.UID)
 	}
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.RestartBackoff = nil })
-	await(c, c.share(n1), "NodeWorkload without a back-off of its own", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.RestartBackoff == nil })
+	await(c, c.nodeWorkload(n1), "NodeWorkload without a back-off of its own", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.RestartBackoff == nil })
 }
 
 func TestNodeWorkloadDeletedByHandComesBack(t *testing.T) {
@@ -173,11 +173,11 @@ func TestNodeWorkloadDeletedByHandComesBack(t *testing.T) {
 	c.shimOn(n1)
 	mw := c.workload()
 	await(c, mw, "Ready", readyOn(1))
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	old := nw.UID
 	c.must(api.Delete(t.Context(), nw))
-	await(c, c.share(n1), "a new one", func(nw *v1alpha1.NodeWorkload) bool { return nw.UID != old })
+	await(c, c.nodeWorkload(n1), "a new one", func(nw *v1alpha1.NodeWorkload) bool { return nw.UID != old })
 	await(c, mw, "Ready again, with the record", func(mw *v1alpha1.ManagedWorkload) bool {
 		return isReady(mw) && mw.Status.ForcedKills == 1 && mw.Status.RecentKills[0].NodeName == n1
 	})
@@ -191,7 +191,7 @@ func TestTerminalNodeWorkloadIsReplaced(t *testing.T) {
 		mw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	})
 	await(c, mw, "Ready", readyOn(1))
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	end := func(phase corev1.PodPhase) {
 		updateStatus(c, nw, func(nw *v1alpha1.NodeWorkload) {
 			nw.Status.Phase = phase
@@ -204,7 +204,7 @@ func TestTerminalNodeWorkloadIsReplaced(t *testing.T) {
 	})
 	old := nw.UID
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = "app:2" })
-	await(c, c.share(n1), "replaced", func(nw *v1alpha1.NodeWorkload) bool {
+	await(c, c.nodeWorkload(n1), "replaced", func(nw *v1alpha1.NodeWorkload) bool {
 		return nw.UID != old && nw.Spec.Template.Spec.Containers[0].Image == "app:2"
 	})
 	await(c, mw, "Ready", readyOn(1))
@@ -259,7 +259,7 @@ func TestRefusedTemplates(t *testing.T) {
 			})
 			mw := c.workload()
 			await(c, mw, "Ready", readyOn(1))
-			before := c.share(n1)
+			before := c.nodeWorkload(n1)
 			c.must(api.Get(t.Context(), client.ObjectKeyFromObject(before), before))
 
 			update(c, mw, func(mw *v1alpha1.ManagedWorkload) { tc.change(&mw.Spec.Template.Spec) })
@@ -276,7 +276,7 @@ func TestRefusedTemplates(t *testing.T) {
 				t.Errorf("status: %s", dump(got.Status))
 			}
 			c.awaitEvent(mw, tc.wantReason, tc.wantWords[0])
-			after := c.share(n1)
+			after := c.nodeWorkload(n1)
 			c.must(api.Get(t.Context(), client.ObjectKeyFromObject(after), after))
 			if after.Generation != before.Generation || after.UID != before.UID {
 				t.Errorf("the NodeWorkload was changed: %s", dump(after))
@@ -309,7 +309,7 @@ func TestNameConflict(t *testing.T) {
 	c := newCluster(t)
 	n1 := c.node("n1")
 	c.shimOn(n1)
-	other := c.share(n1)
+	other := c.nodeWorkload(n1)
 	other.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "abc", Controller: ptr.To(true)}}
 	other.Labels = map[string]string{v1alpha1.LabelWorkload: "web"}
 	other.Spec = v1alpha1.NodeWorkloadSpec{NodeName: n1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other:1"}}}}}
@@ -320,7 +320,7 @@ func TestNameConflict(t *testing.T) {
 			strings.Contains(mw.Status.Summary, "ConfigMap other")
 	})
 	c.awaitEvent(mw, reasonNameConflict, "ConfigMap other")
-	current := c.share(n1)
+	current := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(current), current))
 	if current.UID != other.UID || current.Spec.Template.Spec.Containers[0].Name != "other" {
 		t.Errorf("another's NodeWorkload was touched: %s", dump(current))
@@ -335,7 +335,7 @@ func TestRecentKills(t *testing.T) {
 	c.shimOn(n1)
 	mw := c.workload()
 	await(c, mw, "Ready", readyOn(1))
-	nw := c.share(n1)
+	nw := c.nodeWorkload(n1)
 	begun := kill("k1", 1, v1alpha1.KillPhaseStopping, "")
 	updateStatus(c, nw, func(nw *v1alpha1.NodeWorkload) { nw.Status.Kills = []v1alpha1.KillRecord{begun} })
 	await(c, mw, "a kill under way", func(mw *v1alpha1.ManagedWorkload) bool {

@@ -179,14 +179,14 @@ func (c course) completedBefore(d difference) bool {
 		Name      string
 		Resources corev1.ResourceRequirements
 	}
-	var told struct{ InitContainers, Containers []container }
-	if !found || json.Unmarshal([]byte(data), &told) != nil {
+	var resized struct{ InitContainers, Containers []container }
+	if !found || json.Unmarshal([]byte(data), &resized) != nil {
 		return false
 	}
 	same := func(a container, b corev1.Container) bool {
 		return a.Name == b.Name && equality.Semantic.DeepEqual(a.Resources, b.Resources)
 	}
-	return slices.EqualFunc(told.InitContainers, c.spec.InitContainers, same) && slices.EqualFunc(told.Containers, c.spec.Containers, same)
+	return slices.EqualFunc(resized.InitContainers, c.spec.InitContainers, same) && slices.EqualFunc(resized.Containers, c.spec.Containers, same)
 }
 
 var sidecarLastState = regexp.MustCompile(`^s\d\.lastState\.terminated\.`)

@@ -230,12 +230,12 @@ func (g generator) image() scenario {
 
 // resized gets other CPU and memory, and may have to be restarted for either.
 func (g generator) resized() scenario {
-	from, to := share(50, 48), share(int64(g.between(3, 9)*10), int64(g.between(6, 12)*8))
-	c, policy, restarts := shares(g.main("c1"), from), g.policy(), false
+	from, to := resources(50, 48), resources(int64(g.between(3, 9)*10), int64(g.between(6, 12)*8))
+	c, policy, restarts := withResources(g.main("c1"), from), g.policy(), false
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		// The API server refuses a restart for a Pod that is never restarted.
 		if policy != never && g.chance(60) {
-			c = shares(c, from, name)
+			c = withResources(c, from, name)
 			before, after := from.Requests[name], to.Requests[name]
 			restarts = restarts || before.Cmp(after) != 0
 		}

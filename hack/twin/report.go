@@ -39,7 +39,7 @@ func report(out io.Writer, opts options, results []result, took time.Duration) i
 			retried++
 			verdict += fmt.Sprintf(" (try %d)", r.retried+1)
 		}
-		rows.printf("%s\t%s\t%s\t%s\t%s\n", r.scenario.name, r.scenario.trigger, story(r.kubelet), story(r.shim), verdict)
+		rows.printf("%s\t%s\t%s\t%s\t%s\n", r.scenario.name, r.scenario.trigger, inShort(r.kubelet), inShort(r.shim), verdict)
 	}
 	if err := table.Flush(); err != nil {
 		p.err = cmp.Or(p.err, err)
@@ -83,8 +83,8 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// story is one side of a pair in short: how every container ended.
-func story(r *record) string {
+// inShort is one side of a pair in short: how every container ended.
+func inShort(r *record) string {
 	if r == nil {
 		return ""
 	}

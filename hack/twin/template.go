@@ -173,9 +173,9 @@ func servesAll(name string, flags ...string) corev1.Container {
 
 func failFile(name string) string { return journals + "/fail-" + name }
 
-// share is CPU in millicores and memory in MiB: what is asked for, and twice of
+// resources is CPU in millicores and memory in MiB: what is asked for, and twice of
 // each as the limit.
-func share(cpu, memory int64) corev1.ResourceRequirements {
+func resources(cpu, memory int64) corev1.ResourceRequirements {
 	list := func(times int64) corev1.ResourceList {
 		return corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu*times, resource.DecimalSI),
@@ -185,9 +185,9 @@ func share(cpu, memory int64) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list(1), Limits: list(2)}
 }
 
-// shares gives a container resources, and says which of them may only be changed
+// withResources gives a container resources, and says which of them may only be changed
 // with a restart.
-func shares(c corev1.Container, r corev1.ResourceRequirements, restarting ...corev1.ResourceName) corev1.Container {
+func withResources(c corev1.Container, r corev1.ResourceRequirements, restarting ...corev1.ResourceName) corev1.Container {
 	c.Resources = r
 	for _, name := range restarting {
 		c.ResizePolicy = append(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: name, RestartPolicy: corev1.RestartContainer})

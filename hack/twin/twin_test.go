@@ -128,7 +128,7 @@ func TestDeclared(t *testing.T) {
 	failed := func(kubelet, shim string) difference {
 		return difference{aspect: hookFailed + "spec.containers{c}", kubelet: kubelet, shim: shim}
 	}
-	toResize := scenario{spec: pod(2, shares(serve("c"), share(50, 48)))}
+	toResize := scenario{spec: pod(2, withResources(serve("c"), resources(50, 48)))}
 	completed := func(r corev1.ResourceRequirements, side string) difference {
 		data, err := json.Marshal(map[string]any{"containers": []any{map[string]any{"name": "c", "resources": r}}, "generation": 2})
 		if err != nil {
@@ -197,9 +197,9 @@ func TestDeclared(t *testing.T) {
 			scenario: overrunning,
 			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=3"},
 		},
-		"a resize that the kubelet told as complete with what was before": {scenario: toResize, d: completed(share(50, 48), "kubelet"), want: true},
-		"a resize that the kubelet told as complete":                      {scenario: toResize, d: completed(share(60, 64), "kubelet")},
-		"a resize that we told as complete with what was before":          {scenario: toResize, d: completed(share(50, 48), "shim")},
+		"a resize that the kubelet told as complete with what was before": {scenario: toResize, d: completed(resources(50, 48), "kubelet"), want: true},
+		"a resize that the kubelet told as complete":                      {scenario: toResize, d: completed(resources(60, 64), "kubelet")},
+		"a resize that we told as complete with what was before":          {scenario: toResize, d: completed(resources(50, 48), "shim")},
 		"back-off told before the kubelet's sync": {
 			scenario: scenario{loops: true},
 			d:        difference{aspect: "status at waits: c.state.waiting.reason", shim: "CrashLoopBackOff"}, want: true,

@@ -253,7 +253,7 @@ func disturbances() []scenario {
 
 // resizes change CPU and memory while it runs.
 func resizes() []scenario {
-	before := share(50, 48)
+	before := resources(50, 48)
 	one := func(name, trigger string, c corev1.Container, to corev1.ResourceRequirements, done func(*corev1.PodStatus) bool) scenario {
 		return scenario{name: name, trigger: trigger, spec: pod(5, c, serve("c2")), steps: []step{
 			{name: "ready", until: ready, do: resize(c.Name, to)},
@@ -264,14 +264,14 @@ func resizes() []scenario {
 	hooked := preStop(serve("c", "--on-term=delay:500ms"), marked("c", "preStop", time.Second))
 	const cpu, memory = corev1.ResourceCPU, corev1.ResourceMemory
 	return []scenario{
-		one("resize-in-place", "Resize", shares(hooked, before), share(60, 64), running),
-		one("resize-down", "Resize", shares(hooked, before), share(20, 48), running),
-		one("resize-sidecar", "Resize", sidecar(shares(serve("s1"), before)), share(60, 64), running),
-		one("resize-memory-restarts", "ResizeRequired", shares(hooked, before, memory), share(50, 64), restarting),
-		one("resize-cpu-restarts", "ResizeRequired", shares(hooked, before, cpu), share(60, 64), restarting),
-		one("resize-other-restarts", "Resize", shares(hooked, before, memory), share(60, 48), running),
-		{name: "resize-ignores-term", trigger: "ResizeRequired", spec: pod(3, shares(serve("c", "--on-term=ignore"), before, memory)), steps: []step{
-			{name: "ready", until: ready, do: resize("c", share(60, 64))}, {name: "resized", until: restartedAndReady("c", 1)},
+		one("resize-in-place", "Resize", withResources(hooked, before), resources(60, 64), running),
+		one("resize-down", "Resize", withResources(hooked, before), resources(20, 48), running),
+		one("resize-sidecar", "Resize", sidecar(withResources(serve("s1"), before)), resources(60, 64), running),
+		one("resize-memory-restarts", "ResizeRequired", withResources(hooked, before, memory), resources(50, 64), restarting),
+		one("resize-cpu-restarts", "ResizeRequired", withResources(hooked, before, cpu), resources(60, 64), restarting),
+		one("resize-other-restarts", "Resize", withResources(hooked, before, memory), resources(60, 48), running),
+		{name: "resize-ignores-term", trigger: "ResizeRequired", spec: pod(3, withResources(serve("c", "--on-term=ignore"), before, memory)), steps: []step{
+			{name: "ready", until: ready, do: resize("c", resources(60, 64))}, {name: "resized", until: restartedAndReady("c", 1)},
 		}},
 	}
 }

@@ -88,7 +88,7 @@ type Client struct {
 	users   *userCache
 	// commands are the calls of ExecSync that go on.
 	commands sync.WaitGroup
-	node     nodeFacts
+	node     nodeResources
 	// settle is how long a new event stream must last to count as healthy.
 	settle time.Duration
 }
@@ -150,7 +150,7 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 		statuses: newStatusCache(),
 		files:    terminationFiles{hostfs.NewPatience(filePatience)},
 		users:    newUserCache(),
-		node:     readNodeFacts(ctx),
+		node:     readNodeResources(ctx),
 		settle:   settleTime,
 	}
 	c.SetClusterID(config.ClusterID)

@@ -74,7 +74,7 @@ func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container
 // containerConfig describes a container. (kubelet
 // kuberuntime_container.go:generateContainerConfig)
 func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (*runtimeapi.ContainerConfig, error) {
-	place, err := c.config.PodDir.ContainerOptions(ctx, pod, container, options.PodIPs, options.Attempt)
+	settings, err := c.config.PodDir.ContainerOptions(ctx, pod, container, options.PodIPs, options.Attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -100,14 +100,14 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: container.Name, Attempt: uint32(max(options.Attempt, 0))},
 		Image:       &runtimeapi.ImageSpec{Image: options.ImageRef, UserSpecifiedImage: container.Image},
-		Command:     place.Command,
-		Args:        place.Args,
+		Command:     settings.Command,
+		Args:        settings.Args,
 		WorkingDir:  container.WorkingDir,
-		Envs:        envs(place.Env),
-		Mounts:      mounts(place.Mounts),
+		Envs:        envs(settings.Env),
+		Mounts:      mounts(settings.Mounts),
 		Labels:      c.containerLabels(pod, container),
 		Annotations: annotations,
-		LogPath:     place.LogPath,
+		LogPath:     settings.LogPath,
 		Stdin:       container.Stdin,
 		StdinOnce:   container.StdinOnce,
 		Tty:         container.TTY,

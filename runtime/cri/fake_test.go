@@ -90,7 +90,7 @@ func newFake(t *testing.T, change ...func(*Config)) (*fakeRuntime, *Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.node = nodeFacts{memory: 8 << 30, maskedPaths: []string{"/proc/kcore"}}
+	client.node = nodeResources{memory: 8 << 30, maskedPaths: []string{"/proc/kcore"}}
 	client.settle = 20 * time.Millisecond
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {

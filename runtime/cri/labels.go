@@ -163,7 +163,7 @@ func containerAnnotations(pod *corev1.Pod, container *corev1.Container, options 
 		HostNetwork:      pod.Spec.HostNetwork,
 		RestartedAt:      pod.Annotations[v1alpha1.AnnotationRestartedAt],
 	}
-	record.Index, record.Init = place(pod, container.Name)
+	record.Index, record.Init = position(pod, container.Name)
 	if annotations[AnnotationRecord], err = encode("record", record); err != nil {
 		return nil, err
 	}
@@ -223,8 +223,8 @@ func encode(what string, value any) (string, error) {
 	return string(data), nil
 }
 
-// place tells where in the pod's lists a container stands; -1 if nowhere.
-func place(pod *corev1.Pod, name string) (index int, init bool) {
+// position tells where in the pod's lists a container stands; -1 if nowhere.
+func position(pod *corev1.Pod, name string) (index int, init bool) {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == name {
 			return i, true

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeFacts are what container configurations depend on and what does not change
+// nodeResources are what container configurations depend on and what does not change
 // while the node is up.
-type nodeFacts struct {
+type nodeResources struct {
 	// memory is the node's capacity in bytes.
 	memory int64
 	// unified tells that cgroup v2 is in use.
@@ -31,19 +31,19 @@ type nodeFacts struct {
 	maskedPaths []string
 }
 
-func readNodeFacts(ctx context.Context) nodeFacts {
-	facts := nodeFacts{hugePages: hugePageSizes("/sys/kernel/mm/hugepages"), maskedPaths: maskedPaths("/sys/devices/system/cpu")}
+func readNodeResources(ctx context.Context) nodeResources {
+	node := nodeResources{hugePages: hugePageSizes("/sys/kernel/mm/hugepages"), maskedPaths: maskedPaths("/sys/devices/system/cpu")}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Could not read the node's memory capacity, all burstable containers get the same OOM score",
 			"warning", err.Error())
 	}
 	// The fields' sizes differ between architectures.
-	facts.memory = int64(uint64(info.Totalram) * uint64(info.Unit))
+	node.memory = int64(uint64(info.Totalram) * uint64(info.Unit))
 	var fs unix.Statfs_t
-	facts.unified = unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
-	facts.swapLimits = swapLimits(facts.unified)
-	return facts
+	node.unified = unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
+	node.swapLimits = swapLimits(node.unified)
+	return node
 }
 
 // swapLimits finds out whether the cgroup controller for swap is there. (kubelet

@@ -29,7 +29,7 @@ const (
 
 // containerResources are what a container's cgroup is to be. (kubelet
 // kuberuntime_container_linux.go:generateLinuxContainerResources)
-func (n *nodeFacts) containerResources(pod *corev1.Pod, container *corev1.Container) *runtimeapi.LinuxContainerResources {
+func (n *nodeResources) containerResources(pod *corev1.Pod, container *corev1.Container) *runtimeapi.LinuxContainerResources {
 	r := container.Resources
 	out := n.linuxResources(r.Requests, r.Limits)
 	out.OomScoreAdj = n.oomScoreAdjust(pod, container)
@@ -45,7 +45,7 @@ func (n *nodeFacts) containerResources(pod *corev1.Pod, container *corev1.Contai
 
 // forbidSwap is the kubelet's swap behaviour NoSwap, its default. (kubelet
 // kuberuntime_container_linux.go:ConfigureNoSwap)
-func (n *nodeFacts) forbidSwap(r *runtimeapi.LinuxContainerResources) {
+func (n *nodeResources) forbidSwap(r *runtimeapi.LinuxContainerResources) {
 	if n.unified {
 		r.Unified["memory.swap.max"] = "0"
 		return
@@ -56,14 +56,14 @@ func (n *nodeFacts) forbidSwap(r *runtimeapi.LinuxContainerResources) {
 
 // sandboxResources are the sums over a pod's containers. (kubelet
 // kuberuntime_sandbox_linux.go:calculateSandboxResources)
-func (n *nodeFacts) sandboxResources(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+func (n *nodeResources) sandboxResources(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	options := podresources.PodResourcesOptions{ExcludeOverhead: true}
 	return n.linuxResources(podresources.PodRequests(pod, options), podresources.PodLimits(pod, options))
 }
 
 // linuxResources converts requests and limits. A missing CPU request is the
 // limit. (kubelet kuberuntime_container_linux.go:calculateLinuxResources)
-func (n *nodeFacts) linuxResources(requests, limits corev1.ResourceList) *runtimeapi.LinuxContainerResources {
+func (n *nodeResources) linuxResources(requests, limits corev1.ResourceList) *runtimeapi.LinuxContainerResources {
 	cpu := limits.Cpu()
 	if request, ok := requests[corev1.ResourceCPU]; ok {
 		cpu = &request
@@ -96,7 +96,7 @@ func toQuota(milliCPU int64) int64 {
 
 // oomScoreAdjust tells the kernel whom to kill first: what requests little of
 // the node's memory. (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
-func (n *nodeFacts) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
+func (n *nodeResources) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
 	switch podspec.QOSClass(pod) {
 	case corev1.PodQOSGuaranteed:
 		return oomGuaranteed
@@ -105,7 +105,7 @@ func (n *nodeFacts) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container)
 	case corev1.PodQOSBurstable:
 	}
 	request := container.Resources.Requests.Memory().Value()
-	if _, init := place(pod, container.Name); init && container.RestartPolicy != nil {
+	if _, init := position(pod, container.Name); init && container.RestartPolicy != nil {
 		// A sidecar is not to be killed before the containers it serves.
 		request = max(request, leastMemoryRequest(pod))
 	}

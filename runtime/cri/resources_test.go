@@ -30,7 +30,7 @@ func list(cpu, memory string) corev1.ResourceList {
 
 func TestContainerResources(t *testing.T) {
 	tests := map[string]struct {
-		node             nodeFacts
+		node             nodeResources
 		requests, limits corev1.ResourceList
 		want             *runtimeapi.LinuxContainerResources
 	}{
@@ -58,7 +58,7 @@ func TestContainerResources(t *testing.T) {
 			want:     &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 3},
 		},
 		"cgroup v2": {
-			node: nodeFacts{unified: true, swapLimits: true, hugePages: []string{"2MB", "1GB"}}, limits: list("", "1Gi"),
+			node: nodeResources{unified: true, swapLimits: true, hugePages: []string{"2MB", "1GB"}}, limits: list("", "1Gi"),
 			want: &runtimeapi.LinuxContainerResources{
 				CpuShares: 2, CpuPeriod: 100000, MemoryLimitInBytes: 1 << 30, OomScoreAdj: 999,
 				Unified:        map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"},
@@ -66,7 +66,7 @@ func TestContainerResources(t *testing.T) {
 			},
 		},
 		"cgroup v1 with swap": {
-			node: nodeFacts{swapLimits: true}, limits: list("", "1Gi"),
+			node: nodeResources{swapLimits: true}, limits: list("", "1Gi"),
 			want: &runtimeapi.LinuxContainerResources{
 				CpuShares: 2, CpuPeriod: 100000, MemoryLimitInBytes: 1 << 30, MemorySwapLimitInBytes: 1 << 30, OomScoreAdj: 999,
 			},
@@ -96,9 +96,9 @@ func TestSidecarOOMScore(t *testing.T) {
 	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 		Name: "second", Resources: corev1.ResourceRequirements{Requests: list("", "4Gi")},
 	})
-	node := nodeFacts{memory: 16 << 30}
+	node := nodeResources{memory: 16 << 30}
 	for name, want := range map[string]int64{"side": 750, "init": 999, "app": 500, "second": 750} {
-		index, init := place(pod, name)
+		index, init := position(pod, name)
 		c := &pod.Spec.Containers[index]
 		if init {
 			c = &pod.Spec.InitContainers[index]
@@ -152,7 +152,7 @@ func TestNodeFacts(t *testing.T) {
 			t.Errorf("%q: got %d CPUs", nonsense, len(got))
 		}
 	}
-	if facts := readNodeFacts(t.Context()); facts.memory < 64<<20 {
-		t.Errorf("the node has %d bytes of memory", facts.memory)
+	if found := readNodeResources(t.Context()); found.memory < 64<<20 {
+		t.Errorf("the node has %d bytes of memory", found.memory)
 	}
 }

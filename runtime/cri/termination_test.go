@@ -137,14 +137,14 @@ func plainNumbers(from, to int) string {
 // What a container can write to is not to be trusted: a link would lead to the
 // node's secrets, a pipe would stop the shim.
 func TestTerminationMessageIsReadSafely(t *testing.T) {
-	for name, place := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
 		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
-			if err := place(path); err != nil {
+			if err := create(path); err != nil {
 				t.Fatal(err)
 			}
 			message, useLog := newFiles().terminationMessage(t.Context(), "/msg", []*runtimeapi.Mount{{ContainerPath: "/msg", HostPath: path}}, true)

@@ -215,7 +215,7 @@ func (g *collection) removeOldest(ctx context.Context, list []GarbageContainer, 
 func (g *collection) killUnknown(ctx context.Context, c GarbageContainer) error {
 	pod := &corev1.Pod{}
 	pod.UID, pod.Name, pod.Namespace = c.PodUID, c.PodName, c.PodNamespace
-	status, err := g.e.facts(ctx, c.ID)
+	status, err := g.e.containerStatus(ctx, c.ID)
 	if runtimeerror.IsNotFound(err) {
 		return nil // gone, and its record with it
 	}

@@ -101,7 +101,7 @@ func (v *killVector) kill(t *testing.T, e *Executor, trigger v1alpha1.KillTrigge
 		status := &plan.ContainerStatus{ID: v.ContainerID, Name: v.ContainerName}
 		return plan.DecideKill(v.Pod, status, plan.Kill{Trigger: trigger, Message: v.Message}, grace, plan.Differences{}), nil
 	}
-	status, err := e.facts(t.Context(), v.ContainerID)
+	status, err := e.containerStatus(t.Context(), v.ContainerID)
 	if err != nil {
 		return plan.Kill{}, err
 	}

@@ -40,7 +40,7 @@ func (k *kill) execute(ctx context.Context) error {
 	if k.Container == nil {
 		return e.errNoContainer(k.pod, k.Kill)
 	}
-	before, err := e.facts(ctx, k.ID)
+	before, err := e.containerStatus(ctx, k.ID)
 	if err == nil {
 		k.before = &before
 	}

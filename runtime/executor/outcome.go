@@ -107,7 +107,7 @@ const (
 // settled is the container after its kill.
 func (k *kill) settled(ctx context.Context, stopErr error) (plan.ContainerStatus, error) {
 	for until := time.Now().Add(settlePatience); ; time.Sleep(settleInterval) {
-		after, err := k.e.facts(ctx, k.ID)
+		after, err := k.e.containerStatus(ctx, k.ID)
 		if err != nil || stopErr != nil || k.doubt(after) == nil || !time.Now().Before(until) || ctx.Err() != nil {
 			return after, err
 		}

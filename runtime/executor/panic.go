@@ -86,7 +86,7 @@ func (k *kill) byLabels(ctx context.Context, n int) *kill {
 	}
 	status := plan.ContainerStatus{ID: k.ID, Name: k.Name}
 	_ = panics.Contain(logr.FromContextOrDiscard(ctx), "the status of container "+k.Name, func() error {
-		now, err := k.e.facts(ctx, k.ID)
+		now, err := k.e.containerStatus(ctx, k.ID)
 		if err == nil {
 			status = now
 		}

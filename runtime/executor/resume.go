@@ -67,7 +67,7 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 func (e *Executor) ofPod(ctx context.Context, pod *corev1.Pod, open *plan.KillProgress) (found *plan.ContainerStatus, err error) {
 	finished := false
 	err = panics.Contain(logr.FromContextOrDiscard(ctx), "the record of a kill", func() error {
-		status, err := e.facts(ctx, open.Record.ContainerID)
+		status, err := e.containerStatus(ctx, open.Record.ContainerID)
 		if err == nil {
 			found = &status
 		}

@@ -19,7 +19,7 @@ func (s *syncRun) checkStopSignal(ctx context.Context, c *corev1.Container, id s
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return nil
 	}
-	created, err := s.e.facts(ctx, id)
+	created, err := s.e.containerStatus(ctx, id)
 	if err != nil {
 		return s.runtimeFailure(ctx, c, id, ErrCreateContainer, err)
 	}

@@ -89,7 +89,7 @@ func (m *memory) state() State {
 }
 
 // advance applies the transition function.
-func (m *memory) advance(f facts) (before, after State) {
+func (m *memory) advance(f stateInput) (before, after State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before = m.rec.State

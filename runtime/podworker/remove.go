@@ -47,7 +47,7 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 	if names := running(observed); len(names) > 0 {
 		// A start that the runtime had begun ended after the kill.
 		s.log.Info("Containers run after the kill; killing again", "containers", names)
-		s.advance(facts{running: true})
+		s.advance(stateInput{running: true})
 		return 0, nil
 	}
 	if !d.deleted {
@@ -70,7 +70,7 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 		return jitter(errorDelay) / 5, fmt.Errorf("release the object: %w", err)
 	}
 	s.cfg.Prober.Remove(s.id.UID)
-	s.advance(facts{deleted: true, removed: true})
+	s.advance(stateInput{deleted: true, removed: true})
 	return 0, nil
 }
 

@@ -139,8 +139,8 @@ func TestRestartTellsNoKillTwice(t *testing.T) {
 		m.start(t)
 		m.settle(time.Minute)
 		for _, node := range []*fakeNode{n, m} {
-			told := slices.ContainsFunc(node.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
-			if told != (node == n) {
+			announced := slices.ContainsFunc(node.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
+			if announced != (node == n) {
 				t.Errorf("told by the first: %t, calls %q", node == n, node.log())
 			}
 		}

@@ -56,7 +56,7 @@ func signal(c chan struct{}) {
 }
 
 // advance applies the transition function and returns the new state.
-func (s *scope) advance(f facts) State {
+func (s *scope) advance(f stateInput) State {
 	before, after := s.mem.advance(f)
 	if after != before {
 		s.log.Info("Worker changes its state", "from", before, "to", after)

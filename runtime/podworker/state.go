@@ -47,8 +47,8 @@ const (
 	Removed State = "Removed"
 )
 
-// facts are what the next state depends on.
-type facts struct {
+// stateInput is what the next state depends on.
+type stateInput struct {
 	// terminate is what plan.DecideTermination says.
 	terminate bool
 	// deleted: the object is being deleted or is gone, or nobody knows the
@@ -63,17 +63,17 @@ type facts struct {
 }
 
 // next is the one transition function: the state that follows the current one
-// under the given facts. It takes one step at a time, and the only one back leads
+// under the given input. It takes one step at a time, and the only one back leads
 // to another kill, never to a start.
-func (s State) next(f facts) State {
+func (s State) next(in stateInput) State {
 	switch {
-	case s == Syncing && f.terminate:
+	case s == Syncing && in.terminate:
 		return Terminating
-	case s == Terminating && f.stopped:
+	case s == Terminating && in.stopped:
 		return Terminated
-	case s == Terminated && f.running:
+	case s == Terminated && in.running:
 		return Terminating
-	case s == Terminated && f.deleted && f.removed:
+	case s == Terminated && in.deleted && in.removed:
 		return Removed
 	}
 	return s

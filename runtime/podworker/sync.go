@@ -96,7 +96,7 @@ func (s *syncer) removeDead(ctx context.Context, observed *plan.PodStatus) {
 
 // advanceEnded moves on: the workload ended by itself.
 func (s *syncer) advanceEnded() {
-	s.advance(facts{terminate: true})
+	s.advance(stateInput{terminate: true})
 	s.wakeUp()
 }
 

@@ -31,7 +31,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 	}
 	if d.pod == nil {
 		// Nothing was ever accepted, and the runtime has nothing.
-		s.advance(facts{stopped: true})
+		s.advance(stateInput{stopped: true})
 		return 0, nil
 	}
 	observed, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
@@ -56,7 +56,7 @@ func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.D
 	s.cfg.Prober.Remove(s.id.UID)
 	r := s.look(ctx, d, stopped, true)
 	r.pod = status.Terminated(d.pod, before.pod, r.pod, s.cfg.Clock.Now())
-	s.advance(facts{stopped: true})
+	s.advance(stateInput{stopped: true})
 	s.report(d, r, usable)
 	s.stopped = stopped
 	s.wakeUp()

@@ -252,7 +252,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 }
 
 func (w *worker) stepIn(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
-	do, found := w.steps[w.advance(facts{terminate: d.terminates(nil), deleted: d.deleted})]
+	do, found := w.steps[w.advance(stateInput{terminate: d.terminates(nil), deleted: d.deleted})]
 	if !found {
 		return 0, nil
 	}

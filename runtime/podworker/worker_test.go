@@ -25,30 +25,30 @@ import (
 func TestStateNext(t *testing.T) {
 	tests := map[string]struct {
 		from  State
-		facts facts
+		input stateInput
 		want  State
 	}{
-		"nothing happens":                   {Syncing, facts{}, Syncing},
-		"stopped containers end no sync":    {Syncing, facts{stopped: true, removed: true}, Syncing},
-		"deletion":                          {Syncing, facts{terminate: true, deleted: true}, Terminating},
-		"the end by itself":                 {Syncing, facts{terminate: true}, Terminating},
-		"one step at a time":                {Syncing, facts{terminate: true, deleted: true, stopped: true, removed: true}, Terminating},
-		"still running":                     {Terminating, facts{deleted: true}, Terminating},
-		"stopped":                           {Terminating, facts{deleted: true, stopped: true}, Terminated},
-		"ended and not deleted: it stays":   {Terminated, facts{terminate: true, removed: true}, Terminated},
-		"deleted, not removed yet":          {Terminated, facts{deleted: true}, Terminated},
-		"removed":                           {Terminated, facts{deleted: true, removed: true}, Removed},
-		"no way back":                       {Removed, facts{}, Removed},
-		"no way back to syncing":            {Terminated, facts{}, Terminated},
-		"running after the kill":            {Terminated, facts{deleted: true, running: true, removed: true}, Terminating},
-		"running is no start":               {Terminating, facts{deleted: true, running: true}, Terminating},
-		"no way back from terminating":      {Terminating, facts{}, Terminating},
-		"a terminating one does not jump":   {Terminating, facts{deleted: true, stopped: true, removed: true}, Terminated},
-		"an unknown state stays what it is": {State("?"), facts{deleted: true}, State("?")},
+		"nothing happens":                   {Syncing, stateInput{}, Syncing},
+		"stopped containers end no sync":    {Syncing, stateInput{stopped: true, removed: true}, Syncing},
+		"deletion":                          {Syncing, stateInput{terminate: true, deleted: true}, Terminating},
+		"the end by itself":                 {Syncing, stateInput{terminate: true}, Terminating},
+		"one step at a time":                {Syncing, stateInput{terminate: true, deleted: true, stopped: true, removed: true}, Terminating},
+		"still running":                     {Terminating, stateInput{deleted: true}, Terminating},
+		"stopped":                           {Terminating, stateInput{deleted: true, stopped: true}, Terminated},
+		"ended and not deleted: it stays":   {Terminated, stateInput{terminate: true, removed: true}, Terminated},
+		"deleted, not removed yet":          {Terminated, stateInput{deleted: true}, Terminated},
+		"removed":                           {Terminated, stateInput{deleted: true, removed: true}, Removed},
+		"no way back":                       {Removed, stateInput{}, Removed},
+		"no way back to syncing":            {Terminated, stateInput{}, Terminated},
+		"running after the kill":            {Terminated, stateInput{deleted: true, running: true, removed: true}, Terminating},
+		"running is no start":               {Terminating, stateInput{deleted: true, running: true}, Terminating},
+		"no way back from terminating":      {Terminating, stateInput{}, Terminating},
+		"a terminating one does not jump":   {Terminating, stateInput{deleted: true, stopped: true, removed: true}, Terminated},
+		"an unknown state stays what it is": {State("?"), stateInput{deleted: true}, State("?")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.from.next(tt.facts); got != tt.want {
+			if got := tt.from.next(tt.input); got != tt.want {
 				t.Errorf("next = %s, want %s", got, tt.want)
 			}
 		})
@@ -367,10 +367,10 @@ func TestEventAfterRecord(t *testing.T) {
 		rec.Phase, rec.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced
 		p.Kill("a", plan.KillProgress{Record: rec})
 		n.settle(10 * time.Second)
-		told := func() bool {
+		announced := func() bool {
 			return slices.ContainsFunc(n.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: Container c: ") })
 		}
-		if told() {
+		if announced() {
 			t.Error("the event came before the record")
 		}
 		n.mu.Lock()
@@ -378,8 +378,8 @@ func TestEventAfterRecord(t *testing.T) {
 		n.mu.Unlock()
 		n.settle(time.Minute)
 		st := n.published("a")
-		if !told() || st.KillCount != 1 || !strings.Contains(st.Kills[0].Summary, "3x, HTTP 503") {
-			t.Errorf("told %t, count %d, kills %+v", told(), st.KillCount, st.Kills)
+		if !announced() || st.KillCount != 1 || !strings.Contains(st.Kills[0].Summary, "3x, HTTP 503") {
+			t.Errorf("told %t, count %d, kills %+v", announced(), st.KillCount, st.Kills)
 		}
 	})
 }

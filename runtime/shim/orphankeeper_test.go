@@ -42,9 +42,9 @@ func (r *fakeRuntime) RecordedPod(_ context.Context, uid types.UID) (*corev1.Pod
 
 type keeperFixture struct {
 	*orphanKeeper
-	api     client.Client
-	runtime *fakeRuntime
-	told    *record.FakeRecorder
+	api      client.Client
+	runtime  *fakeRuntime
+	recorder *record.FakeRecorder
 }
 
 // newKeeper makes a keeper for a node with n pods on its runtime that the API
@@ -55,7 +55,7 @@ func newKeeper(t *testing.T, n int, objects ...client.Object) keeperFixture {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
 	f := keeperFixture{
-		api: newFakeAPI(t, interceptor.Funcs{}, objects...), runtime: &fakeRuntime{}, told: record.NewFakeRecorder(100),
+		api: newFakeAPI(t, interceptor.Funcs{}, objects...), runtime: &fakeRuntime{}, recorder: record.NewFakeRecorder(100),
 	}
 	for i := range n {
 		uid := fmt.Sprintf("orphan-%d", i)
@@ -64,7 +64,7 @@ func newKeeper(t *testing.T, n int, objects ...client.Object) keeperFixture {
 	f.orphanKeeper = &orphanKeeper{
 		runtime: f.runtime, pool: podworker.New(podworker.Config{}), cached: f.api, api: f.api,
 		synced:  func() bool { return true },
-		cluster: newClusterIdentity(f.api, t.TempDir()), events: &events{recorder: f.told, node: "node", ended: make(chan struct{})}, node: "node", progress: newProgress(),
+		cluster: newClusterIdentity(f.api, t.TempDir()), events: &events{recorder: f.recorder, node: "node", ended: make(chan struct{})}, node: "node", progress: newProgress(),
 	}
 	return f
 }
@@ -130,8 +130,8 @@ func TestManyOrphansAreHeld(t *testing.T) {
 	if got := f.ending(); len(got) != 0 || held == nil || held.Status != corev1.ConditionTrue {
 		t.Fatalf("ended %q, condition %+v", got, held)
 	}
-	if len(f.told.Events) != 1 {
-		t.Errorf("%d events, want one for the same news", len(f.told.Events))
+	if len(f.recorder.Events) != 1 {
+		t.Errorf("%d events, want one for the same news", len(f.recorder.Events))
 	}
 	n := f.node(t)
 	n.Annotations = map[string]string{v1alpha1.AnnotationConfirmOrphans: f.token}

@@ -217,13 +217,13 @@ func (a *Agent) Reordered() int { return a.reordered }
 // asTheKubelet puts kills into the order that the kubelet's map had; what the
 // kubelet did not kill stays behind.
 func (a *Agent) asTheKubelet(kills []plan.Kill) {
-	place := func(k plan.Kill) int {
+	position := func(k plan.Kill) int {
 		if at := slices.Index(a.killOrder, k.Name); at >= 0 {
 			return at
 		}
 		return len(a.killOrder)
 	}
-	byPlace := func(x, y plan.Kill) int { return cmp.Compare(place(x), place(y)) }
+	byPlace := func(x, y plan.Kill) int { return cmp.Compare(position(x), position(y)) }
 	if !slices.IsSortedFunc(kills, byPlace) {
 		a.reordered++
 		slices.SortStableFunc(kills, byPlace)

@@ -179,10 +179,10 @@ func decideBackoff(t *testing.T, c *recordings.Backoff) {
 		observed.ContainerStatuses = append(observed.ContainerStatuses, &kubecontainer.Status{
 			Name: c.Container, State: kubecontainer.State(s.State), FinishedAt: at(s.FinishedAt),
 		})
-		told := &events{}
+		recorded := &events{}
 		var err error
-		s.InBackOff, s.Message, err = kuberuntime.RecordDoBackOff(t.Context(), told, pod, container, observed, backOff)
-		s.Error, s.Until, s.Events = "", nil, append([]recordings.Entry{}, told.list...)
+		s.InBackOff, s.Message, err = kuberuntime.RecordDoBackOff(t.Context(), recorded, pod, container, observed, backOff)
+		s.Error, s.Until, s.Events = "", nil, append([]recordings.Entry{}, recorded.list...)
 		if err != nil {
 			s.Error = err.Error()
 			if b, ok := err.(*kubecontainer.BackoffError); ok {

@@ -22,13 +22,13 @@ func (e *Executor) errNoContainer(pod *corev1.Pod, kill plan.Kill) error {
 		kill.Name, e.containerURI(kill.ID), podspec.Format(pod), kill.Message)
 }
 
-// factsTimeout bounds how long a kill waits to learn about its container: the
+// statusTimeout bounds how long a kill waits to learn about its container: the
 // kill itself needs no answer.
-const factsTimeout = 10 * time.Second
+const statusTimeout = 10 * time.Second
 
-// facts reads what the runtime says about a container, also after ctx has ended.
-func (e *Executor) facts(ctx context.Context, id string) (plan.ContainerStatus, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factsTimeout)
+// containerStatus reads what the runtime says about a container, also after ctx has ended.
+func (e *Executor) containerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
 	defer cancel()
 	return e.runtime.ContainerStatus(ctx, id)
 }

@@ -26,6 +26,7 @@ type serveOptions struct {
 	onTerm       termination
 	termExitCode int
 	stopSignals  signalList
+	quietStart   time.Duration
 
 	startDelay time.Duration
 	exitAfter  time.Duration
@@ -50,6 +51,7 @@ func parseServe(args []string) (serveOptions, error) {
 	flags.Var(&opts.onTerm, "on-term", "what a stop signal does: exit, ignore or delay:DURATION")
 	flags.IntVar(&opts.termExitCode, "term-exit-code", 0, "exit code after a stop signal")
 	flags.Var(&opts.stopSignals, "stop-signals", "signals that stop the program; the others are only logged")
+	flags.DurationVar(&opts.quietStart, "quiet-start", 0, "log nothing until this long after signals are taken: one that came before ends a Go program, after a moment")
 	flags.DurationVar(&opts.startDelay, "start-delay", 0, "wait this long before serving anything")
 	flags.DurationVar(&opts.exitAfter, "exit-after", never, "exit by itself after this time")
 	flags.Var(&opts.exitCodes, "exit-code", "exit code for --exit-after; with --count-file a list, one for each run, the last for all further ones")
@@ -78,6 +80,7 @@ func serve(args []string) error {
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
+	time.Sleep(opts.quietStart)
 	if opts.logByContainer {
 		opts.logFile += "." + containerID()
 	}

@@ -81,7 +81,7 @@ func (in *incarnation) container(dice *rand.Rand, name string) corev1.Container 
 	c := corev1.Container{
 		Name: name, Image: localstack.ImageV1,
 		Args: []string{
-			"serve", "--log-file=/dir/" + name, "--log-by-container", "--heartbeat=" + heartbeat.String(),
+			"serve", "--quiet-start=100ms", "--log-file=/dir/" + name, "--log-by-container", "--heartbeat=" + heartbeat.String(),
 			"--exclusive=/dir/" + name + ".lock",
 			"--mark=" + history.Mark("$(UID)", strconv.Itoa(in.number), "$(REVISION)", strconv.FormatInt(in.grace, 10)),
 		},

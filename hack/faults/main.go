@@ -67,7 +67,7 @@ func judge(file string) int {
 }
 
 func verdict(result *campaign.Result, seed uint64) int {
-	if err := result.Print(os.Stdout, seed); err != nil || len(result.Violations) > 0 {
+	if err := result.Print(os.Stdout, seed); err != nil || len(result.Violations) > 0 || result.Outside == 0 {
 		return 1
 	}
 	return 0

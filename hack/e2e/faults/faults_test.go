@@ -33,7 +33,8 @@ func TestADozenFaults(t *testing.T) {
 	if len(result.Violations) > 0 {
 		t.Errorf("%d violations; journals and logs are in %s", len(result.Violations), keep)
 	}
-	if len(result.Faults) != 12 || result.Kills == 0 || result.Judged == 0 {
-		t.Errorf("%d kinds of faults, %d kills, %d records compared", len(result.Faults), result.Kills, result.Judged)
+	if len(result.Faults) != 12 || result.Kills == 0 || result.Judged == 0 || result.Outside == 0 {
+		t.Errorf("%d kinds of faults, %d kills, %d of them judged outside of outages, %d records compared",
+			len(result.Faults), result.Kills, result.Outside, result.Judged)
 	}
 }

@@ -151,7 +151,7 @@ func pointName(p planned) string {
 
 // make makes a fault and heals it.
 func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.Fault, error) {
-	// A disk and events that fail excuse nothing, nor does the clock.
+	// Events that are cut and a disk that fails excuse nothing, nor does the clock.
 	f := history.Fault{Kind: string(p.kind), From: time.Now()}
 	var err error
 	switch p.kind {
@@ -177,6 +177,7 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
 	case DiskFull, DiskError, DiskHangs:
+		f.Disk = p.kind == DiskHangs
 		err = c.breakDisk(ctx, p)
 	case EventsCut:
 		c.proxy.CutEvents(p.choice%2 == 0)

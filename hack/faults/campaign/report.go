@@ -94,6 +94,7 @@ func (r *Result) Print(w io.Writer, seed uint64) error {
 	}
 	fmt.Fprintf(&text, "%d faults, %d instances of containers, %d of them killed, %d kill records compared, in %s\n",
 		total, r.Lives, r.Kills, r.Judged, r.Took.Round(time.Second))
+	fmt.Fprintf(&text, "kills judged outside of outages: %d\n", r.Outside)
 	for _, reason := range slices.Sorted(maps.Keys(r.Exempt)) {
 		fmt.Fprintf(&text, "exempt, %s: %d\n", reason, r.Exempt[reason])
 	}

@@ -4,7 +4,10 @@
 package campaign
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -45,5 +48,33 @@ func TestShortScheduleRepeatsNoKind(t *testing.T) {
 	}
 	if cmp.Equal(first, schedule(4, 12), allowed) {
 		t.Error("another seed gives the same schedule")
+	}
+}
+
+// Etcd is restored from the youngest copy that is old enough, and no copy is kept
+// that is older.
+func TestBackups(t *testing.T) {
+	folder := t.TempDir()
+	var copies backups
+	for _, age := range []time.Duration{4 * backupAge, 2 * backupAge, backupAge + time.Second, backupAge / 2, 0} {
+		at := time.Now().Add(-age)
+		one := filepath.Join(folder, at.String())
+		if err := os.Mkdir(one, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		copies = append(copies, backup{one, at})
+	}
+	if young := copies[3:]; young.old() != young[0] {
+		t.Error("without a copy that is old enough, the oldest is taken")
+	}
+	kept, err := copies.prune()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(kept) != 3 || kept[0] != copies[2] || kept.old() != copies[2] {
+		t.Errorf("kept %v of %v", kept, copies)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 3 {
+		t.Errorf("%d folders are left, %v", len(left), err)
 	}
 }

@@ -44,19 +44,57 @@ func (j *judge) startCutOff(l *Life) (cut time.Time) {
 	return cut
 }
 
-// told is when the shim first asked the runtime for what the container then heard
-// of its end: the hook, or the stop. A stop that was refused is another kill's: the
-// one that follows has all its time.
-func (j *judge) told(l *Life) time.Time {
-	var told time.Time
+// attempt are the calls of one kill of a container: its hook's, and stops. A stop
+// that was refused ends it, and the next try is a kill with all its time.
+type attempt []*Call
+
+// attempts are the kills of a life, in their order.
+func (j *judge) attempts(l *Life) (all []attempt) {
+	var now attempt
 	for _, c := range j.byContainer[l.ID] {
-		switch {
-		case c.Method != "ExecSync" && c.Method != "StopContainer" || c.Began.After(l.began()):
-		case c.Method == "StopContainer" && c.Refused && c.Ended.Before(l.began()):
-			told = time.Time{}
-		case told.IsZero():
-			told = c.Began
+		if c.Method != "ExecSync" && c.Method != "StopContainer" || c.Began.After(l.Last) {
+			continue
+		}
+		now = append(now, c)
+		if c.Method == "StopContainer" && c.Refused && c.Ended.Before(l.Last) {
+			all, now = append(all, now), nil
 		}
 	}
-	return told
+	if len(now) > 0 {
+		all = append(all, now)
+	}
+	return all
+}
+
+func (a attempt) began() time.Time { return a[0].Began }
+func (a attempt) ended() time.Time { return a[len(a)-1].Ended }
+
+// cut tells that a call was cut off by the end of its caller.
+func (a attempt) cut() bool {
+	for _, c := range a {
+		if c.Method == "StopContainer" && !c.Done && !c.Refused {
+			return true
+		}
+	}
+	return len(a) > 0 && a[len(a)-1].Method != "StopContainer" || a.hooks() > 1
+}
+
+func (a attempt) hooks() (n int) {
+	for _, c := range a {
+		if c.Method == "ExecSync" {
+			n++
+		}
+	}
+	return n
+}
+
+// told is when the shim first asked the runtime for what the container then heard
+// of its end: the hook, or the stop.
+func (j *judge) told(l *Life) time.Time {
+	for _, a := range j.attempts(l) {
+		if !a.ended().Before(l.began()) {
+			return a.began()
+		}
+	}
+	return time.Time{}
 }

@@ -19,6 +19,19 @@ const (
 	slack = 6 * time.Second
 	// reaction is what a request may take to become a kill on a busy machine.
 	reaction = 30 * time.Second
+	// patience is what a request may take at most to become a kill, however often the
+	// API server goes away meanwhile: a watch that was cut again and again waits for
+	// up to a minute.
+	patience = 150 * time.Second
+	// graceSlack is what a kill may take beyond its grace period where nothing fails,
+	// on a busy machine. With the minimum it is less than the 5 s that a mistake
+	// would have to stay unseen.
+	graceSlack = 2500 * time.Millisecond
+	// diskPatience is how long a kill waits for the disk.
+	diskPatience = 2 * time.Second
+	// resumption is what a shim needs, once it is ready, to take kills up again that
+	// the one before it was carrying out.
+	resumption = 4 * time.Second
 	// nodeRecovery is how long a fault of the node has effects on a kill after its
 	// end: one that failed is tried again after at most half as long again as it has
 	// been failing.
@@ -119,9 +132,14 @@ func (j *judge) cutStart(l *Life) bool {
 	return l.Asked().IsZero() && !cut.IsZero() && l.Last.Before(cut.Add(starting))
 }
 
-// lost tells that a request was made between a backup and its restoration.
-func (j *judge) lost(r *Request) bool {
-	return slices.ContainsFunc(j.Faults, func(f Fault) bool { return lostIn(&f, r) })
+// lost is when etcd was restored from a copy of before a request, zero if never.
+func (j *judge) lost(r *Request) time.Time {
+	for i := range j.Faults {
+		if f := &j.Faults[i]; lostIn(f, r) {
+			return f.From
+		}
+	}
+	return time.Time{}
 }
 
 func lostIn(f *Fault, r *Request) bool {
@@ -160,8 +178,8 @@ func (j *judge) unknownIn(f *Fault, l *Life) bool {
 
 // nodeOutage is how much of a time faults that can hold up a life's end, and their
 // after-effects, take up.
-func (j *judge) nodeOutage(l *Life, from, to time.Time) time.Duration {
-	return j.outage(from, to, nodeRecovery, func(f *Fault) bool { return f.Node && (f.Pod == "" || f.Pod == l.UID) })
+func (j *judge) nodeOutage(l *Life, from, to time.Time, recovery time.Duration) time.Duration {
+	return j.outage(from, to, recovery, func(f *Fault) bool { return f.Node && (f.Pod == "" || f.Pod == l.UID) })
 }
 
 // outage is how much of a time faults that are chosen, and their after-effects,

@@ -54,17 +54,54 @@ func (j *judge) atLeast() {
 }
 
 // atMost: no container had more than its grace, but for the time in which a fault
-// kept the node from ending it.
+// kept the node from ending it. A kill that the runtime refused is tried again soon,
+// and has all its time then.
 func (j *judge) atMost() {
 	for i := range j.Lives {
 		l := &j.Lives[i]
 		if l.Asked().IsZero() {
 			continue
 		}
-		_, longest := j.graces(l)
-		had := l.Last.Sub(l.began()) - j.nodeOutage(l, l.began(), l.Last)
-		if had > longest+minimum+slack {
-			j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s, outages not counted", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, longest)
+		began, cut := l.began(), false
+		attempts := j.attempts(l)
+		for k, a := range attempts {
+			cut = a.cut()
+			if k == 0 {
+				continue
+			}
+			before := attempts[k-1].ended()
+			if waited := a.began().Sub(before) - j.nodeOutage(l, before, a.began(), 0); waited > nodeRecovery {
+				j.violation("%s: its stop failed at %s, and was tried again %s later, outages not counted", l, clock(before), waited)
+			}
+			if began.Before(a.began()) {
+				began = a.began()
+			}
 		}
+		j.hadAtMost(l, began, cut)
 	}
+}
+
+// hadAtMost judges the kill that has ended a life. One that was cut off is taken up
+// again a moment after the shim is.
+func (j *judge) hadAtMost(l *Life, began time.Time, cut bool) {
+	_, longest := j.graces(l)
+	if !l.Hook.IsZero() {
+		longest += minimum // which the stop has when the hook has used the grace up
+	}
+	recovery := time.Duration(0)
+	if cut {
+		recovery = resumption
+	}
+	outage := j.nodeOutage(l, began, l.Last, recovery) + j.diskWait(began, l.Last)
+	if outage == 0 {
+		j.report.Outside++
+	}
+	if had := l.Last.Sub(began) - outage; had > longest+graceSlack {
+		j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s, outages not counted", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, longest)
+	}
+}
+
+// diskWait is how long a kill may have waited for a disk that does not answer.
+func (j *judge) diskWait(from, to time.Time) time.Duration {
+	return min(j.outage(from, to, 0, func(f *Fault) bool { return f.Disk }), diskPatience)
 }

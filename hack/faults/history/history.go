@@ -93,6 +93,8 @@ type Fault struct {
 	// Node tells that it holds up kills under way, API that it holds up requests
 	// and reports.
 	Node, API bool
+	// Disk tells that the state disk did not answer: a kill waits a moment for it.
+	Disk bool
 	// Forgets tells that the runtime was killed: it may have lost what it was just
 	// starting.
 	Forgets bool
@@ -144,4 +146,7 @@ type Report struct {
 	// Lives, Kills and Judged are how many instances there were, how many of them
 	// were killed, and how many kill records were compared with a journal.
 	Lives, Kills, Judged int
+	// Outside is how many kills were compared with the longest time that they may
+	// take while nothing failed that can hold one up.
+	Outside int
 }

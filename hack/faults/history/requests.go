@@ -33,7 +33,7 @@ func (j *judge) covering(l *Life) []*Request {
 // after tells that a time is later than another by more than what a probe, a
 // sync and the outages between them take.
 func (j *judge) after(l *Life, t, until time.Time) bool {
-	return t.Sub(until)-j.nodeOutage(l, until, t) > slack
+	return t.Sub(until)-j.nodeOutage(l, until, t, nodeRecovery) > slack
 }
 
 // requested: no kill that was not requested.
@@ -69,13 +69,14 @@ func (j *judge) completed() {
 		if r.Acked.IsZero() || r.Kind == FailProbe && r.Until.Sub(r.From)-j.outage(r.From, r.Until, apiRecovery, anyFault) < reaction {
 			continue
 		}
-		if j.lost(r) {
-			j.exempt("request not in the restored etcd")
-			continue
-		}
+		lost := j.lost(r)
 		for _, l := range j.byWorkload[r.Workload] {
-			if j.ends(r, l) && j.tooLate(r, l) {
+			switch {
+			case !j.ends(r, l):
+			case lost.IsZero() && j.tooLate(r, l, l.Last), !lost.IsZero() && l.Last.After(lost) && j.tooLate(r, l, lost):
 				j.violation("%s asked at %s for the end of %s, which ran until %s", r.Kind, clock(r.Acked), l, clock(l.Last))
+			case j.tooLate(r, l, l.Last):
+				j.exempt("request not in the restored etcd")
 			}
 		}
 	}
@@ -104,9 +105,11 @@ func (j *judge) ends(r *Request, l *Life) bool {
 	return false
 }
 
-func (j *judge) tooLate(r *Request, l *Life) bool {
-	took := l.Last.Sub(r.Acked) - j.outage(r.Acked, l.Last, apiRecovery, anyFault)
-	return took > max(l.Grace, r.Grace, minimum)+minimum+reaction
+// tooLate tells that a life that ran until then did so for too long, whatever failed.
+func (j *judge) tooLate(r *Request, l *Life, until time.Time) bool {
+	took := until.Sub(r.Acked)
+	least := max(l.Grace, r.Grace, minimum) + minimum
+	return took > least+patience || took-j.outage(r.Acked, until, apiRecovery, anyFault) > least+reaction
 }
 
 // rolledBackAt tells that an object vanished because etcd was restored.

@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"the order of init containers is that of the scan", planDir + "compute.go",
 		"slices.Reverse(p.actions.InitContainersToStart)", ""},
 	{"a new sandbox has the old one's attempt number", planDir + "sandbox.go",
-		"attempt: newest.Attempt + 1}", "attempt: newest.Attempt}"},
+		"attempt: newest.Attempt + 1,", "attempt: newest.Attempt,"},
 	{"two ready sandboxes are fine", planDir + "sandbox.go",
 		"readySandboxes(observed) > 1", "readySandboxes(observed) > 2"},
 	{"a sandbox needs no address", planDir + "sandbox.go",

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/options"
 )
 
 func TestOptions(t *testing.T) {
@@ -28,12 +29,12 @@ func TestOptions(t *testing.T) {
 		want      Options
 		wantError bool
 	}{
-		"defaults": {want: Options{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}},
+		"defaults": {want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}}},
 		"all set": {
 			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n"},
-			want: Options{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", LeaderElect: true, Namespace: "n"},
+			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true},
 		},
-		"no namespace": {args: []string{"--namespace="}, want: Options{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, wantError: true},
+		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}}, wantError: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,15 +47,15 @@ func TestOptions(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
-			if err := got.validate(); (err != nil) != tc.wantError {
-				t.Errorf("validate: %v", err)
+			if err := got.Validate(); (err != nil) != tc.wantError {
+				t.Errorf("Validate: %v", err)
 			}
 		})
 	}
 }
 
 func TestRunNeedsAnAPIServer(t *testing.T) {
-	err := Run(t.Context(), Options{Kubeconfig: filepath.Join(t.TempDir(), "missing"), Namespace: "n", MetricsBindAddress: "0", HealthProbeBindAddress: "0"})
+	err := Run(t.Context(), Options{Shared: options.Shared{Kubeconfig: filepath.Join(t.TempDir(), "missing"), Namespace: "n", MetricsBindAddress: "0", HealthProbeBindAddress: "0"}})
 	if err == nil {
 		t.Error("ran without an API server")
 	}
@@ -70,14 +71,14 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, apiKubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{
-		Kubeconfig: kubeconfig, LeaderElect: true, Namespace: v1alpha1.DefaultNamespace,
+	o := Options{LeaderElect: true, Shared: options.Shared{
+		Kubeconfig: kubeconfig, Namespace: v1alpha1.DefaultNamespace,
 		MetricsBindAddress: freeAddress(t), HealthProbeBindAddress: freeAddress(t),
-	}
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		defer cancel() // nobody waits for what cannot come any more
+		defer cancel() // ends the waits below if it cannot start
 		done <- Run(ctx, o)
 	}()
 	for _, url := range []string{
@@ -118,7 +119,7 @@ func answers(ctx context.Context, url string) (bool, error) {
 	return resp.StatusCode == http.StatusOK, resp.Body.Close()
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress is an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -59,7 +59,7 @@ type timing struct {
 
 // Run runs the manager until ctx is done.
 func Run(ctx context.Context, o Options) error {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	cfg, err := kubeconfig.Load(o.Kubeconfig)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/options"
 )
 
 // testTiming are the manager's times in the suite against the API server.
@@ -119,8 +120,8 @@ func startManager(ctx context.Context) (<-chan error, error) {
 	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil {
 		return nil, err
 	}
-	options := Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}
-	mgr, err := newManager(ctx, cfg, options)
+	opts := Options{Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}}
+	mgr, err := newManager(ctx, cfg, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := setUp(ctx, mgr, options.Namespace, recorder, testTiming); err != nil {
+	if err := setUp(ctx, mgr, opts.Namespace, recorder, testTiming); err != nil {
 		return nil, err
 	}
 	done := make(chan error, 1)

@@ -6,17 +6,10 @@ package kubeconfig
 import (
 	"fmt"
 
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
-
-// AddFlag adds --kubeconfig.
-func AddFlag(flags *pflag.FlagSet, file *string) {
-	flags.StringVar(file, "kubeconfig", "",
-		"Path to a kubeconfig file; if empty: $KUBECONFIG, then the cluster this process runs in, then ~/.kube/config")
-}
 
 // Load returns how to reach the API server: by the file if one is named, else by
 // $KUBECONFIG, else as a pod of the cluster, else by ~/.kube/config, which is the

@@ -13,16 +13,14 @@ import (
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/kubeconfig"
+	"github.com/managedworkload/managedworkload/options"
 )
 
 // Options are the flags of the shim.
 type Options struct {
+	options.Shared
 	// NodeName is the node whose NodeWorkloads are run.
 	NodeName string
-	// Kubeconfig is the path of a kubeconfig file; see kubeconfig.Load if empty.
-	Kubeconfig string
 	// RuntimeEndpoint is the CRI socket.
 	RuntimeEndpoint string
 	// StateDir holds pods, checkpoints and the lock.
@@ -46,11 +44,6 @@ type Options struct {
 	RegisterNode bool
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
-	// Namespace of the shim's Lease.
-	Namespace string
-	// MetricsBindAddress and HealthProbeBindAddress; "0" turns them off.
-	MetricsBindAddress     string
-	HealthProbeBindAddress string
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -58,8 +51,8 @@ const cgroupDriverAuto = "auto"
 
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.Shared.AddFlags(flags, ":8090", "127.0.0.1:8091")
 	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node")
-	kubeconfig.AddFlag(flags, &o.Kubeconfig)
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")
@@ -73,14 +66,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
-	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "Namespace of the Leases of the shims and of the leader election")
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8090", `Address of the Prometheus metrics; "0" turns them off`)
-	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "127.0.0.1:8091", `Address of /healthz and /readyz; "0" turns them off`)
 }
 
 // complete checks the options and fills in what can be found out.
 func (o *Options) complete() error {
-	var errs []error
+	errs := []error{o.Validate()}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -94,8 +84,8 @@ func (o *Options) complete() error {
 			errs = append(errs, fmt.Errorf("%q is not an IP address", ip))
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = []string{nodeIP()}

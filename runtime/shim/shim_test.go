@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -174,7 +175,7 @@ func TestRegisterNodeBesideKubelet(t *testing.T) {
 // A lease that was deleted, or is another's for a moment, is renewed all along.
 func TestLease(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
-	l := shimLease(api, nil, Options{NodeName: "node", Namespace: "system"})
+	l := shimLease(api, nil, Options{NodeName: "node", Shared: options.Shared{Namespace: "system"}})
 	inAPI := func() *coordinationv1.Lease {
 		t.Helper()
 		got := &coordinationv1.Lease{}
@@ -304,7 +305,7 @@ func TestForeignPods(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	valid := Options{NodeName: "node", StateDir: "/state", PodLogDir: "/logs"}
+	valid := Options{Shared: options.Shared{Namespace: "system"}, NodeName: "node", StateDir: "/state", PodLogDir: "/logs"}
 	tests := map[string]struct {
 		change func(*Options)
 		want   string
@@ -313,6 +314,7 @@ func TestOptions(t *testing.T) {
 		"no node":       {func(o *Options) { o.NodeName = "" }, "--node-name"},
 		"relative path": {func(o *Options) { o.StateDir = "state" }, "--state-dir"},
 		"no address":    {func(o *Options) { o.NodeIPs = []string{"localhost"} }, "localhost"},
+		"no namespace":  {func(o *Options) { o.Namespace = "" }, "--namespace"},
 		"no DNS server": {func(o *Options) { o.ClusterDNS = []string{"dns"} }, "dns"},
 	}
 	for name, tt := range tests {

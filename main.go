@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command managedworkload runs containers on nodes with the kubelet's lifecycle
-// and tells who asked for every kill. Its subcommands are the manager, the
+// and records who asked for every kill. Its subcommands are the manager, the
 // node-local shim, and plan, which computes what a shim would do.
 package main
 

@@ -38,7 +38,7 @@ const (
 	// is tried again.
 	ConditionKillFailing = "KillFailing"
 	// ConditionCheckpointFailing is True while the shim cannot write the workload's
-	// checkpoint; it is absent otherwise. Kills go on without it.
+	// checkpoint; it is absent otherwise. Kills continue without it.
 	ConditionCheckpointFailing = "CheckpointFailing"
 	// ConditionStatusTruncated is True while the API server does not take the whole
 	// status; the message says what is missing. It is absent otherwise.
@@ -126,7 +126,7 @@ const (
 	// AnnotationDeletionGracePeriodSeconds on a ManagedWorkload is the grace
 	// period of its deletion, in seconds.
 	AnnotationDeletionGracePeriodSeconds = "managedworkload.dev/deletion-grace-period-seconds"
-	// AnnotationRequestedBy on a NodeWorkload tells its shim who asked for the
+	// AnnotationRequestedBy on a NodeWorkload names to its shim who asked for the
 	// deletion.
 	AnnotationRequestedBy = "managedworkload.dev/requested-by"
 	// AnnotationRestartedAt in a template restarts the containers when it

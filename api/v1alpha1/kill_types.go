@@ -16,7 +16,7 @@ type KillTrigger string
 const (
 	// TriggerPostStartHookFailed: the postStart hook of the container failed.
 	TriggerPostStartHookFailed KillTrigger = "PostStartHookFailed"
-	// TriggerSandboxChanged: the pod sandbox must be created anew.
+	// TriggerSandboxChanged: the pod sandbox must be created again.
 	TriggerSandboxChanged KillTrigger = "SandboxChanged"
 	// TriggerPodCgroupMissing: the pod's cgroup is gone, and all its containers are
 	// proved to run outside of it, without the pod's limits.
@@ -41,7 +41,7 @@ const (
 	// TriggerRestartAllContainers: a container's exit matched a rule whose action
 	// is RestartAllContainers.
 	TriggerRestartAllContainers KillTrigger = "RestartAllContainers"
-	// TriggerRestartRequested: somebody set kubectl.kubernetes.io/restartedAt in
+	// TriggerRestartRequested: a person or program set kubectl.kubernetes.io/restartedAt in
 	// the template.
 	TriggerRestartRequested KillTrigger = "RestartRequested"
 	// TriggerResizeRequired: changed resources need a restart by resizePolicy.
@@ -126,8 +126,8 @@ const (
 	PreStopSkipped PreStopOutcome = "Skipped"
 )
 
-// KillRecord tells the story of one kill: who asked for it, what grace it had,
-// and how it ended. It is written when the kill begins and completed when it
+// KillRecord describes one kill: who asked for it, what grace period it had, and
+// how it ended. It is written when the kill begins and completed when it
 // has ended.
 type KillRecord struct {
 	// id identifies the kill on its node.
@@ -162,7 +162,7 @@ type KillRecord struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// summary is one line that tells the whole story.
+	// summary is the kill in one line.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Summary string `json:"summary,omitempty"`

@@ -9,7 +9,7 @@ import (
 )
 
 // ManagedWorkload runs a group of containers on every node that its template
-// admits, with the kubelet's lifecycle, and tells who asked for every kill.
+// matches, with the kubelet's lifecycle, and records who asked for every kill.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

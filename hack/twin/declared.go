@@ -197,14 +197,14 @@ var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liv
 	`|code = NotFound desc = failed to exec in container: .*)" on `)
 
 var rules = []rule{
-	{"An event Killed tells how each kill ended", func(_ course, d difference) bool {
+	{"An event Killed reports how each kill ended", func(_ course, d difference) bool {
 		return onlyShim(d, "event Normal Killed ") || onlyShim(d, "event Warning Killed ")
 	}},
 	{"Conditions of the shim itself", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && d.kubelet == "" && slices.Contains(ownConditions, strings.TrimPrefix(name, "condition "))
 	}},
-	{"PodScheduled: nobody schedules", func(_ course, d difference) bool {
+	{"PodScheduled: there is no scheduler", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && name == "condition PodScheduled" && d.kubelet == "True" && d.shim == ""
 	}},
@@ -214,17 +214,17 @@ var rules = []rule{
 		return isStatus && strings.HasPrefix(name, "condition ") && !strings.Contains(d.kubelet, " ") &&
 			same && slices.Contains(ownReasons, rest)
 	}},
-	{"lifecycle.stopSignal is on, so the status tells the signal", func(_ course, d difference) bool {
+	{"lifecycle.stopSignal is on, so the status has the signal", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && strings.HasSuffix(name, ".stopSignal") && d.kubelet == "" && d.shim == "SIGTERM"
 	}},
-	{"A preStop hook that overruns is cancelled, and that is told in its event", course.overrun},
+	{"A preStop hook that overruns is cancelled, and its event says so", course.overrun},
 	{"A container that could not be started has no start time instead of 1970", func(_ course, d difference) bool {
 		name, isStatus := field(d)
 		return isStatus && strings.HasSuffix(name, ".terminated.startedAt") && d.kubelet == "set" && d.shim == "null"
 	}},
-	{"CrashLoopBackOff is told at once instead of at the next sync", course.backedOffEarly},
-	{"A resize is told as complete before it, by a race in the kubelet", course.completedBefore},
+	{"CrashLoopBackOff is reported at once instead of at the next sync", course.backedOffEarly},
+	{"A resize is reported as complete too early, by a race in the kubelet", course.completedBefore},
 	{"A probe that is under way when its container ends: by chance on either side", func(_ course, d difference) bool {
 		return (d.kubelet == "" || d.shim == "") && probeInFlight.MatchString(d.aspect)
 	}},

@@ -29,10 +29,10 @@ const (
 // Why an outcome is not known, in the record's error.
 const (
 	unseenEnd   = "the runtime did not see how the container ended"
-	unknownTime = "the runtime does not say when the container ended"
-	unseenForce = "the container was killed after its time was over, while nobody waited for it: by whom is not known"
-	clockSet    = "the node's clock was set back meanwhile: when the container left is not known"
-	leftLate    = "the container left after its time was over, while nobody waited for it"
+	unknownTime = "the runtime does not report when the container ended"
+	unseenForce = "the container was killed after its grace period and before the shim resumed the kill; who killed it is unknown"
+	clockSet    = "the node's clock was set back during the kill; when the container exited is unknown"
+	leftLate    = "the container exited after its grace period and before the shim resumed the kill"
 )
 
 // To start another instance beside a container that runs, or may run, would be

@@ -68,8 +68,8 @@ func Redefined(c *corev1.Container, s *ContainerStatus) bool {
 	return differs(s.Hash, HashContainer(c))
 }
 
-// RestartRequested is whether the restartedAt annotation has been set anew
-// since a container was created. Taking the annotation away asks for nothing.
+// RestartRequested reports whether the restartedAt annotation was set after a
+// container was created. Removing the annotation does not request a restart.
 func RestartRequested(defs *Definitions, s *ContainerStatus) bool {
 	return defs != nil && s.Hash != "" &&
 		defs.RestartedAt != "" && defs.RestartedAt != s.Recorded.RestartedAt

@@ -47,7 +47,7 @@ containers:
 		t.Fatalf("%d kill records, want the one that was begun: %+v", len(kills), kills)
 	}
 	got := kills[0]
-	if got.Phase != v1alpha1.KillPhaseDone || got.Outcome != "" || !strings.Contains(got.Error, "by whom is not known") || got.ExitCode == nil || *got.ExitCode != 137 {
+	if got.Phase != v1alpha1.KillPhaseDone || got.Outcome != "" || !strings.Contains(got.Error, "who killed it is unknown") || got.ExitCode == nil || *got.ExitCode != 137 {
 		t.Errorf("phase %s, outcome %q, error %q, exit code %v", got.Phase, got.Outcome, got.Error, got.ExitCode)
 	}
 	if !strings.Contains(got.Summary, "how it ended is not known") {

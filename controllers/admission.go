@@ -97,7 +97,7 @@ func (a *admission) judge(ctx context.Context, s *scope) (verdict, error) {
 	return v, nil
 }
 
-// hasTemplateSomewhere tells whether a node has the current template already.
+// hasTemplateSomewhere reports whether a node has the current template already.
 func (s *scope) hasTemplateSomewhere() bool {
 	for _, nw := range s.nodeWorkloads {
 		if template.Hash(&nw.Spec.Template) == s.hash {
@@ -200,8 +200,8 @@ func inTemplate(status metav1.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// isRefusal tells a verdict from an API server that cannot judge now. A webhook
-// that denies without saying how is a bad request.
+// isRefusal reports whether the API server refused, and not that it cannot decide
+// now. A webhook that denies without a code is a bad request.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)

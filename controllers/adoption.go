@@ -25,7 +25,7 @@ const kindManagedWorkload = "ManagedWorkload"
 // inTheWayRecheck is when it is looked at again whether a name is still taken.
 const inTheWayRecheck = 10 * time.Second
 
-// isWorkloadReference tells whether a reference is to a ManagedWorkload.
+// isWorkloadReference reports whether a reference is to a ManagedWorkload.
 func isWorkloadReference(ref *metav1.OwnerReference) bool {
 	return ref.Kind == kindManagedWorkload && ref.APIVersion == v1alpha1.GroupVersion.String()
 }

@@ -34,7 +34,7 @@ const (
 // maxEventMessage is what the API server takes.
 const maxEventMessage = 1000
 
-// announce tells in events and metrics what the written status says anew.
+// announce sends events and sets metrics for what is new in the written status.
 func (r *managedWorkloadReconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, done []v1alpha1.NodeKillRecord) {
 	setWorkloadMetrics(mw, status)
 	r.announceKills(mw, done)
@@ -74,7 +74,7 @@ func (r *managedWorkloadReconciler) warn(mw *v1alpha1.ManagedWorkload, reason, m
 	r.recorder.Event(mw, corev1.EventTypeWarning, reason, limit(message, maxEventMessage))
 }
 
-// said tells whether a condition told of a problem before.
+// said reports whether a condition named a problem before.
 func said(old *v1alpha1.ManagedWorkloadStatus, problem string) bool {
 	return slices.ContainsFunc(old.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, problem) })
 }

@@ -32,7 +32,7 @@ func deletionGrace(annotations map[string]string) (seconds *int64, problem strin
 // shrunkGrace is the deletionGracePeriodSeconds that a NodeWorkload should have
 // when seconds are wanted: never more than it has now, nor than its template's
 // grace period, for it may only shrink, and never what the API does not take. A
-// NodeWorkload of somebody else's making may lack the default.
+// NodeWorkload that the manager did not create may lack the default.
 func shrunkGrace(spec *v1alpha1.NodeWorkloadSpec, wanted *int64) *int64 {
 	current := spec.DeletionGracePeriodSeconds
 	if wanted == nil {

@@ -65,7 +65,7 @@ func newestFirst(a, b v1alpha1.NodeKillRecord) int {
 	)
 }
 
-// supersedes tells whether a says more about a kill than the record known: words
+// supersedes reports whether a says more about a kill than the record known: words
 // that come late do not undo its end.
 func supersedes(a, known *v1alpha1.KillRecord) bool {
 	return known.Phase != v1alpha1.KillPhaseDone || a.Phase == v1alpha1.KillPhaseDone
@@ -100,7 +100,7 @@ func forcedKills(records []v1alpha1.NodeKillRecord) int32 {
 }
 
 // newlyDone are the records, oldest first, of kills that have ended and that
-// recent does not know as ended. Kills that ended before since were told by an
+// recent does not know as ended. Kills that ended before since were reported by an
 // earlier run of the manager.
 func newlyDone(recent, records []v1alpha1.NodeKillRecord, since time.Time) []v1alpha1.NodeKillRecord {
 	known := make(map[killKey]bool, len(recent))
@@ -123,7 +123,7 @@ func newlyDone(recent, records []v1alpha1.NodeKillRecord, since time.Time) []v1a
 	return done
 }
 
-// killsDue tells whether changed kills are written now, when nothing else of the
+// killsDue reports whether changed kills are written now, when nothing else of the
 // status changes, or else after which time.
 func killsDue(now, lastWrite time.Time, interval time.Duration) (bool, time.Duration) {
 	wait := lastWrite.Add(interval).Sub(now)

@@ -54,7 +54,7 @@ func newShims(namespace string) *shims {
 	return &shims{namespace: namespace, seen: map[string]sighting{}}
 }
 
-// state tells about the shim of a node as reader sees its Lease.
+// state is what the Lease that reader sees says about the shim of a node.
 func (s *shims) state(ctx context.Context, reader client.Reader, node string, now time.Time) (shimState, error) {
 	lease := &coordinationv1.Lease{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: v1alpha1.LeaseNamePrefix + node}, lease)
@@ -154,7 +154,7 @@ func (s *shims) watch(requests func(ctx context.Context, node string) []reconcil
 	}
 }
 
-// isShimLease tells the Leases of shims from others in the namespace.
+// isShimLease reports whether a Lease is that of a shim.
 func isShimLease(o client.Object) bool {
 	return strings.HasPrefix(o.GetName(), v1alpha1.LeaseNamePrefix)
 }

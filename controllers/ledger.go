@@ -132,7 +132,7 @@ func (l *killLedger) settled(owner types.UID, records []v1alpha1.NodeKillRecord,
 }
 
 // lastWrite is when recentKills were last written, or never when they may not wait:
-// nobody else has the last words of a NodeWorkload that is gone.
+// the last records of a NodeWorkload that is gone are kept only here.
 func (l *killLedger) lastWrite(owner types.UID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *killLedger) lastWrite(owner types.UID) time.Time {
 	return time.Time{}
 }
 
-// allGone tells whether the end of every NodeWorkload of owner was seen.
+// allGone reports whether the end of every NodeWorkload of owner was seen.
 func (l *killLedger) allGone(owner types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,7 @@ func (r *managedWorkloadReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 		return ctrl.Result{}, fmt.Errorf("get ManagedWorkload: %w", err)
 	}
 	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
-		return ctrl.Result{}, nil // somebody else's finalizer keeps it
+		return ctrl.Result{}, nil // a finalizer of another controller keeps it
 	}
 	s, err := r.gather(ctx, mw)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *managedWorkloadReconciler) act(ctx context.Context, s *scope) error {
 }
 
 // finish writes the status and lets a deleted object go, in this order: the last
-// kills are told while it still exists.
+// kills are reported while it still exists.
 func (r *managedWorkloadReconciler) finish(ctx context.Context, s *scope, acted bool) error {
 	if err := r.reconcileStatus(ctx, s); err != nil {
 		return err
@@ -247,7 +247,7 @@ func result(ctx context.Context, requeue time.Duration, err error) (ctrl.Result,
 	return ctrl.Result{}, err
 }
 
-// onlyConflicts tells whether every error in err is one of a stale cache.
+// onlyConflicts reports whether every error in err is one of a stale cache.
 func onlyConflicts(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {

@@ -50,7 +50,7 @@ func (r *managedWorkloadReconciler) reconcileDelete(ctx context.Context, s *scop
 	return nil
 }
 
-// keptForUs tells whether an object that is being deleted waits for the manager:
+// keptForUs reports whether an object that is being deleted waits for the manager:
 // also one that was deleted before the manager ever saw it, with a finalizer that
 // asks for a garbage collector.
 func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
@@ -92,13 +92,13 @@ func (s *scope) all() []*v1alpha1.NodeWorkload {
 	return list
 }
 
-// vanishes tells whether the object is gone once its finalizers here are.
+// vanishes reports whether the object is gone once its finalizers here are.
 func (s *scope) vanishes() bool {
 	return s.finished && !slices.ContainsFunc(s.mw.Finalizers, func(f string) bool { return !slices.Contains(s.finalizers, f) })
 }
 
 // removeFinalizers lets the object go. The status may just have been written, and
-// the cache may lag: then the object is read anew.
+// the cache may lag: then the object is read again.
 func (r *managedWorkloadReconciler) removeFinalizers(ctx context.Context, s *scope) error {
 	err := r.patchFinalizersAway(ctx, s.mw, s.finalizers)
 	if apierrors.IsConflict(err) {

@@ -22,7 +22,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// Who asked for the end of a NodeWorkload, as its kill records tell.
+// Who asked for the end of a NodeWorkload, as its kill records name it.
 const (
 	byWorkloadDeleted = "manager (ManagedWorkload deleted)"
 	byWorkloadGone    = "manager (ManagedWorkload gone)"
@@ -65,7 +65,7 @@ func decide(p placement.Placement, nodeWorkload *v1alpha1.NodeWorkload, hash str
 	return stepNone
 }
 
-// terminal tells whether a NodeWorkload has ended for good.
+// terminal reports whether a NodeWorkload has ended for good.
 func terminal(nw *v1alpha1.NodeWorkload) bool {
 	return nw.Status.Phase == corev1.PodSucceeded || nw.Status.Phase == corev1.PodFailed
 }
@@ -119,7 +119,7 @@ func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 			Template:       *s.template.DeepCopy(),
 			RestartBackoff: s.mw.Spec.RestartBackoff.DeepCopy(),
 		},
-		// The API server's default, so that nobody takes 0 for an observed one.
+		// The API server's default, so that 0 is not read as an observed one.
 		Status: v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1},
 	}
 }

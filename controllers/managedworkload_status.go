@@ -15,12 +15,12 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// overlap is how far before its own start the manager tells of kills that its
-// predecessor may not have told of.
+// overlap is how far before its own start the manager reports kills, since its
+// predecessor may have ended before it reported them.
 const overlap = time.Minute
 
 // reconcileStatus computes the whole status from what is known by now, writes it
-// when it changed, and tells of it only after it was written. When nothing but
+// when it changed, and announces it only after it was written. When nothing but
 // the kills changed it is written at most once in killsInterval, but at once
 // during a deletion: then the object need not wait for it at its end, where
 // nothing but kills is worth a write.

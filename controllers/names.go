@@ -37,8 +37,8 @@ func labelValue(name string) string {
 	return cut(name, name)
 }
 
-// cut shortens name to 63 characters; identity tells it from others with the
-// same beginning.
+// cut shortens name to 63 characters; identity distinguishes it from names
+// with the same beginning.
 func cut(name, identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	prefix := strings.TrimRight(name[:maxNameLength-hashLength-1], "-._")

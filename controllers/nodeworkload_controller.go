@@ -154,7 +154,7 @@ func (r *nodeWorkloadReconciler) reconcileRelease(ctx context.Context, nw *v1alp
 	return 0, r.release(ctx, nw, byNodeLost)
 }
 
-// neverStarted tells whether a NodeWorkload that is being deleted was never seen
+// neverStarted reports whether a NodeWorkload that is being deleted was never seen
 // by a shim: there are no containers to wait for.
 func neverStarted(nw *v1alpha1.NodeWorkload, shim shimState) bool {
 	return !nw.DeletionTimestamp.IsZero() && shim.reason == v1alpha1.ReasonShimNotFound &&
@@ -214,7 +214,7 @@ func (r *nodeWorkloadReconciler) found(key types.NamespacedName) {
 	delete(r.lost, key)
 }
 
-// nodeGone tells whether reader knows no Node of that name.
+// nodeGone reports whether reader knows no Node of that name.
 func nodeGone(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{})
 	if client.IgnoreNotFound(err) != nil {

@@ -50,7 +50,7 @@ func newReleaseBench(t *testing.T, change func(*v1alpha1.NodeWorkload), objects 
 	}}
 }
 
-// reconcile runs until nothing is left to do at this moment, and tells whether
+// reconcile runs until nothing is left to do at this moment, and reports whether
 // the NodeWorkload still exists, untouched.
 func (b *releaseBench) reconcile() (kept bool, wait time.Duration) {
 	b.t.Helper()

@@ -22,7 +22,7 @@ const maxSummary = 256
 // are not its matter. wait is the time until the answer may change by itself, 0
 // for never.
 //
-// The conditions tell kstatus the truth: Stalled and Reconciling are never True
+// The conditions follow the rules of kstatus: Stalled and Reconciling are never True
 // together, and Ready is not True while something refuses or stalls.
 func computeStatus(f *fleet, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, wait time.Duration) {
 	t := f.count()
@@ -56,7 +56,7 @@ func computeStatus(f *fleet, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	return status, left
 }
 
-// progressed tells whether the nodes are further than before.
+// progressed reports whether the nodes are further than before.
 func progressed(status, old *v1alpha1.ManagedWorkloadStatus) bool {
 	return status.ObservedGeneration != old.ObservedGeneration ||
 		status.DesiredNodes != old.DesiredNodes ||
@@ -64,7 +64,7 @@ func progressed(status, old *v1alpha1.ManagedWorkloadStatus) bool {
 		status.ReadyNodes > old.ReadyNodes
 }
 
-// overdue tells whether the progress deadline is over, and how much is left of
+// overdue reports whether the progress deadline is over, and how much is left of
 // it. The time of the last progress is kept as the Reconciling condition's
 // transition.
 func overdue(old *v1alpha1.ManagedWorkloadStatus, progress bool, now time.Time) (bool, time.Duration) {
@@ -143,7 +143,7 @@ func endingSummary(t *tally) string {
 	return "ending on " + nodes(len(t.ending)+len(t.stuck))
 }
 
-// conditionChanged tells whether a condition came to say something else.
+// conditionChanged reports whether a condition came to say something else.
 func conditionChanged(old, status *v1alpha1.ManagedWorkloadStatus, kind string) (metav1.Condition, bool) {
 	i := slices.IndexFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
 	if i < 0 {

@@ -123,7 +123,7 @@ func canonical(name string) string {
 	return name
 }
 
-// isLeaf tells whether a struct is a value and not a set of fields.
+// isLeaf reports whether a struct is a value and not a set of fields.
 func isLeaf(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[intstr.IntOrString]():

@@ -20,8 +20,8 @@ const (
 )
 
 // SetDefaults fills in what the API server would fill into a Pod made from the
-// template; nobody does that for a template inside a custom resource. It is
-// idempotent.
+// template; the API server does not do that for a template inside a custom
+// resource. It is idempotent.
 func SetDefaults(t *corev1.PodTemplateSpec) {
 	spec := &t.Spec
 	setDefault(&spec.DNSPolicy, corev1.DNSClusterFirst)

@@ -3,7 +3,7 @@
 
 package template
 
-// Class tells what becomes of a template field.
+// Class says how a template field is treated.
 type Class string
 
 // The three classes of template fields.
@@ -26,7 +26,7 @@ type Field struct {
 	Path string
 	// Class of the field.
 	Class Class
-	// Note tells the reason or the limit, for people.
+	// Note is the reason or the limit, for people.
 	Note string
 }
 

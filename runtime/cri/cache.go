@@ -17,7 +17,7 @@ const (
 	// state is the same. What changes without its state (a network namespace that
 	// went away) is seen after that.
 	statusMaxAge = 30 * time.Second
-	// statusSweep is how often statuses that nobody asked for are dropped.
+	// statusSweep is how often statuses that were not asked for are dropped.
 	statusSweep = 5 * time.Minute
 	// exitSettles is how long the status of an exited container may still change.
 	exitSettles = 5 * time.Second
@@ -44,7 +44,7 @@ type kept[T any] struct {
 	status T
 }
 
-// current tells whether the status may stand for a fresh one.
+// current reports whether the status may stand for a fresh one.
 func (k kept[T]) current() bool {
 	return k.steady && time.Since(k.at) < statusMaxAge
 }
@@ -106,7 +106,7 @@ func (c *statusCache) forgetContainer(id string) {
 	}
 }
 
-// owner tells which pod a sandbox or container belongs to.
+// owner returns the pod that a sandbox or container belongs to.
 func (c *statusCache) owner(id string) (types.UID, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

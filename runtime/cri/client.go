@@ -82,11 +82,11 @@ type Client struct {
 	healthy   atomic.Bool
 	statuses  *statusCache
 	files     terminationFiles
-	// foreign are the containers of others in our sandboxes, at the last list of
-	// all pods.
+	// foreign are containers that the shim did not create, in its sandboxes, at the
+	// last list of all pods.
 	foreign atomic.Pointer[map[types.UID][]plan.ForeignContainer]
 	users   *userCache
-	// commands are the calls of ExecSync that go on.
+	// commands are the calls of ExecSync under way.
 	commands sync.WaitGroup
 	node     nodeResources
 	// settle is how long a new event stream must last to count as healthy.
@@ -158,7 +158,7 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 }
 
 // Close ends the connection that Dial made; calls under way fail with Canceled. It
-// waits for those of ExecSync that nobody else waits for any more.
+// waits for those of ExecSync whose callers have given up.
 func (c *Client) Close() error {
 	defer c.commands.Wait()
 	if c.conn == nil {

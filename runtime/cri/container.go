@@ -29,7 +29,7 @@ func (e *configError) Error() string {
 	return e.message
 }
 
-// InvalidConfig lets callers tell CreateContainerConfigError from
+// InvalidConfig lets callers distinguish CreateContainerConfigError from
 // CreateContainerError without knowing this package.
 func (e *configError) InvalidConfig() bool {
 	return true
@@ -44,7 +44,7 @@ func asConfigError(err error) error {
 
 // CreateContainer creates a container in its sandbox and returns its ID. A
 // runtime may drop the template's stop signal without a word (containerd before
-// 2.3): the status of the container tells before it is started. An
+// 2.3): the status of the container shows it before the start. An
 // error that has the method InvalidConfig() bool is the template's, not
 // the runtime's. (kubelet kuberuntime_container.go:startContainer)
 func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (string, error) {

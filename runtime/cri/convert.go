@@ -106,7 +106,7 @@ var (
 	fromCRISignal = strings.NewReplacer("RTMINPLUS", "RTMIN+", "RTMAXMINUS", "RTMAX-")
 )
 
-// signalName is the API's name of a signal; "" when the runtime does not tell.
+// signalName is the API's name of a signal; "" when the runtime does not report it.
 func signalName(s runtimeapi.Signal) string {
 	if s == runtimeapi.Signal_RUNTIME_DEFAULT {
 		return ""

@@ -33,7 +33,7 @@ const (
 // Every is the UID that stands for every pod in Watch's notifications.
 const Every types.UID = ""
 
-// Healthy tells whether container events arrive. While they do not, the caller
+// Healthy reports whether container events arrive. While they do not, the caller
 // must list the runtime itself, as often as it wants to know.
 func (c *Client) Healthy() bool {
 	return c.healthy.Load()
@@ -107,7 +107,7 @@ func (c *Client) follow(ctx context.Context, pending *pending) {
 	}
 }
 
-// stream reads one stream to its end. It tells whether the stream was healthy,
+// stream reads one stream to its end. It reports whether the stream was healthy,
 // and why it ended.
 func (c *Client) stream(ctx context.Context, pending *pending) (lasted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -120,7 +120,7 @@ func (c *Client) stream(ctx context.Context, pending *pending) (lasted bool, err
 	go func() {
 		ended <- panics.Contain(logr.FromContextOrDiscard(ctx), "event stream", func() error { return c.drain(events, pending) })
 	}()
-	// What happened before the subscription is told by a list.
+	// What happened before the subscription is found by a list.
 	pending.add(Every)
 	settled := time.NewTimer(c.settle)
 	defer settled.Stop()
@@ -148,8 +148,8 @@ func (c *Client) drain(events grpc.ServerStreamingClient[runtimeapi.ContainerEve
 	}
 }
 
-// eventOwner tells whose event it is; Every when that is not known. The runtime
-// tells no sandbox status once the sandbox is removed.
+// eventOwner is the pod of an event; Every when that is not known. The runtime
+// sends no sandbox status once the sandbox is removed.
 func (c *Client) eventOwner(event *runtimeapi.ContainerEventResponse) types.UID {
 	if uid := event.GetPodSandboxStatus().GetMetadata().GetUid(); uid != "" {
 		return types.UID(uid)

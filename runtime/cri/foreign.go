@@ -16,7 +16,7 @@ type instanceOf struct {
 	name string
 }
 
-// count counts a container that does not run, and notes one of others that may.
+// count counts a container that does not run, and notes a foreign one that may.
 func (c *Client) count(p *Pod, ctr *runtimeapi.Container, dead map[instanceOf]int) {
 	switch {
 	case !p.Ours:
@@ -33,8 +33,7 @@ func (c *Client) count(p *Pod, ctr *runtimeapi.Container, dead map[instanceOf]in
 	}
 }
 
-// keepForeign remembers the containers of others for PodStatus, which lists ours
-// alone.
+// keepForeign remembers the foreign containers for PodStatus, which lists only ours.
 func (c *Client) keepForeign(pods []Pod) {
 	foreign := map[types.UID][]plan.ForeignContainer{}
 	for _, p := range pods {
@@ -45,8 +44,8 @@ func (c *Client) keepForeign(pods []Pod) {
 	c.foreign.Store(&foreign)
 }
 
-// foreignIn returns the containers of others that the last list of all pods had in
-// a sandbox. A sandbox that is not ready has ended with all in it.
+// foreignIn returns the foreign containers that the last list of all pods had in a
+// sandbox. A sandbox that is not ready has ended with all in it.
 func (c *Client) foreignIn(uid types.UID, s plan.SandboxStatus) (found []plan.ForeignContainer) {
 	foreign := c.foreign.Load()
 	if foreign == nil || s.State != plan.SandboxReady {

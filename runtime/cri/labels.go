@@ -44,7 +44,7 @@ const (
 	LabelManagedBy = "managedworkload.dev/managed-by"
 	// ManagedByShim is the value of LabelManagedBy.
 	ManagedByShim = "shim"
-	// LabelInstance tells which shim: the name of its node.
+	// LabelInstance names the shim, by its node.
 	LabelInstance = "managedworkload.dev/instance"
 	// LabelCluster is the identity of the cluster.
 	LabelCluster = "managedworkload.dev/cluster"
@@ -71,7 +71,7 @@ type containerRecord struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// Index in the template's list of containers or init containers.
 	Index int `json:"index"`
-	// Init tells in which of the two.
+	// Init says in which of the two.
 	Init bool `json:"init,omitempty"`
 	// RestartPolicy is the container's own.
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
@@ -85,7 +85,7 @@ type containerRecord struct {
 	RestartedAt string `json:"restartedAt,omitempty"`
 }
 
-// sidecar tells whether the record is of an init container that goes on
+// sidecar reports whether the record is of an init container that keeps
 // running.
 func (r containerRecord) sidecar() bool {
 	return r.Init && r.RestartPolicy != nil && *r.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -223,7 +223,7 @@ func encode(what string, value any) (string, error) {
 	return string(data), nil
 }
 
-// position tells where in the pod's lists a container stands; -1 if nowhere.
+// position is where in the pod's lists a container stands; -1 if nowhere.
 func position(pod *corev1.Pod, name string) (index int, init bool) {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == name {

@@ -21,9 +21,9 @@ import (
 type nodeResources struct {
 	// memory is the node's capacity in bytes.
 	memory int64
-	// unified tells that cgroup v2 is in use.
+	// unified says that cgroup v2 is in use.
 	unified bool
-	// swapLimits tells that the swap of a cgroup can be limited.
+	// swapLimits says that the swap of a cgroup can be limited.
 	swapLimits bool
 	// hugePages are the page sizes, as cgroup files spell them: 2MB, 1GB.
 	hugePages []string

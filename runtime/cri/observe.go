@@ -18,11 +18,11 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
-// Pod is a pod that the runtime has something of, as a list tells.
+// Pod is a pod that the runtime has something of, as listed.
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
-	// Ours tells whether this shim created its sandboxes, or containers that have
+	// Ours reports whether this shim created its sandboxes, or containers that have
 	// lost theirs: its marker and its instance are on them.
 	Ours bool
 	// Instance and ClusterID are those of the shim that created it; empty when no
@@ -30,9 +30,10 @@ type Pod struct {
 	Instance, ClusterID string
 	// Sandboxes and Containers are the IDs of what there is, newest first.
 	Sandboxes, Containers []string
-	// Alive tells whether a sandbox is ready or a container runs.
+	// Alive reports whether a sandbox is ready or a container runs.
 	Alive bool
-	// Foreign are the containers of others in our sandboxes that may run.
+	// Foreign are containers that the shim did not create, in its sandboxes, that may
+	// run.
 	Foreign []plan.ForeignContainer
 	// Dead is how many instances that do not run a container has at most.
 	Dead int
@@ -40,7 +41,7 @@ type Pod struct {
 	states []int32
 }
 
-// Changed tells whether a pod is not what an earlier list told.
+// Changed reports whether a pod differs from what an earlier list had.
 func (p Pod) Changed(before Pod) bool {
 	return !slices.Equal(p.Sandboxes, before.Sandboxes) || !slices.Equal(p.Containers, before.Containers) ||
 		!slices.Equal(p.states, before.states)
@@ -100,7 +101,7 @@ func (c *Client) join(pods map[types.UID]*Pod, uid types.UID, labels map[string]
 	return p
 }
 
-// ours tells whether this shim created what has these labels.
+// ours reports whether this shim created what has these labels.
 func (c *Client) ours(labels map[string]string) bool {
 	return labels[LabelManagedBy] == ManagedByShim && labels[LabelInstance] == c.config.Instance
 }

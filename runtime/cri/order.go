@@ -60,7 +60,7 @@ func newestFirst(listed []*runtimeapi.Container) []*runtimeapi.Container {
 	return sorted
 }
 
-// clockWasSetBack tells whether an instance seems to be older than one with a
+// clockWasSetBack reports whether an instance seems to be older than one with a
 // smaller restart count.
 func clockWasSetBack(newestFirst []plan.ContainerStatus) bool {
 	for i := range newestFirst {

@@ -94,7 +94,7 @@ func toQuota(milliCPU int64) int64 {
 	return max(milliCPU*quotaPeriod/milliPerCPU, minQuota)
 }
 
-// oomScoreAdjust tells the kernel whom to kill first: what requests little of
+// oomScoreAdjust makes the kernel kill first what requests little of
 // the node's memory. (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
 func (n *nodeResources) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
 	switch podspec.QOSClass(pod) {

@@ -17,7 +17,7 @@ import (
 const readyTimeout = 10 * time.Second
 
 // RuntimeInfo returns the runtime's name and version, and its cgroup driver:
-// "cgroupfs", "systemd", or "" when the runtime does not tell (containerd
+// "cgroupfs", "systemd", or "" when the runtime does not report it (containerd
 // before 2.0).
 func (c *Client) RuntimeInfo(ctx context.Context) (name, version, cgroupDriver string, err error) {
 	v, err := invoke(ctx, readyTimeout, "ask the runtime's version", c.runtime.Version, &runtimeapi.VersionRequest{})
@@ -47,7 +47,7 @@ func cgroupDriverName(linux *runtimeapi.LinuxRuntimeConfiguration) string {
 	}
 }
 
-// RecursiveReadOnly tells whether the runtime's default handler can make mounts
+// RecursiveReadOnly reports whether the runtime's default handler can make mounts
 // read-only in what is mounted below them, too. (kubelet
 // kubelet_pods.go:resolveRecursiveReadOnly)
 func (c *Client) RecursiveReadOnly(ctx context.Context) (bool, error) {

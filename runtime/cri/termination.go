@@ -69,7 +69,7 @@ func (f terminationFiles) addTerminationMessage(ctx context.Context, s *plan.Con
 }
 
 // terminationMessage reads the file that is mounted at path in the container.
-// It also tells whether the log is to be read instead. (kubelet
+// It also reports whether the log is to be read instead. (kubelet
 // kuberuntime_container.go:getTerminationMessage)
 func (f terminationFiles) terminationMessage(ctx context.Context, path string, mounts []*runtimeapi.Mount, fallback bool) (message string, useLog bool) {
 	if path == "" {
@@ -141,7 +141,7 @@ func (f terminationFiles) endOfLog(ctx context.Context, path string) string {
 }
 
 // logContent takes what the container wrote out of a line of a CRI log:
-// "<time> <stream> <tags> <content>"; tag P says that the line goes on. A line
+// "<time> <stream> <tags> <content>"; tag P says that the line continues. A line
 // of another shape has none.
 func logContent(line []byte) []byte {
 	fields := bytes.SplitN(line, []byte{' '}, 4)

@@ -67,9 +67,9 @@ type GarbageOptions struct {
 	// List lists what is ours on the runtime. It is called before containers and
 	// again before sandboxes are collected.
 	List func(ctx context.Context) (Garbage, error)
-	// ContentRemoved tells whether a pod is gone and nothing of it is to stay.
+	// ContentRemoved reports whether a pod is gone and nothing of it is to stay.
 	ContentRemoved func(uid types.UID) bool
-	// RuntimeRemoved tells whether a pod has ended; all of its dead containers
+	// RuntimeRemoved reports whether a pod has ended; all of its dead containers
 	// are collected when EvictNonDeletedPods is set. It may be nil.
 	RuntimeRemoved      func(uid types.UID) bool
 	EvictNonDeletedPods bool
@@ -99,7 +99,7 @@ type unit struct {
 	name string
 }
 
-// gone tells whether nothing of a pod is to stay on the runtime.
+// gone reports whether nothing of a pod is to stay on the runtime.
 func (g *collection) gone(uid types.UID) bool {
 	return g.opts.ContentRemoved(uid) ||
 		(g.opts.EvictNonDeletedPods && g.opts.RuntimeRemoved != nil && g.opts.RuntimeRemoved(uid))

@@ -135,7 +135,7 @@ func (h *handlers) send(req *http.Request) error {
 	return nil
 }
 
-// speaksHTTP tells whether an HTTPS request failed because the server speaks
+// speaksHTTP reports whether an HTTPS request failed because the server speaks
 // HTTP.
 func speaksHTTP(err error) bool {
 	var urlErr *url.Error

@@ -29,7 +29,7 @@ type kill struct {
 	plan.Kill
 	turns *turns
 	// before is the container as it was when the kill began; nil if the runtime
-	// did not tell. missing: the runtime did not know it.
+	// did not say. missing: the runtime did not know it.
 	before  *plan.ContainerStatus
 	missing bool
 	// open is what is left of a kill that was cut off, nil if this one is new;
@@ -74,7 +74,7 @@ type kill struct {
 
 // Shorten gives every kill of a pod that is under way less time: it has to end
 // within graceSeconds from now (within 2 s at least, once the container was
-// told to stop), or earlier if it had to before. A preStop hook is cancelled at
+// asked to stop), or earlier if it had to before. A preStop hook is cancelled at
 // its new deadline, a wait ends, and a StopContainer under way is followed by
 // another with the smaller timeout; the first is never cancelled, for that
 // would keep the container from ever being killed.
@@ -92,7 +92,7 @@ func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
 
 // Interrupt cuts every kill under way, and those to come, short: the process is
 // about to end. They return ErrInterrupted and their records stay open, so that
-// Resume can finish them. A container that was told to stop goes on stopping.
+// Resume can finish them. A container that was asked to stop continues to.
 func (e *Executor) Interrupt() {
 	e.mu.Lock()
 	e.interrupted = true
@@ -185,7 +185,7 @@ func (k *kill) shorten(now time.Time, graceSeconds int64) {
 	k.publish()
 	select {
 	case k.shortened <- struct{}{}:
-	default: // already told
+	default: // already notified
 	}
 }
 
@@ -221,14 +221,14 @@ func (k *kill) interrupt() {
 	}
 }
 
-// timeIsOver tells whether the phase has used its time up.
+// timeIsOver reports whether the phase has used its time up.
 func (k *kill) timeIsOver() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !time.Now().Before(k.phaseEnd)
 }
 
-// phaseError is why a kill must not go on after a phase: its caller gave up, or
+// phaseError is why a kill must not continue after a phase: its caller gave up, or
 // Interrupt did. Time that is over is no reason.
 func (k *kill) phaseError(ctx, phaseCtx context.Context) error {
 	if errors.Is(context.Cause(phaseCtx), ErrInterrupted) {

@@ -23,7 +23,7 @@ import (
 // of the runtime is returned.
 //
 // When ctx ends, a hook is cancelled, ctx's error is returned, and the record
-// stays open for Resume. A StopContainer under way goes on.
+// stays open for Resume. A StopContainer under way continues.
 // (kubelet kuberuntime_container.go:killContainer)
 func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, decided plan.Kill) error {
 	return e.newKill(pod, decided).carryOut(ctx)

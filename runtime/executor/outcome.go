@@ -70,7 +70,7 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		rec.Outcome, why = outcomeOf(e)
 		rec.Error = truncate(why, maxRecordMessage)
 		if e.unwatched && rec.Outcome != "" && e.after != nil {
-			// It ended when the container left, not when somebody looked.
+			// It ended when the container left, not when the shim looked.
 			end = later(rec.StartTime.Time, after.FinishedAt)
 			k.endAt(rec, end, end.Sub(rec.StartTime.Time))
 		}
@@ -97,7 +97,7 @@ func (k *kill) doubt(after plan.ContainerStatus) error {
 	return nil
 }
 
-// How long a runtime may take to tell of an end that it has reported already:
+// How long a runtime may take to show the end of a container that it has stopped:
 // containerd has nothing to stop for a moment before it notes an exit.
 const (
 	settlePatience = 2 * time.Second
@@ -154,10 +154,10 @@ func noteExit(rec *v1alpha1.KillRecord, after *plan.ContainerStatus) {
 	rec.Reason = truncate(after.Reason, maxRecordReason)
 }
 
-// ending is what an outcome is told from.
+// ending is what an outcome is derived from.
 type ending struct {
 	// after is the container after StopContainer succeeded; nil if the runtime did
-	// not tell, with its error. gone means that it does not know the container.
+	// not say, with its error. gone means that it does not know the container.
 	after *plan.ContainerStatus
 	gone  bool
 	err   error
@@ -173,12 +173,12 @@ type ending struct {
 	stopped, forced bool
 	// unwatched: the container left while no shim was there. A shim that dies
 	// takes its StopContainer with it, and no SIGKILL follows: who killed a
-	// container later on, nobody saw. until is when its time was over.
+	// container later on is unknown. until is when its time was over.
 	unwatched bool
 	until     time.Time
 }
 
-// outcomeOf tells how a kill ended that the runtime reported as done, or why
+// outcomeOf is how a kill ended that the runtime reported as done, or why
 // that is not known: then nothing is claimed. Exit code 137 alone says nothing:
 // a program or the OOM killer can give it too.
 func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
@@ -228,7 +228,7 @@ func (e ending) withoutFacts() (v1alpha1.KillOutcome, string) {
 	}
 }
 
-// whileAway is the outcome of a container that left while nobody waited for it.
+// whileAway is the outcome of a container that exited before the shim resumed the kill.
 func (e ending) whileAway() (v1alpha1.KillOutcome, string) {
 	switch {
 	case e.after.FinishedAt.Before(e.requested):
@@ -242,7 +242,7 @@ func (e ending) whileAway() (v1alpha1.KillOutcome, string) {
 	}
 }
 
-// killed tells whether SIGKILL ended the container, and not for its memory.
+// killed reports whether SIGKILL ended the container, and not for its memory.
 func (e ending) killed() bool {
 	return e.after.ExitCode == exitCodeSIGKILL && e.after.Reason != reasonOOMKilled
 }

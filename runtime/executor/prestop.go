@@ -16,7 +16,7 @@ import (
 
 // runPreStop runs the preStop hook, if there is one and time for it, and takes
 // what it took off the grace period. A hook that fails, or that is cancelled
-// because its time is over, does not keep the kill from going on.
+// because its time is over, does not stop the kill.
 // (kubelet kuberuntime_container.go:executePreStopHook)
 func (k *kill) runPreStop(ctx context.Context) error {
 	hook := k.PreStopWithin(k.left)
@@ -81,7 +81,7 @@ func (k *kill) runHook(ctx context.Context, hook *corev1.LifecycleHandler) error
 // wait for them any more; with Differences.CancelHooks there are none.
 func (e *Executor) AwaitHooks() { e.hooksRunning.Wait() }
 
-// preStopIsOver tells whether this kill's hook has ended, or there was none when
+// preStopIsOver reports whether this kill's hook has ended, or there was none when
 // the kill began: a template may have got one since.
 func (k *kill) preStopIsOver() bool {
 	k.mu.Lock()
@@ -100,7 +100,7 @@ func (k *kill) preStopOutcome(err error) v1alpha1.PreStopOutcome {
 	}
 }
 
-// preStopEvent tells of a hook that did not succeed, never with its output, so
+// preStopEvent reports a hook that did not succeed, never with its output, so
 // that no secret leaks.
 func (k *kill) preStopEvent(outcome v1alpha1.PreStopOutcome) {
 	message := ""

@@ -125,7 +125,7 @@ func (w *world) probes(rt *rapid.T, observed *plan.PodStatus) map[string]plan.Pr
 	return results
 }
 
-// sync plans and acts once, and tells whether there may be more to do: not after
+// sync plans and acts once, and reports whether there may be more to do: not after
 // a sync that did nothing, or one that ended the pod.
 func (w *world) sync(rt *rapid.T) bool {
 	w.trouble(rt)

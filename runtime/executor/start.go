@@ -63,7 +63,7 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 	return err
 }
 
-// checkBackoff tells whether a container has to wait before it is started
+// checkBackoff reports whether a container has to wait before it is started
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 	key, next, wait := plan.CheckBackoff(&s.in, c, s.e.differences, s.e.clock.Now())
@@ -141,8 +141,8 @@ func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef stri
 const startPatience = 30 * time.Second
 
 // seeThrough makes a call by which the runtime makes or starts something, unless
-// ctx has ended. When ctx ends meanwhile the call goes on, for some time: one that
-// is cut off may come to its end all the same, or be undone, beside a kill that
+// ctx has ended. When ctx ends meanwhile the call continues for some time: one that
+// is cut off may still complete, or be undone, beside a kill that
 // sees nothing of either. That time is bounded because a network plugin or a shim
 // of the runtime may hang.
 func seeThrough(ctx context.Context, call func(context.Context) error) error {

@@ -137,9 +137,9 @@ func (k *kill) stopped(deadline, now time.Time) {
 	}
 }
 
-// stopping notes a StopContainer call in the record. One that goes on with what
+// stopping notes a StopContainer call in the record. One that continues what
 // an earlier process began has the rest of that one's time: the record keeps the
-// whole, which is what the end is told from.
+// whole, from which the outcome is derived.
 func (k *kill) stopping(timeout int64, first bool) {
 	now := k.e.clock.Now()
 	k.change(func(rec *v1alpha1.KillRecord) {

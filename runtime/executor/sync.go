@@ -33,9 +33,9 @@ var errEnd = errors.New("the sync has ended")
 // succeeded removals, the sandbox, and starts.
 //
 // When ctx ends, because the pod's deletion arrived, pulls and postStart hooks are
-// aborted, and no further start or kill is begun. A kill under way goes on to its
+// aborted, and no further start or kill is begun. A kill under way runs to its
 // end and may be shortened; a call that makes a sandbox or makes or starts a
-// container goes on too, so that the kill that follows finds what came of it.
+// container continues too, so that the kill that follows finds its result.
 // (kubelet kuberuntime_manager.go:SyncPod, from step 2)
 func (e *Executor) SyncPod(ctx context.Context, in plan.SyncRequest) plan.SyncOutcome {
 	s := &syncRun{e: e, in: in, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
@@ -115,7 +115,7 @@ func (s *syncRun) killOne(ctx context.Context, kill plan.Kill) error {
 		return errEnd
 	}
 	if kill.Removed {
-		// The spec knows nothing of it any more: nobody would look at it again.
+		// The spec no longer names it, so no later sync would look at it.
 		if err := s.e.removeContainer(ctx, kill.ID, true); err != nil && !runtimeerror.IsNotFound(err) {
 			logr.FromContextOrDiscard(ctx).Error(err, "Failed to remove a container that the template does not name",
 				"container", kill.Name)
@@ -162,7 +162,7 @@ func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *plan.R
 	return nil
 }
 
-// startsAny tells whether the sync creates anything.
+// startsAny reports whether the sync creates anything.
 func (s *syncRun) startsAny() bool {
 	a := &s.in.Actions
 	return a.CreateSandbox || len(a.EphemeralContainersToStart)+len(a.InitContainersToStart)+len(a.ContainersToStart) > 0
@@ -260,7 +260,7 @@ func (s *syncRun) startContainers(ctx context.Context) error {
 	return nil
 }
 
-// isFinal tells an end of the whole sync from a container that did not start.
+// isFinal reports whether an error ends the whole sync, and not one container's start.
 func isFinal(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrInterrupted)
 }

@@ -165,7 +165,7 @@ func (v *syncVector) compare(t *testing.T, f *fakeRuntime, actions plan.Actions,
 	diffLines(t, "minBackoffExpiration", v.Output.MinBackoffExpiration, expiration)
 }
 
-// interruptedByDeletion tells whether the sync ended because its context did.
+// interruptedByDeletion reports whether the sync ended because its context did.
 func (f *fakeRuntime) interruptedByDeletion(v *syncVector) bool {
 	return f.onRunSandbox != nil && v.PodTerminationRequested
 }

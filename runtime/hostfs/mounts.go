@@ -254,7 +254,7 @@ func (p *Patience) unmount(ctx context.Context, path string, flags int) error {
 	return nil
 }
 
-// anyShared says that one of the mounts tells others what is unmounted on it.
+// anyShared says that one of the mounts passes on what is unmounted on it.
 func anyShared(mounts []*mountinfo.Info) bool {
 	for _, m := range mounts {
 		for field := range strings.FieldsSeq(m.Optional) {

@@ -59,7 +59,7 @@ func (m *Manager) suspect(uid types.UID, containerIDs []string) {
 	m.vanished[uid] = slices.Clone(containerIDs)
 }
 
-// errNotKnown says that it cannot be told where a container runs.
+// errNotKnown says that it is unknown where a container runs.
 var errNotKnown = errors.New("where the container runs is not known")
 
 // runOutside is whether all these containers run outside the pod's cgroup. An error

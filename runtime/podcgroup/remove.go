@@ -59,7 +59,7 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 }
 
 // stopSlice has systemd remove a slice. It would kill what is in it, so a slice
-// with processes is left alone. An error tells why the slice may still be there.
+// with processes is left alone. An error says why the slice may still be there.
 func stopSlice(path string) error {
 	dir := filepath.Join(cgroupMount, path)
 	if busy, err := populated(dir); busy || err != nil {
@@ -75,7 +75,7 @@ func stopSlice(path string) error {
 	return nil
 }
 
-// populated tells whether a v2 cgroup or one below it has processes; one that is
+// populated reports whether a v2 cgroup or one below it has processes; one that is
 // not there is said to have some, for there is nothing to stop.
 func populated(dir string) (bool, error) {
 	content, err := os.ReadFile(filepath.Join(dir, "cgroup.events")) //nolint:gosec // a file of the kernel

@@ -26,7 +26,7 @@ const (
 	containersDir             = "containers"
 )
 
-// Config tells where pods live and what the node is like.
+// Config says where pods live and what the node is like.
 type Config struct {
 	// LogRoot holds one log directory for each pod. It stands at the same path
 	// inside and outside of the shim's container.
@@ -118,7 +118,7 @@ func (m *Manager) SetRecursiveReadOnly(can bool) {
 	m.recursive = can
 }
 
-// RecursiveReadOnly tells what was noted last.
+// RecursiveReadOnly returns what was noted last.
 func (m *Manager) RecursiveReadOnly() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

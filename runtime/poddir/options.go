@@ -47,7 +47,7 @@ type Mount struct {
 }
 
 // ContainerOptions resolves everything of a container that depends on the node and
-// makes the files it needs, anew for each instance: call it once before the
+// makes the files it needs, for each instance again: call it once before the
 // container is created. An error is one of the container's configuration.
 // (kubelet_pods.go:GenerateRunContainerOptions)
 func (m *Manager) ContainerOptions(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (Options, error) {
@@ -135,7 +135,7 @@ func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			PodUID: pod.UID, Volume: wanted.Name, Container: c.Name, Index: index,
 			VolumePath: hostPath, Path: subPath, Propagation: propagation,
 		}); err != nil {
-			// The cause tells about the node's files: it goes to the log, not to who
+			// The cause names the node's files: it goes to the log, not to who
 			// reads the workload's events.
 			m.config.Logger.Error(err, "Failed to prepare subPath", "pod", pod.Name, "namespace", pod.Namespace,
 				"podUID", pod.UID, "container", c.Name, "volumeMount", wanted.Name)

@@ -35,7 +35,7 @@ type Checkpoint struct {
 	Identity Identity `json:"identity"`
 	// ClusterID is the cluster that the workload came from.
 	ClusterID string `json:"clusterID,omitempty"`
-	// BootID tells whether containers of then can still run.
+	// BootID reports whether containers of then can still run.
 	BootID string `json:"bootID,omitempty"`
 	State  State  `json:"state"`
 	// Pod is the last accepted desired pod, with its deletion.
@@ -70,7 +70,7 @@ type Checkpoint struct {
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
-	// Orphan: nobody knew the containers.
+	// Orphan: the containers were known from the runtime only.
 	Orphan bool `json:"orphan,omitempty"`
 	// Grace is the grace period of the termination, in seconds.
 	Grace int64 `json:"grace,omitempty"`

@@ -38,7 +38,7 @@ type Config struct {
 	HostIPs []string
 	// RuntimeName is the scheme of container IDs in a status.
 	RuntimeName string
-	// RecursiveReadOnly tells whether the runtime can make such mounts.
+	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
 

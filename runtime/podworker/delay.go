@@ -31,7 +31,7 @@ const (
 	// spin.
 	calmDown = time.Second
 	// busyRefresh is how long an operation may last before the status is
-	// refreshed while it goes on.
+	// refreshed meanwhile.
 	busyRefresh = time.Second
 	// panicDelayBase and panicDelayMax bound the wait after a panic.
 	panicDelayBase = 5 * time.Second

@@ -37,8 +37,8 @@ type desired struct {
 	refused string
 	// deleted: the object is being deleted or gone.
 	deleted bool
-	// gone: the API does not have it any more. orphan: nobody ever told this
-	// process about it.
+	// gone: the API does not have it any more. orphan: this process
+	// knows it from the runtime only.
 	gone, orphan bool
 	// seen: the API had the object while this process ran.
 	seen        bool

@@ -153,7 +153,7 @@ func (n *fakeNode) published(uid types.UID) v1alpha1.NodeWorkloadStatus {
 // maxLooks is how often a pod may be observed in one moment.
 const maxLooks = 1000
 
-// spins tells whether workers go round and round. On a virtual clock no time
+// spins reports whether workers go round and round. On a virtual clock no time
 // passes meanwhile, and the test would never end.
 func (n *fakeNode) spins() bool {
 	n.mu.Lock()

@@ -91,7 +91,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
-	// Whoever starts a worker holds the lock: from here on nobody does.
+	// Workers are started under the lock: from here on none is.
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
@@ -180,7 +180,7 @@ func (p *Pool) Wake(uid types.UID) bool {
 }
 
 // Superseded says that a worker has another instance of that name, whose end
-// nobody has asked for.
+// was not requested.
 func (p *Pool) Superseded(id Identity) bool {
 	for _, w := range p.all() {
 		if w.id.UID != id.UID && w.id.key() == id.key() && !w.mem.peek().ends() {
@@ -210,8 +210,8 @@ func (p *Pool) Kill(uid types.UID, kill plan.KillProgress) {
 	w.recordKill(kill)
 }
 
-// SetUsable tells the workers whether they may use the runtime. Until the first
-// call they wait.
+// SetUsable sets whether the workers may use the runtime. Until the first call
+// they wait.
 func (p *Pool) SetUsable(u Usable) {
 	p.mu.Lock()
 	changed := p.usable == nil || *p.usable != u
@@ -222,7 +222,7 @@ func (p *Pool) SetUsable(u Usable) {
 	}
 }
 
-// SetPresent tells which pods the runtime has: a workload waits for an older
+// SetPresent sets which pods the runtime has: a workload waits for an older
 // instance of the same name.
 func (p *Pool) SetPresent(ids []Identity) {
 	present := make(map[types.NamespacedName][]types.UID, len(ids))

@@ -109,7 +109,7 @@ type Publisher interface {
 	Release(ctx context.Context, id Identity) error
 }
 
-// Events tells people what happens to a workload.
+// Events reports to people what happens to a workload.
 type Events interface {
 	Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string)
 }

@@ -167,7 +167,7 @@ func (s *saver) hangs() {
 	}
 }
 
-// end tells those who wait that a write has ended.
+// end wakes those who wait for the end of a write.
 func (s *saver) end(revision int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,8 +51,8 @@ const (
 type stateInput struct {
 	// terminate is what plan.DecideTermination says.
 	terminate bool
-	// deleted: the object is being deleted or is gone, or nobody knows the
-	// containers any more.
+	// deleted: the object is being deleted or is gone, or the
+	// containers are orphans.
 	deleted bool
 	// stopped: the runtime says that no container runs.
 	stopped bool

@@ -78,7 +78,7 @@ func (m *Manager) Close() {
 // Update makes the workers of a pod fit its current template and containers. A
 // worker is made before its container starts, and ticks from then: call it in each
 // sync before the containers are started, and after each change of what was
-// observed. previous is the status published last; it tells which containers had
+// observed. previous is the status published last; it shows which containers had
 // started already when the agent was restarted.
 func (m *Manager) Update(pod *corev1.Pod, observed *plan.PodStatus, previous *corev1.PodStatus) {
 	if m.update(pod, observed, previous) {
@@ -101,7 +101,7 @@ func (m *Manager) update(pod *corev1.Pod, observed *plan.PodStatus, previous *co
 }
 
 // StopLivenessAndStartup ends what could kill a main container of a pod that
-// terminates. Readiness goes on, and sidecars are probed on.
+// terminates. Readiness and sidecars are still probed.
 // (prober_manager.go:StopLivenessAndStartup)
 func (m *Manager) StopLivenessAndStartup(podUID types.UID) {
 	m.mu.Lock()

@@ -160,7 +160,7 @@ func (s *podState) get(id string, k kind) plan.ProbeResult {
 	return ""
 }
 
-// hasStarted tells whether a container has started: by its startup probe, by what
+// hasStarted reports whether a container has started: by its startup probe, by what
 // was published about this very instance, or because it has no such probe and
 // runs. (prober_manager.go:isContainerStarted)
 func (s *podState) hasStarted(name string) bool {

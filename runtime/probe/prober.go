@@ -34,7 +34,7 @@ type target struct {
 	version   int
 }
 
-// early tells whether initialDelaySeconds, in whole seconds, are not over.
+// early reports whether initialDelaySeconds, in whole seconds, are not over.
 func (t target) early() bool {
 	return int64(time.Since(t.startedAt)/time.Second) < int64(t.spec.InitialDelaySeconds)
 }

@@ -17,7 +17,7 @@ type run struct {
 	count int
 }
 
-// add takes a result and tells whether it is a verdict: whether it came as often in
+// add takes a result and reports whether it is a verdict: whether it came as often in
 // a row as the probe asks for. (prober/worker.go:doProbe)
 func (r *run) add(result plan.ProbeResult, probe *corev1.Probe) (verdict bool) {
 	if r.last != result {
@@ -34,7 +34,7 @@ func (r *run) add(result plan.ProbeResult, probe *corev1.Probe) (verdict bool) {
 	}
 }
 
-// ends tells whether a verdict is the last one about this instance of the
+// ends reports whether a verdict is the last one about this instance of the
 // container: it is going to be killed, or it has started.
 func (k kind) ends(verdict plan.ProbeResult) bool {
 	return k == startup || k == liveness && verdict == plan.ProbeFailure

@@ -63,7 +63,7 @@ func newWorker(s *podState, key workerKey) *worker {
 }
 
 // define takes over the container's current probe; another one takes effect at
-// once and counts anew.
+// once and counts from zero.
 func (w *worker) define(c *corev1.Container) {
 	before := w.container
 	w.container = c
@@ -149,7 +149,7 @@ func (w *worker) spread() {
 	}
 }
 
-// mayProbe tells whether there is anything to probe now.
+// mayProbe reports whether there is anything to probe now.
 func (w *worker) mayProbe() bool {
 	c := w.state.containers[w.key.container]
 	if w.onHold || w.finished || w.state.ended || !c.running || c.id != w.containerID {
@@ -231,7 +231,7 @@ func (w *worker) loop(ctx context.Context) {
 	}
 }
 
-// wait is the time until the next tick. The phase goes on while there is nothing to
+// wait is the time until the next tick. The phase continues while there is nothing to
 // probe.
 func (w *worker) wait() time.Duration {
 	m := w.state.manager

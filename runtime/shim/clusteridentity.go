@@ -138,7 +138,8 @@ func (c *clusterIdentity) remembered() (string, error) {
 	return id, nil
 }
 
-// isClusterID tells an identity from what a crash or a damaged disk leaves.
+// isClusterID reports whether id can be an identity, and not what a crash or a
+// damaged disk leaves.
 func isClusterID(id string) bool {
 	return id != "" && len(id) <= maxClusterID && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'

@@ -132,7 +132,7 @@ func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) 
 			State: ctr.State, CreatedAt: ctr.CreatedAt,
 		})
 	}
-	// A container of others keeps its sandbox, as in the kubelet.
+	// A container that the shim did not create keeps its sandbox, as in the kubelet.
 	for _, f := range p.Foreign {
 		garbage.UsedSandboxes = append(garbage.UsedSandboxes, f.SandboxID)
 	}

@@ -42,7 +42,7 @@ func lockState(dir string) (*stateLock, error) {
 // release gives the lock back.
 func (l *stateLock) release() error { return l.file.Close() }
 
-// bootIDPath is where the kernel tells which boot this is.
+// bootIDPath is where the kernel has the ID of this boot.
 const bootIDPath = "/proc/sys/kernel/random/boot_id"
 
 func bootID() string {

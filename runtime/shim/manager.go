@@ -33,7 +33,7 @@ const (
 	// The rate of requests to the API server.
 	apiQPS   = 50
 	apiBurst = 100
-	// userAgent tells the API server's logs who asks.
+	// userAgent is the name of the shim in the API server's logs.
 	userAgent = "managedworkload-shim"
 )
 

@@ -270,7 +270,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	return r.setup(s.mgr)
 }
 
-// syncedFunc tells whether the list of NodeWorkloads is complete. It makes the
+// syncedFunc reports whether the list of NodeWorkloads is complete. It makes the
 // informer without waiting for it.
 func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
 	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
@@ -348,7 +348,7 @@ func (s *shim) count(all prometheus.Registerer) (stop func(), err error) {
 	return func() { all.Unregister(s.counted) }, nil
 }
 
-// countStream tells whether the runtime's events arrive.
+// countStream reports whether the runtime's events arrive.
 func countStream(reg prometheus.Registerer, healthy func() bool) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "managedworkload_shim_runtime_events_healthy",

@@ -5,15 +5,18 @@ package campaign
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/faults/history"
 	"github.com/managedworkload/managedworkload/hack/faults/inject"
@@ -172,7 +175,7 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		err = c.disturb(ctx, "etcd", p, p.kind == KillEtcd)
 	case RestoreEtcd:
 		f.API, f.Backup = true, copied.at
-		err = c.etcd.Restore(ctx, copied.folder)
+		f.Has, err = c.restoreEtcd(ctx, copied.folder)
 	case KillRuntimeShim, StopRuntimeShim:
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
@@ -191,6 +194,28 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 	}
 	f.To = time.Now()
 	return f, err
+}
+
+// restoreEtcd returns what the copy has: the revision of each NodeWorkload's
+// template, by UID.
+func (c *campaign) restoreEtcd(ctx context.Context, folder string) (map[string]int, error) {
+	values, err := c.etcd.Restore(ctx, folder, storedPrefix)
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]int{}
+	for _, value := range values {
+		var nw v1alpha1.NodeWorkload
+		if err := json.Unmarshal(value, &nw); err != nil {
+			return nil, fmt.Errorf("object of the copy: %w", err)
+		}
+		revision, err := strconv.Atoi(nw.Spec.Template.Annotations[annotationRevision])
+		if err != nil {
+			return nil, fmt.Errorf("NodeWorkload %s of the copy: %w", nw.Name, err)
+		}
+		has[string(nw.UID)] = revision
+	}
+	return has, nil
 }
 
 // offsets are how far the shim's wall clock is set forward or back.

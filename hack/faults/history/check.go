@@ -147,33 +147,27 @@ func lostIn(f *Fault, r *Request) bool {
 		return false
 	}
 	over := r.Acked
-	if over.Before(r.From) {
-		over = f.To // it never was
+	if over.IsZero() {
+		over = f.To
 	}
 	return !over.Before(f.Backup) && !r.From.After(f.To)
 }
 
-// rolledBack tells that a restored etcd asked for the kill: it has no object of the
-// life's UID, or an earlier template than the one that made the life.
+// rolledBack tells that a restored etcd asked for the kill: it has no NodeWorkload
+// of the life's UID, or one with an earlier template than that which made the life.
 func (j *judge) rolledBack(l *Life) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
-		if f.Backup.IsZero() || l.began().Before(f.From) {
-			return false
-		}
-		return j.unknownIn(&f, l) || slices.ContainsFunc(j.Requests, func(r Request) bool {
-			made := r.Workload == l.Workload && r.Incarnation == l.Incarnation && r.Revision > 0 && r.Revision <= l.Revision
-			// The copy may hold what was asked for, and not yet what the manager made of it.
-			r.Acked = r.Acked.Add(reaction)
-			return made && lostIn(&f, &r)
-		})
+		revision, has := f.Has[l.UID]
+		return !l.began().Before(f.From) && (j.unknownIn(&f, l) || has && revision < l.Revision)
 	})
 }
 
-// unknownIn tells that a restored etcd has no NodeWorkload of the life's UID: it was
-// created after the copy was made.
+// unknownIn tells that a restored etcd has no NodeWorkload of the life's UID, which
+// the API had before.
 func (j *judge) unknownIn(f *Fault, l *Life) bool {
 	created, known := j.Created[l.UID]
-	return !f.Backup.IsZero() && known && created.Add(time.Second).After(f.Backup) && created.Before(f.To)
+	_, has := f.Has[l.UID]
+	return !f.Backup.IsZero() && !has && known && created.Before(f.To)
 }
 
 // nodeOutage is how much of a time faults that can hold up a life's end, and their

@@ -102,8 +102,10 @@ type Fault struct {
 	// that is about all.
 	Pod, Sandbox string
 	Killed       bool
-	// Backup is when the copy was made that etcd was restored from.
+	// Backup is when the copy was made that etcd was restored from, and Has the
+	// revision of the template of each NodeWorkload in it, by UID.
 	Backup time.Time
+	Has    map[string]int
 }
 
 // Record is the last state of a kill record that the API had.

@@ -25,7 +25,7 @@ func TestCheckWhatARestoredEtcdLacks(t *testing.T) {
 				Lives: []Life{obeyed(func(l *Life) { l.Revision = 3 })}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerDefinitionChanged })},
 				Requests: []Request{deleted(func(r *Request) { r.Kind, r.Revision, r.From, r.Acked = Change, 2, at(85), at(85) })},
 				Created:  map[string]time.Time{"u": at(50)},
-				Faults:   []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+				Faults:   []Fault{{API: true, Backup: at(80), Has: map[string]int{"u": 2}, From: at(95), To: at(98)}},
 			},
 			wantExempt: map[string]int{"not in the restored etcd": 1},
 		},
@@ -34,7 +34,7 @@ func TestCheckWhatARestoredEtcdLacks(t *testing.T) {
 				Lives: []Life{obeyed(func(l *Life) { l.Revision = 3 })}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerOrphan })},
 				Requests: []Request{deleted(func(r *Request) { r.Kind, r.Revision, r.From, r.Acked = Change, 3, at(40), at(40) })},
 				Created:  map[string]time.Time{"u": at(30)},
-				Faults:   []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+				Faults:   []Fault{{API: true, Backup: at(80), Has: map[string]int{"u": 3}, From: at(95), To: at(98)}},
 			},
 			wantRules: []string{"kill not requested"},
 		},
@@ -49,9 +49,21 @@ func TestCheckWhatARestoredEtcdLacks(t *testing.T) {
 		"a kill after a restoration of what was the same in the copy": {
 			history: History{
 				Lives: []Life{obeyed()}, Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerOrphan })},
-				Faults: []Fault{{API: true, Backup: at(80), From: at(95), To: at(98)}},
+				Created: map[string]time.Time{"u": at(0)},
+				Faults:  []Fault{{API: true, Backup: at(80), Has: map[string]int{"u": 1}, From: at(95), To: at(98)}},
 			},
 			wantRules: []string{"kill not requested"},
+		},
+		"a kill of what was deleted before the copy was made, and came back by an earlier one": {
+			history: History{
+				Lives:   []Life{obeyed()},
+				Created: map[string]time.Time{"u": at(0)},
+				Faults: []Fault{
+					{API: true, Backup: at(10), Has: map[string]int{"u": 1}, From: at(60), To: at(65)},
+					{API: true, Backup: at(50), Has: map[string]int{}, From: at(95), To: at(98)},
+				},
+			},
+			wantExempt: map[string]int{"not in the restored etcd": 1, "record not in the restored etcd": 1},
 		},
 		"a kill that a restored etcd does not know": {
 			history: History{

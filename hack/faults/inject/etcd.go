@@ -46,9 +46,10 @@ func (e *Etcd) Backup(ctx context.Context) (copied string, at time.Time, err err
 
 // Restore puts a copy back, as etcdutl's snapshot restore does with --bump-revision
 // and --mark-compacted: revisions go on above those that clients have seen, and
-// watches of before have to list again. The API server is away meanwhile.
-func (e *Etcd) Restore(ctx context.Context, copied string) error {
-	err := e.APIServer.whileDown(ctx, func() error {
+// watches of before have to list again. The API server is away meanwhile. It returns
+// the values that the copy has of keys with a prefix.
+func (e *Etcd) Restore(ctx context.Context, copied, prefix string) (values [][]byte, err error) {
+	err = e.APIServer.whileDown(ctx, func() error {
 		before, err := e.revision(ctx)
 		if err != nil {
 			return err
@@ -62,12 +63,15 @@ func (e *Etcd) Restore(ctx context.Context, copied string) error {
 		if err := e.Service.AwaitReady(ctx); err != nil {
 			return err
 		}
+		if values, err = e.list(ctx, prefix); err != nil {
+			return err
+		}
 		return e.raiseRevision(ctx, before+1)
 	})
 	if err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
+		return nil, fmt.Errorf("restore etcd: %w", err)
 	}
-	return e.APIServer.AwaitReady(ctx)
+	return values, e.APIServer.AwaitReady(ctx)
 }
 
 func copyFolder(ctx context.Context, from, to string) error {
@@ -90,44 +94,63 @@ func (e *Etcd) url() string {
 	return ""
 }
 
-// call asks etcd's JSON gateway, which returns the store's revision with
-// everything.
-func (e *Etcd) call(ctx context.Context, path string, request map[string]any) (revision int64, err error) {
+// answer is what etcd's JSON gateway says: with everything the store's revision.
+type answer struct {
+	Header struct {
+		Revision int64 `json:"revision,string"`
+	} `json:"header"`
+	KVs []stored `json:"kvs"`
+}
+
+// call asks etcd's JSON gateway.
+func (e *Etcd) call(ctx context.Context, path string, request map[string]any) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	body, err := json.Marshal(request)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url()+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	response, err := http.DefaultClient.Do(post)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("etcd %s: %s %s", path, response.Status, text)
+		return a, fmt.Errorf("etcd %s: %s %s", path, response.Status, text)
 	}
-	var answer struct {
-		Header struct {
-			Revision int64 `json:"revision,string"`
-		} `json:"header"`
+	if err := json.Unmarshal(text, &a); err != nil {
+		return a, fmt.Errorf("etcd %s: %w", path, err)
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return 0, fmt.Errorf("etcd %s: %w", path, err)
-	}
-	return answer.Header.Revision, nil
+	return a, nil
 }
 
 func (e *Etcd) revision(ctx context.Context) (int64, error) {
-	return e.call(ctx, "/v3/kv/range", map[string]any{"key": encoded("revision")})
+	a, err := e.call(ctx, "/v3/kv/range", map[string]any{"key": encoded("revision")})
+	return a.Header.Revision, err
+}
+
+// list returns the values of the keys with a prefix.
+func (e *Etcd) list(ctx context.Context, prefix string) (values [][]byte, err error) {
+	a, err := e.call(ctx, "/v3/kv/range", map[string]any{"key": []byte(prefix), "range_end": prefixEnd(prefix)})
+	for _, kv := range a.KVs {
+		values = append(values, kv.Value)
+	}
+	return values, err
+}
+
+// prefixEnd is the first key after those with a prefix.
+func prefixEnd(prefix string) []byte {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return end
 }
 
 // writers are how many revisions are written at once.

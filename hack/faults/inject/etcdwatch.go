@@ -47,10 +47,8 @@ type stored struct {
 // returns the last revision that it has seen when the watch ends; after a
 // compaction that is the one before the compaction's.
 func (e *Etcd) Watch(ctx context.Context, prefix string, revision int64, on func(Change) error) (last int64, err error) {
-	end := []byte(prefix)
-	end[len(end)-1]++
 	body, err := json.Marshal(map[string]any{"create_request": map[string]any{
-		"key": []byte(prefix), "range_end": end, "start_revision": strconv.FormatInt(revision, 10), "prev_kv": true,
+		"key": []byte(prefix), "range_end": prefixEnd(prefix), "start_revision": strconv.FormatInt(revision, 10), "prev_kv": true,
 	}})
 	if err != nil {
 		return 0, err

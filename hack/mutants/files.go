@@ -16,6 +16,12 @@ var hostfsMistakes = []mistake{
 		"if anyShared(tree.covered) {", "if false {"},
 	{"a deep tree takes a descriptor for each level", "remove.go",
 		"if depth >= maxOpenDirs {", "if depth >= 1000000 {"},
+	{"a mount that only a call that hangs uses stays", "mounts.go",
+		"errors.Is(err, unix.EBUSY) && p.hangs(path)", "errors.Is(err, unix.EBUSY) && p.hangs(path) && false"},
+	{"an unmount waits for other calls about its path", "mounts.go",
+		`key := "unmount of " + path`, "key := path"},
+	{"a mount in use is detached while any call is under way", "wait.go",
+		"call.late && (", "("},
 }
 
 var volumeMistakes = []mistake{
@@ -29,6 +35,13 @@ var volumeMistakes = []mistake{
 		"s.Propagation == corev1.MountPropagationBidirectional)", "true)"},
 	{"a mount that does not reach the node is used", "subpath.go",
 		"if err != nil || !known || there {", "if err != nil || !known || there || !there {"},
+}
+
+var poddirMistakes = []mistake{
+	{"a released pod keeps its cgroup", "remove.go",
+		"return m.cgroups.Remove(ctx, uid)", "return nil"},
+	{"a removed pod keeps its cgroup", "remove.go",
+		"return m.cgroups.Remove(ctx, pod.UID)", "return nil"},
 }
 
 var podcgroupMistakes = []mistake{

@@ -18,7 +18,9 @@ func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
+		in("runtime/plan", deadlineMistakes),
 		in("runtime/podcgroup", podcgroupMistakes),
+		in("runtime/poddir", poddirMistakes),
 		in("runtime/podworker", podworkerMistakes),
 		in("runtime/probe", probeMistakes),
 		in("runtime/statefile", statefileMistakes),

@@ -30,4 +30,8 @@ var shimMistakes = []mistake{
 		"if slices.Contains(w.sent[uid], warning) {", "if slices.Contains(w.sent[uid], warning) && false {"},
 	{"an event's message has no bound", "events.go",
 		"if len(text) <= maxEventMessage {", "if true {"},
+	{"runtime conditions are asked once only", "overseer.go",
+		"time.Since(o.asked) < conditionsInterval", "!o.asked.IsZero()"},
+	{"held orphans are looked at each minute only", "overseer.go",
+		"case !usable.OK, o.orphans.holding():", "case !usable.OK:"},
 }

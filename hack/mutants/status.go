@@ -28,12 +28,15 @@ var statusMistakes = []mistake{
 		"if isUnderWay(k) || seen[g] <= maxKillsPerTrigger {", "if true {"},
 	{"texts of a record have no bound", "kills.go",
 		"r.Message = truncateRunes(r.Message, 1024)", ""},
-	{"a long deadline overflows", "deadline.go",
-		"seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)", "seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt64)"},
-	{"a workload that succeeded in time is ended by its deadline", "deadline.go",
-		"if previous != nil && plan.Ended(previous.Phase) {", "if previous != nil && plan.Ended(previous.Phase) && previous.Phase != corev1.PodSucceeded {"},
 	{"a terminated workload stays Running", "terminated.go",
 		"st.Phase = corev1.PodFailed", "_ = st.Phase"},
 	{"a terminated workload stays ready", "terminated.go",
 		"condition.Status = corev1.ConditionFalse", "_ = condition"},
+}
+
+var deadlineMistakes = []mistake{
+	{"a long deadline overflows", "deadline.go",
+		"seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)", "seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt64)"},
+	{"a workload that succeeded in time is ended by its deadline", "deadline.go",
+		"if previous != nil && Ended(previous.Phase) {", "if previous != nil && Ended(previous.Phase) && previous.Phase != corev1.PodSucceeded {"},
 }

@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -223,9 +225,13 @@ func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout 
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.commands.Go(func() {
 		defer cancel()
-		response, err := invoke(call, patience, operation, c.runtime.ExecSync,
-			&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
-		done <- outcome{response, err}
+		var o outcome
+		o.err = panics.Contain(logr.FromContextOrDiscard(ctx), operation, func() (err error) {
+			o.response, err = invoke(call, patience, operation, c.runtime.ExecSync,
+				&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
+			return err
+		})
+		done <- o
 	})
 	select {
 	case o := <-done:

@@ -5,6 +5,7 @@ package cri
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,5 +65,26 @@ func TestExecSyncIsNotCutOffAtItsStart(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// panickingRuntime panics at each call.
+type panickingRuntime struct{ grpc.ClientConnInterface }
+
+func (panickingRuntime) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	panic("boom")
+}
+
+// A panic of the call that runs a command is the command's error.
+func TestExecSyncContainsAPanic(t *testing.T) {
+	client, err := New(t.Context(), panickingRuntime{}, Config{Instance: "node", PodDir: &fakePodDir{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err = client.ExecSync(t.Context(), "c", []string{"x"}, 0); err == nil || !strings.Contains(err.Error(), "boom") {
+		t.Errorf("error %v, want the panic", err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,11 +5,12 @@ package podworker
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 // How long news that are soon followed by others wait for them: gatherShare times as
@@ -25,6 +26,9 @@ const (
 	publishRetryMin = time.Second
 	publishRetryMax = 30 * time.Second
 )
+
+// errPanicked is the error of a write that ended in a panic.
+var errPanicked = errors.New("panic while publishing")
 
 // announcer writes the latest status of one workload to the API whenever there is news,
 // and sends the events that are due after it. The worker does not wait for the API
@@ -50,14 +54,15 @@ func (a *announcer) run(ctx context.Context) {
 	defer retry.Stop()
 	delay := publishRetryMin
 	for {
+		news := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.news:
-			a.gather(ctx)
+			news = true
 		case <-retry.C:
 		}
-		err := a.guardedDispatch(ctx)
+		err := a.guardedPublish(ctx, news)
 		switch {
 		case err == nil:
 			delay = publishRetryMin
@@ -87,18 +92,28 @@ func (a *announcer) gather(ctx context.Context) {
 	}
 }
 
-// guardedDispatch is the boundary that a panic does not pass: it counts as a failure
+// guardedPublish is the boundary that a panic does not pass: it counts as a failure
 // to publish.
-func (a *announcer) guardedDispatch(ctx context.Context) (err error) {
-	d := a.mem.beginDispatch()
-	defer func() {
-		if r := recover(); r != nil {
-			a.metrics.panics.Inc()
-			a.log.Error(fmt.Errorf("panic: %v", r), "Publishing panicked", "stack", string(debug.Stack()))
-			_, err = a.mem.endDispatch(d, fmt.Errorf("panic while publishing: %v", r))
+func (a *announcer) guardedPublish(ctx context.Context, news bool) error {
+	finished := false
+	err := panics.Contain(a.log, "publishing", func() error {
+		if news {
+			a.gather(ctx)
 		}
-	}()
-	return a.dispatch(ctx, d)
+		d := a.mem.beginDispatch()
+		defer func() {
+			if !finished {
+				_, _ = a.mem.endDispatch(d, errPanicked)
+			}
+		}()
+		err := a.dispatch(ctx, d)
+		finished = true
+		return err
+	})
+	if !finished {
+		a.metrics.panics.Inc()
+	}
+	return err
 }
 
 // dispatch writes what is not published yet, and sends the events about it.

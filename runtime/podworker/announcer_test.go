@@ -64,8 +64,8 @@ func TestKillsWhileTheAPIIsAway(t *testing.T) {
 			}})
 			n.settle(time.Second)
 		}
-		if counted := countKills(t, reg); counted != kills {
-			t.Errorf("%v kills counted before the API answers, want %d", counted, kills)
+		if got := counted(t, reg, "managedworkload_shim_kills_total"); got != kills {
+			t.Errorf("%v kills counted before the API answers, want %d", got, kills)
 		}
 		saved, err := n.store.Load()
 		if err != nil || len(saved[0].Outbox.Notices) != maxNotices || len(saved[0].Unannounced) != 0 {
@@ -88,7 +88,8 @@ func TestKillsWhileTheAPIIsAway(t *testing.T) {
 	})
 }
 
-func countKills(t *testing.T, reg *prometheus.Registry) float64 {
+// counted is the sum of a counter.
+func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -96,7 +97,7 @@ func countKills(t *testing.T, reg *prometheus.Registry) float64 {
 	}
 	sum := 0.0
 	for _, family := range families {
-		if family.GetName() == "managedworkload_shim_kills_total" {
+		if family.GetName() == name {
 			for _, m := range family.GetMetric() {
 				sum += m.GetCounter().GetValue()
 			}

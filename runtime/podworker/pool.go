@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -310,48 +309,6 @@ func (p *Pool) add(id Identity, order int64) *worker {
 	p.workers[id.UID] = w
 	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
 	return w
-}
-
-// start runs a worker if the pool runs; p.mu is held.
-func (p *Pool) start(w *worker) {
-	if p.ctx == nil || p.ended || w.started {
-		return
-	}
-	w.started = true
-	ctx := logr.NewContext(p.ctx, w.log)
-	p.wg.Go(func() {
-		if w.run(ctx) {
-			p.forget(w)
-		}
-	})
-}
-
-// releasedQuiet is how long after a workload was removed its object is taken for an old
-// version without asking the API server.
-const releasedQuiet = 10 * time.Second
-
-// forget drops a worker of which nothing is left, and wakes those that waited
-// for it.
-func (p *Pool) forget(w *worker) {
-	p.mu.Lock()
-	delete(p.workers, w.id.UID)
-	_, doubted := p.released[w.id.UID]
-	if d := w.mem.peek(); !d.gone && !d.orphan {
-		if len(p.released) >= maxReleased {
-			clear(p.released)
-		}
-		p.released[w.id.UID] = time.Now().Add(releasedQuiet)
-	}
-	p.freeName(w)
-	waiting := p.named(func(key types.NamespacedName) bool { return key == w.id.key() })
-	p.cfg.Metrics.workloads.Set(float64(len(p.workers)))
-	p.mu.Unlock()
-	for _, other := range waiting {
-		other.wakeUp()
-	}
-	if !doubted {
-		p.cfg.Removed(w.id)
-	}
 }
 
 func (p *Pool) currentUsable() *Usable {

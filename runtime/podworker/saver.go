@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 const (
@@ -84,7 +86,7 @@ func (s *saver) run(end <-chan struct{}) {
 		case <-s.request:
 		case <-retry.C:
 		}
-		if err := s.write(); err != nil {
+		if err := panics.Contain(s.log, "checkpoint", s.write); err != nil {
 			s.log.Error(err, "Failed to write checkpoint; retrying", "in", delay.String())
 			retry.Reset(jitter(delay))
 			delay = min(2*delay, saveRetryMax)
@@ -133,7 +135,7 @@ func (s *saver) patience() time.Duration {
 }
 
 // write writes the checkpoint if it is out of date.
-func (s *saver) write() (err error) {
+func (s *saver) write() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	cp, revision := s.mem.snapshot()
@@ -143,13 +145,9 @@ func (s *saver) write() (err error) {
 	s.begin()
 	hangs := time.AfterFunc(diskPatience, s.hangs)
 	defer hangs.Stop()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-		}
-		s.end(revision, err)
-	}()
-	return s.store.Save(cp)
+	err := panics.Contain(s.log, "the write of a checkpoint", func() error { return s.store.Save(cp) })
+	s.end(revision, err)
+	return err
 }
 
 func (s *saver) begin() {

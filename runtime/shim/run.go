@@ -310,6 +310,7 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 }
 
 // run runs all parts until the context is done or one of them fails.
+// A panic of a part is a failure of it.
 func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{

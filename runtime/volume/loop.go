@@ -6,12 +6,13 @@ package volume
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 // The waits between two attempts of the loop for one pod.
@@ -125,7 +126,12 @@ func (m *Manager) startDue(ctx context.Context, passes *sync.WaitGroup) time.Dur
 		case p.asked > p.answered, !p.retryAt.IsZero() && left <= 0:
 			p.running = true
 			wanted, asked := p.wanted, p.asked
-			passes.Go(func() { m.run(ctx, uid, p, wanted, asked) })
+			passes.Go(func() {
+				_ = panics.Contain(m.config.Logger, "the volumes of pod "+string(uid), func() error {
+					m.run(ctx, uid, p, wanted, asked)
+					return nil
+				})
+			})
 		case !p.retryAt.IsZero() && (next == 0 || left < next):
 			next = left
 		}
@@ -166,20 +172,18 @@ func (p *podVolumes) schedule() {
 	p.retryAt = time.Now().Add(p.wait)
 }
 
-// guardedPass is the boundary that a panic does not pass.
+// guardedPass is the boundary that a panic does not pass: it fails the pass.
 func (m *Manager) guardedPass(ctx context.Context, uid types.UID, p *podVolumes, wanted *corev1.Pod) (pending *corev1.PodCondition, err error) {
 	p.busy.Lock()
 	defer p.busy.Unlock()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic while volumes were made ready: %v", r)
-			m.config.Logger.Error(err, "Volume manager panicked", "podUID", uid, "stack", string(debug.Stack()))
+	err = panics.Contain(m.config.Logger, "the volumes of pod "+string(uid), func() (err error) {
+		if wanted == nil {
+			return m.tearDownAll(ctx, uid)
 		}
-	}()
-	if wanted == nil {
-		return nil, m.tearDownAll(ctx, uid)
-	}
-	return m.setUpAll(ctx, p, wanted)
+		pending, err = m.setUpAll(ctx, p, wanted)
+		return err
+	})
+	return pending, err
 }
 
 func samePending(a, b *corev1.PodCondition) bool {

@@ -287,3 +287,19 @@ func TestNewSubPathKeepsTheGroup(t *testing.T) {
 		t.Errorf("%v, %v, group %d, want setgid, mode 0777 and group 2000", info, err, groupOf(t, target))
 	}
 }
+
+// A panic of who is told about a change ends neither the loop nor the next pass.
+func TestPanicAfterAPass(t *testing.T) {
+	panics := 0
+	m := newManager(t, func(c *Config) {
+		c.Changed = func(types.UID) { panics++; panic("a bug") }
+	})
+	pod := withVolumes(emptyDirVolume("v", "", ""))
+	m.mu.Lock()
+	m.entry(pod.UID).pending = &corev1.PodCondition{Reason: "Before"}
+	m.mu.Unlock()
+	prepare(t, m, pod)
+	if err := m.Unmount(t.Context(), pod.UID); err != nil || panics != 1 {
+		t.Errorf("unmount: %v after %d panics, want 1", err, panics)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -23,30 +22,16 @@ import (
 // The pod's cgroup is gone: that is said while containers run, they are kept unless
 // all are proved to run elsewhere, and the next start makes it again.
 func TestVanishedCgroup(t *testing.T) {
-	if os.Getuid() != 0 || cgroups.Mode() == cgroups.Unavailable {
-		t.Skip("needs root and cgroups")
-	}
 	known := false
 	made := ""
-	config := podcgroup.Config{Parent: "/mwtest-dir-" + strconv.Itoa(os.Getpid()), Process: func(context.Context, string) (int, string, error) {
+	pod := testPod(nil)
+	m := withCgroups(t, pod, func(context.Context, string) (int, string, error) {
 		if !known {
 			return 0, "", errors.New("not known")
 		}
 		return os.Getpid(), made, nil // which is in no pod's cgroup
-	}}
-	m, pod := managerWith(t, config, nil), testPod(nil)
-	made = m.CgroupParent(pod) + "/c1"
-	t.Cleanup(func() {
-		if err := m.Remove(context.Background(), IdentityOf(pod)); err != nil {
-			t.Error(err)
-		}
-		for _, pattern := range []string{"/sys/fs/cgroup" + config.Parent, "/sys/fs/cgroup/*" + config.Parent} {
-			left, _ := filepath.Glob(pattern)
-			for _, dir := range left {
-				_ = os.Remove(dir)
-			}
-		}
 	})
+	made = m.CgroupParent(pod) + "/c1"
 	running := &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "c1", State: plan.ContainerRunning}}}
 	doubtful := &plan.PodStatus{Containers: append([]plan.ContainerStatus{{ID: "c2", State: plan.ContainerUnknown}}, running.Containers...)}
 	exited := &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "c1", State: plan.ContainerExited}}}

@@ -7,9 +7,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/containerd/cgroups/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +67,32 @@ func managerWith(t *testing.T, cgroup podcgroup.Config, change func(*Config)) *M
 		}
 	})
 	return m
+}
+
+// withCgroups keeps cgroups below a parent of its own, which goes with the test.
+func withCgroups(t *testing.T, pod *corev1.Pod, process func(context.Context, string) (int, string, error)) *Manager {
+	t.Helper()
+	if os.Getuid() != 0 || cgroups.Mode() == cgroups.Unavailable {
+		t.Skip("needs root and cgroups")
+	}
+	config := podcgroup.Config{Parent: "/mwtest-dir-" + strconv.Itoa(os.Getpid()), Process: process}
+	m := managerWith(t, config, nil)
+	t.Cleanup(func() {
+		if err := m.cgroups.Remove(context.Background(), pod.UID); err != nil {
+			t.Error(err)
+		}
+		for _, dir := range cgroupDirs(config.Parent) {
+			_ = os.Remove(dir)
+		}
+	})
+	return m
+}
+
+// cgroupDirs are the directories of a cgroup that are there.
+func cgroupDirs(path string) []string {
+	unified, _ := filepath.Glob("/sys/fs/cgroup" + path)
+	controllers, _ := filepath.Glob("/sys/fs/cgroup/*" + path)
+	return append(unified, controllers...)
 }
 
 // emptyDir is where a volume of the pod lies.

@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -132,5 +133,27 @@ func TestPods(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("pod %s: %+v, want %+v", strconv.Itoa(i), got[i], want[i])
 		}
+	}
+}
+
+// The pod's cgroup goes with what only running containers need.
+func TestCgroupGoesWithThePod(t *testing.T) {
+	for name, end := range map[string]func(*Manager, context.Context, Identity) error{
+		"released": (*Manager).Release, "removed": (*Manager).Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := testPod(nil)
+			m := withCgroups(t, pod, nil)
+			prepare(t, m, pod)
+			if len(cgroupDirs(m.CgroupParent(pod))) == 0 {
+				t.Fatal("the pod has no cgroup")
+			}
+			if err := end(m, t.Context(), IdentityOf(pod)); err != nil {
+				t.Fatal(err)
+			}
+			if left := cgroupDirs(m.CgroupParent(pod)); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
 	}
 }

@@ -65,6 +65,28 @@ func TestDeletedObjectIsThereAgain(t *testing.T) {
 	})
 }
 
+// One that waits for the finalizers of others only has been released by this shim
+// already: nothing happens.
+func TestReleasedObjectIsNotThereAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		calls := len(n.log())
+		released := workload("a", deleted(nil))
+		released.Finalizers = []string{"example.com/other"}
+		n.has(released)
+		p.Adopt(released)
+		n.settle(time.Minute)
+		if got := n.log()[calls:]; n.liveReads == 0 || len(got) > 0 || len(p.Known()) != 0 {
+			t.Errorf("%d live reads, calls %q, known %+v", n.liveReads, got, p.Known())
+		}
+	})
+}
+
 // As long as a cache has an old version of an object that is gone, the API server is
 // asked about it now and then only, and nothing else happens.
 func TestOldVersionAsksRarely(t *testing.T) {

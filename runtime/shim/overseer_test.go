@@ -228,6 +228,18 @@ func TestLivenessReflectsTheOverseer(t *testing.T) {
 	}
 }
 
+// Orphans that wait for a person, or for the API server, are looked at again soon.
+func TestHeldOrphansAreLookedAtSoon(t *testing.T) {
+	for orphans, want := range map[int]time.Duration{0: relistHealthy, 10: relistForeign} {
+		f := newKeeper(t, orphans)
+		o, _ := newOverseer(t, &fakeCRI{events: true, pods: f.runtime.pods})
+		o.orphans = f.orphanKeeper
+		if got := o.look(t.Context()); got != want || f.holding() != (orphans > 0) {
+			t.Errorf("%d orphans, held %t: looked at again after %v, want %v", orphans, f.holding(), got, want)
+		}
+	}
+}
+
 // A panic of one look ends neither the overseer nor the shim.
 func TestOverseerSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

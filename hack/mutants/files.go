@@ -21,7 +21,7 @@ var hostfsMistakes = []mistake{
 	{"an unmount waits for other calls about its path", "mounts.go",
 		`key := "unmount of " + path`, "key := path"},
 	{"a mount in use is detached while any call is under way", "wait.go",
-		"call.late && (", "("},
+		"call.late && (", "(call.late || key != path+path) && ("},
 }
 
 var volumeMistakes = []mistake{

@@ -179,6 +179,46 @@ func TestUnmountDoesNotWaitForAHungFileSystem(t *testing.T) {
 	}
 }
 
+// A mount that only a call of this process still uses, which hangs, is detached.
+func TestUnmountOfWhatACallHangsOn(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	p := NewPatience(100 * time.Millisecond)
+	for _, below := range []string{"", "sub"} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		mounttest.MountHung(t, filepath.Join(dir, below))
+		err := p.Do(t.Context(), dir, func() error {
+			_, err := os.Lstat(filepath.Join(dir, below, "x"))
+			return err
+		})
+		if !errors.Is(err, ErrHung) {
+			t.Errorf("error %v, want ErrHung", err)
+		}
+		mounttest.Must(t, p.UnmountBelow(t.Context(), dir))
+		if left, err := MountsBelow(dir); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
+
+// A mount in use stays, although a call that does not hang is under way.
+func TestUnmountOfWhatIsInUseBesideACall(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "dir")
+	mounttest.MountTmpfs(t, dir)
+	f, err := os.Create(filepath.Join(dir, "open"))
+	mounttest.Must(t, err)
+	defer f.Close() //nolint:errcheck // a test's
+	p := newPatience()
+	err = p.Do(t.Context(), dir, func() error { return p.UnmountBelow(t.Context(), dir) })
+	if !errors.Is(err, unix.EBUSY) {
+		t.Errorf("error %v, want EBUSY", err)
+	}
+}
+
 // A shim in a container asks the node's own mount table.
 func TestMountedOnTheNode(t *testing.T) {
 	root := t.TempDir()

@@ -24,7 +24,7 @@ var criMistakes = []mistake{
 	{"an address that cannot be read is used", "observe.go",
 		"if _, err := netip.ParseAddr(ip); err != nil {", "if _, err := netip.ParseAddr(ip); err == nil && ip == \"\" {"},
 	{"a reconnected stream does not ask for a list", "events.go",
-		"// What happened before the subscription is told by a list.\n\tpending.add(Every)", ""},
+		"// What happened before the subscription is found by a list.\n\tpending.add(Every)", ""},
 	{"a stream is healthy at once", "events.go",
 		"settled := time.NewTimer(c.settle)", "settled := time.NewTimer(0)"},
 	{"a stream that ended still counts as healthy", "events.go",

@@ -241,7 +241,7 @@ func result(ctx context.Context, requeue time.Duration, err error) (ctrl.Result,
 		return ctrl.Result{RequeueAfter: requeue}, nil
 	}
 	if onlyConflicts(err) {
-		logr.FromContextOrDiscard(ctx).V(1).Info("Met another write, trying again", "reason", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("Conflict with another write; retrying", "reason", err.Error())
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
 	return ctrl.Result{}, err

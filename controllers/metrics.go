@@ -24,7 +24,7 @@ var (
 	}, []string{"namespace", "name", "state"})
 	releasedTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "managedworkload_released_nodeworkloads_total",
-		Help: "NodeWorkloads that were given up with their node.",
+		Help: "NodeWorkloads released because their node was lost, without an observed end of their containers.",
 	})
 )
 

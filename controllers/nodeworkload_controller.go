@@ -191,7 +191,7 @@ func (r *nodeWorkloadReconciler) release(ctx context.Context, nw *v1alpha1.NodeW
 		return fmt.Errorf("release NodeWorkload: %w", err)
 	}
 	releasedTotal.Inc()
-	r.recorder.Eventf(nw, corev1.EventTypeWarning, eventReleased, "Released without word from node %s: %s", nw.Spec.NodeName, by)
+	r.recorder.Eventf(nw, corev1.EventTypeWarning, eventReleased, "Released although node %s did not confirm the end of the containers: %s", nw.Spec.NodeName, by)
 	logr.FromContextOrDiscard(ctx).Info("Released NodeWorkload", "node", nw.Spec.NodeName, "requestedBy", by)
 	return nil
 }

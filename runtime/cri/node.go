@@ -35,7 +35,7 @@ func readNodeResources(ctx context.Context) nodeResources {
 	node := nodeResources{hugePages: hugePageSizes("/sys/kernel/mm/hugepages"), maskedPaths: maskedPaths("/sys/devices/system/cpu")}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		logr.FromContextOrDiscard(ctx).Info("Could not read the node's memory capacity, all burstable containers get the same OOM score",
+		logr.FromContextOrDiscard(ctx).Info("Failed to read the node's memory capacity; all burstable containers get the same OOM score",
 			"warning", err.Error())
 	}
 	// The fields' sizes differ between architectures.

@@ -149,8 +149,8 @@ func (c *Client) listPod(ctx context.Context, uid types.UID) ([]*runtimeapi.PodS
 }
 
 // PodStatus observes one pod: its sandboxes and containers newest first, with
-// what was recorded at their creation and termination messages. Containers of
-// others are those of the last ListPods. What goes away while it looks is left
+// what was recorded at their creation and termination messages. Foreign
+// containers are those of the last ListPods. What goes away while it looks is left
 // out. A pod that the runtime has nothing of has an empty status. What a status
 // points to is shared with later ones and must not be changed.
 // (kubelet kuberuntime_manager.go:GetPodStatus)

@@ -147,7 +147,7 @@ func (c *Client) RecordedPod(ctx context.Context, uid types.UID) (*corev1.Pod, e
 
 func warn(logger logr.Logger, warnings []error) {
 	if len(warnings) > 0 {
-		logger.Info("Ignored what could not be read of the runtime's annotations", "warning", errors.Join(warnings...).Error())
+		logger.Info("Ignored annotations of the runtime that cannot be read", "warning", errors.Join(warnings...).Error())
 	}
 }
 

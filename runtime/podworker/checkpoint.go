@@ -78,7 +78,7 @@ type Checkpoint struct {
 	GraceSource v1alpha1.GraceSource `json:"graceSource,omitempty"`
 	// RequestedBy asked for the termination.
 	RequestedBy string `json:"requestedBy,omitempty"`
-	// Termination is the end that somebody else than the API asked for.
+	// Termination is the end that was requested by other than the API.
 	Termination *plan.Termination `json:"termination,omitempty"`
 }
 

@@ -43,7 +43,7 @@ type desired struct {
 	// seen: the API had the object while this process ran.
 	seen        bool
 	requestedBy string
-	// asked is the end that somebody else than the API asked for; nil without one.
+	// asked is the end that was requested by other than the API; nil without one.
 	asked *plan.Termination
 	// version counts the changes, and taken is the last one a step has seen.
 	version, taken int
@@ -60,7 +60,7 @@ func (d desired) reported() *corev1.Pod {
 // idle says that there is nothing to do yet.
 func (d desired) idle() bool { return d.shown == nil && !d.deleted }
 
-// ends says that somebody asked for the end: nothing is started any more.
+// ends says that the end was requested: nothing is started any more.
 func (d desired) ends() bool { return d.deleted || d.asked != nil }
 
 // updated takes the latest version of the object. A template that is refused leaves

@@ -36,7 +36,7 @@ type syncer struct {
 // observe again. (kubelet kubelet.go:SyncPod)
 func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
 	if d.pod == nil || usable.Reason == v1alpha1.ReasonRuntimeNotReady {
-		// Nothing to do, or nobody to ask: the news will wake the worker.
+		// Nothing to do, or no way to ask: the news will wake the worker.
 		s.report(d, s.unseen(), usable)
 		return jitter(resyncInterval), nil
 	}
@@ -326,7 +326,7 @@ func (s *syncer) noteEnded(d desired, observed *plan.PodStatus) {
 	}
 }
 
-// createdAny tells whether a sync created a container, whatever became of it: one
+// createdAny reports whether a sync created a container, whatever became of it: one
 // that was killed for its postStart hook was an instance of the template too.
 func createdAny(before, after *plan.PodStatus) bool {
 	return slices.ContainsFunc(after.Containers, func(c plan.ContainerStatus) bool {
@@ -334,7 +334,7 @@ func createdAny(before, after *plan.PodStatus) bool {
 	})
 }
 
-// diedMeanwhile tells whether a container that a sync created has exited already.
+// diedMeanwhile reports whether a container that a sync created has exited already.
 func diedMeanwhile(before, after *plan.PodStatus) bool {
 	exited := &plan.PodStatus{}
 	for _, c := range after.Containers {

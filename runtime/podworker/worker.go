@@ -110,7 +110,7 @@ func (w *worker) terminate(t plan.Termination) {
 	w.wakeUp()
 }
 
-// recordKill takes a step of a kill: it is on the disk before the kill goes on, if the
+// recordKill takes a step of a kill: it is on the disk before the kill continues, if the
 // disk answers in time, and soon in the API.
 func (w *worker) recordKill(kill plan.KillProgress) {
 	rec := &kill.Record

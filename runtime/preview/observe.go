@@ -17,7 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// maxNamed is how many pods of others are named.
+// maxNamed is how many foreign pods are named.
 const maxNamed = 3
 
 // Runtime is what a preview reads from the container runtime.
@@ -25,7 +25,7 @@ type Runtime interface {
 	// Ready and NetworkReady return why the runtime cannot be used.
 	Ready(ctx context.Context) error
 	NetworkReady(ctx context.Context) error
-	// ListPods returns every pod, those of others too.
+	// ListPods returns every pod, foreign ones too.
 	ListPods(ctx context.Context) ([]cri.Pod, error)
 	// PodStatus returns what the runtime has of a pod of the node's shim.
 	PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error)

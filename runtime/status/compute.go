@@ -38,8 +38,8 @@ type Input struct {
 	// Terminal is true when no container will be started any more, whatever the
 	// restart policy (the kubelet's podIsTerminal).
 	Terminal bool
-	// Ending is the end that somebody asked for before the containers have ended, such
-	// as DeadlineExceeded; nil if nobody did.
+	// Ending is the end that was requested before the containers have ended, such
+	// as DeadlineExceeded; nil if none was.
 	Ending *plan.Termination
 	// Resizing is set while a running container does not have the resources of
 	// its spec, with a reason and a message if the last try to change them failed.

@@ -95,8 +95,8 @@ func (m *Manager) WaitForMount(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // Unmount takes the volumes of a pod away, contents of emptyDirs included. No
-// container of it may run: a volume in use is an error (EBUSY), and the loop goes
-// on trying. (kubelet volumemanager/volume_manager.go:WaitForUnmount)
+// container of it may run: a volume in use is an error (EBUSY), and the loop keeps
+// trying. (kubelet volumemanager/volume_manager.go:WaitForUnmount)
 func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	if err := hostfs.PathPart(string(uid)); err != nil {
 		return fmt.Errorf("unmount volumes: %w", err)

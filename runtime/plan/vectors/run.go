@@ -28,7 +28,7 @@ func (e *BadLinesError) Error() string {
 
 // Run reads plan inputs from in, one a line, and writes one answer for each to
 // out, in their order. A line that cannot be read is reported with its number to
-// errOut; the others are answered all the same, and a *BadLinesError is returned
+// errOut; the others are still answered, and a *BadLinesError is returned
 // in the end. Blank lines are skipped.
 func Run(in io.Reader, out, errOut io.Writer) error {
 	r := &run{
@@ -84,7 +84,7 @@ func (r *run) line(number int, line []byte) error {
 	if r.in.Buffered() > 0 {
 		return nil
 	}
-	// Somebody may wait for the answer before the next line is written.
+	// The writer may wait for the answer before the next line is written.
 	if err := r.out.Flush(); err != nil {
 		return fmt.Errorf("answer line %d: %w", number, err)
 	}

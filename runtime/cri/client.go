@@ -55,15 +55,10 @@ type Config struct {
 	Endpoint string
 	// Instance identifies this shim (the node's name) on everything it creates.
 	Instance string
-	// ClusterID is the UID of the cluster's kube-system namespace; it may be set
-	// later by SetClusterID.
-	ClusterID string
 	// CallTimeout bounds a CRI call; 0 is two minutes. RunPodSandbox gets twice
 	// as much, StopContainer and ExecSync get it on top of their own timeout.
+	// PullImage has no bound: the runtime has its own for a pull without progress.
 	CallTimeout time.Duration
-	// PullTimeout bounds PullImage; 0 is no bound, for the runtime has its own for
-	// a pull that makes no progress.
-	PullTimeout time.Duration
 	// SeccompRoot is the directory of Localhost seccomp profiles.
 	SeccompRoot string
 	// PodDir is the pods' place on the node.
@@ -153,7 +148,7 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 		node:     readNodeResources(ctx),
 		settle:   settleTime,
 	}
-	c.SetClusterID(config.ClusterID)
+	c.SetClusterID("")
 	return c
 }
 
@@ -167,8 +162,8 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// SetClusterID sets the identity of the cluster that new sandboxes and
-// containers are labelled with.
+// SetClusterID sets the identity of the cluster, the UID of its namespace kube-system,
+// that new sandboxes and containers are labelled with; empty until it is known.
 func (c *Client) SetClusterID(id string) {
 	c.clusterID.Store(&id)
 }

@@ -80,7 +80,7 @@ func newFake(t *testing.T, change ...func(*Config)) (*fakeRuntime, *Client) {
 	f.listen(t)
 	t.Cleanup(f.stop)
 	config := Config{
-		Endpoint: "unix://" + f.socket, Instance: "node-1", ClusterID: "cluster-1",
+		Endpoint: "unix://" + f.socket, Instance: "node-1",
 		SeccompRoot: "/seccomp", PodDir: &fakePodDir{logs: t.TempDir()}, Differences: plan.AllDifferences(),
 	}
 	for _, c := range change {
@@ -90,6 +90,7 @@ func newFake(t *testing.T, change ...func(*Config)) (*fakeRuntime, *Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client.SetClusterID("cluster-1")
 	client.node = nodeResources{memory: 8 << 30, maskedPaths: []string{"/proc/kcore"}}
 	client.settle = 20 * time.Millisecond
 	t.Cleanup(func() {

@@ -70,7 +70,7 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 	if err != nil {
 		return "", err
 	}
-	response, err := invoke(ctx, c.config.PullTimeout, quote("pull image", image), c.images.PullImage,
+	response, err := invoke(ctx, 0, quote("pull image", image), c.images.PullImage,
 		&runtimeapi.PullImageRequest{
 			Image: &runtimeapi.ImageSpec{Image: image},
 			SandboxConfig: &runtimeapi.PodSandboxConfig{

@@ -84,8 +84,6 @@ type Config struct {
 	HTTP HTTPDoer
 	// RuntimeName prefixes container IDs in messages, such as containerd.
 	RuntimeName string
-	// MaxParallelPulls bounds the image pulls at one time; 0 means 4.
-	MaxParallelPulls int
 }
 
 // Executor carries plans out. It is safe for use by many pod workers at once;
@@ -126,7 +124,7 @@ func New(cfg Config) *Executor {
 		logDir:      cfg.LogDirectory,
 		disk:        hostfs.NewPatience(hostfs.DefaultPatience),
 		runtimeName: cfg.RuntimeName,
-		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.MaxParallelPulls),
+		images:      newImageManager(cfg.Runtime, cfg.Events),
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		panicked:    map[string]int{},
 	}

@@ -22,10 +22,12 @@ import (
 // The back-off of image pulls, for each pod and image. (kubelet
 // kubelet.go:imageBackOffPeriod, MaxImageBackOff)
 const (
-	imageBackoffBase     = 10 * time.Second
-	imageBackoffMax      = 300 * time.Second
-	defaultParallelPulls = 4
+	imageBackoffBase = 10 * time.Second
+	imageBackoffMax  = 300 * time.Second
 )
+
+// parallelPulls bounds the pulls at one time.
+const parallelPulls = 4
 
 // imageManager sees to it that images are there. (kubelet
 // images/image_manager.go)
@@ -33,7 +35,7 @@ type imageManager struct {
 	runtime Runtime
 	events  Events
 	backoff *flowcontrol.Backoff
-	// slots bounds the pulls at one time.
+	// slots holds a token for each pull under way.
 	slots chan struct{}
 
 	mu sync.Mutex
@@ -41,14 +43,11 @@ type imageManager struct {
 	lastError map[types.UID]map[string]string
 }
 
-func newImageManager(runtime Runtime, events Events, parallel int) *imageManager {
-	if parallel <= 0 {
-		parallel = defaultParallelPulls
-	}
+func newImageManager(runtime Runtime, events Events) *imageManager {
 	return &imageManager{
 		runtime: runtime, events: events,
 		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
-		slots:     make(chan struct{}, parallel),
+		slots:     make(chan struct{}, parallelPulls),
 		lastError: map[types.UID]map[string]string{},
 	}
 }

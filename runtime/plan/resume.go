@@ -38,6 +38,13 @@ func (p KillProgress) Left(now Moment) int64 {
 	return min(int64(math.Ceil(left.Seconds())), p.given())
 }
 
+// OfAnotherBoot returns a kill that a reboot has cut off: nothing of then can still
+// run, so that its hook and its wait are over too.
+func (p KillProgress) OfAnotherBoot() KillProgress {
+	p.Record.Phase = v1alpha1.KillPhaseStopping
+	return p
+}
+
 // given is how many seconds the phase of the record may take at most.
 func (p KillProgress) given() int64 {
 	rec := &p.Record

@@ -79,9 +79,8 @@ func (w *worker) restore(cp *Checkpoint) {
 	w.mem.restore(cp, w.cfg.BootID, w.order)
 	w.resume = w.mem.killsUnderWay()
 	if cp.BootID != w.cfg.BootID {
-		// Nothing of then can still run: the hooks and the waits are over too.
 		for i := range w.resume {
-			w.resume[i].Record.Phase = v1alpha1.KillPhaseStopping
+			w.resume[i] = w.resume[i].OfAnotherBoot()
 		}
 	}
 }

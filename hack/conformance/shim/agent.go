@@ -74,10 +74,11 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	a.stopVolumes()
 	a.startVolumes(ctx, dirs)
-	client, err := cri.New(ctx, a.conn, cri.Config{Instance: "node", ClusterID: "cluster", PodDir: dirs})
+	client, err := cri.New(ctx, a.conn, cri.Config{Instance: "node", PodDir: dirs})
 	if err != nil {
 		return fmt.Errorf("make the CRI client: %w", err)
 	}
+	client.SetClusterID("cluster")
 	a.client, a.backoff, a.probes = client, plan.BackoffAfterRestart(a.backoff, plan.Differences{}), nil
 	a.executor = executor.New(executor.Config{
 		Runtime: client, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,

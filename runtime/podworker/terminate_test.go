@@ -115,3 +115,20 @@ func TestTerminateDuringASync(t *testing.T) {
 		n.checkEvicted(corev1.PodFailed)
 	})
 }
+
+// A probe must not kill what is being ended.
+func TestNoProbeKillsDuringATermination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		calls := n.log()
+		stopped, killed := slices.Index(calls, "stop liveness and startup"), slices.Index(calls, "kill pod")
+		if stopped < 0 || stopped > killed {
+			t.Errorf("calls %q: want the probes that kill stopped before the kill", calls)
+		}
+	})
+}

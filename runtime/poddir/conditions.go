@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -35,6 +36,10 @@ func (m *Manager) OutsideCgroup(ctx context.Context, pod *corev1.Pod, observed *
 	_, outside := m.cgroups.Outside(ctx, pod.UID, ids)
 	return outside
 }
+
+// OOMKills is how many processes of the pod the kernel has killed for memory since its
+// cgroup was made; false where that is not known.
+func (m *Manager) OOMKills(uid types.UID) (int64, bool) { return m.cgroups.OOMKills(uid) }
 
 func (m *Manager) cgroupCondition(ctx context.Context, pod *corev1.Pod, ids []string) *corev1.PodCondition {
 	if len(ids) == 0 {

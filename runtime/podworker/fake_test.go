@@ -28,6 +28,8 @@ import (
 type fakeNode struct {
 	t  *testing.T
 	mu sync.Mutex
+	// oomKills is the kernel's count of the only pod.
+	oomKills int64
 	// lookedAt is when a pod was last observed, and looks how often since then
 	// without any time passing.
 	lookedAt time.Time
@@ -388,6 +390,12 @@ func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []co
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
 	return d.n.placeConditions
+}
+
+func (d fakeDirs) OOMKills(types.UID) (int64, bool) {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	return d.n.oomKills, true
 }
 
 func (d fakeDirs) OutsideCgroup(context.Context, *corev1.Pod, *plan.PodStatus) bool {

@@ -89,6 +89,9 @@ type PodDir interface {
 	// OutsideCgroup says that the pod's cgroup is gone and that all its running
 	// containers are proved to run in another one. Any doubt is false.
 	OutsideCgroup(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) bool
+	// OOMKills is how many processes of the pod the kernel has killed for memory;
+	// false where that is not known.
+	OOMKills(uid types.UID) (int64, bool)
 	// Release gives back what only running containers need: volumes with the
 	// contents of emptyDirs, and the cgroup. Logs and termination messages stay.
 	// It is idempotent.

@@ -45,6 +45,7 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		Conditions:       append(conditions, m.troubles()...),
 		Kills:            before.Kills,
 		KillCount:        before.KillCount,
+		OOMKilled:        r.oomKilled,
 		ContainersMayRun: m.rec.State == Syncing || m.rec.State == Terminating,
 		Now:              now,
 	})

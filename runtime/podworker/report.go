@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,9 @@ type view struct {
 type report struct {
 	pod    corev1.PodStatus
 	resize resize
-	due    []notice
+	// oomKilled: the kernel has just killed for memory in the pod's cgroup.
+	oomKilled bool
+	due       []notice
 }
 
 // compute is a pure function: what it returns has happened only when it is kept.
@@ -77,6 +80,9 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed)),
 		resize:     s.resize,
 	}.compute()
+	if count, ok := s.cfg.PodDir.OOMKills(s.id.UID); ok {
+		r.oomKilled = s.oom.see(count, time.Now())
+	}
 	observed.IPs = observed.IPs[:0:0]
 	for _, ip := range r.pod.PodIPs {
 		observed.IPs = append(observed.IPs, ip.IP)

@@ -36,6 +36,8 @@ type scope struct {
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
 	killFailures int
+	// oom is what the kernel counts.
+	oom oomWatch
 	// resize is what was reported about a change of resources.
 	resize resize
 	// stopped is what was observed when everything had just stopped.

@@ -38,6 +38,9 @@ type NodeWorkloadInput struct {
 	Kills []v1alpha1.KillRecord
 	// KillCount is the number of kills that have begun since the object exists.
 	KillCount int64
+	// OOMKilled: the kernel has just killed for memory in the pod's cgroup. An exit by
+	// SIGKILL that nobody asked for is an OOM kill then, if it is the only one.
+	OOMKilled bool
 	// ContainersMayRun holds a terminal phase back until the containers are
 	// gone, as the kubelet does for the API. (status_manager.go:mergePodStatus)
 	ContainersMayRun bool
@@ -76,7 +79,7 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 		ContainerStatuses:     st.ContainerStatuses,
 		Kills:                 boundedKills(in.Kills),
 		KillCount:             in.KillCount,
-		LastExit:              lastExit(st, previous, in.Kills),
+		LastExit:              lastExit(st, previous, in.Kills, in.OOMKilled),
 	}
 }
 

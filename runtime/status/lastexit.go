@@ -15,17 +15,22 @@ import (
 
 // lastExit returns the last end of a container that no kill caused. An exit that an
 // earlier status had already is older than one it had not, whatever the clocks say;
-// of several new ones the last by the runtime's clock counts.
-func lastExit(st *corev1.PodStatus, previous *v1alpha1.NodeWorkloadStatus, kills []v1alpha1.KillRecord) *v1alpha1.ContainerExit {
+// of several new ones the last by the runtime's clock counts. With oomKilled a single
+// one by SIGKILL was the kernel's, where the runtime gives no reason.
+func lastExit(st *corev1.PodStatus, previous *v1alpha1.NodeWorkloadStatus, kills []v1alpha1.KillRecord, oomKilled bool) *v1alpha1.ContainerExit {
 	known := map[string]bool{}
 	for _, e := range exits(previous.InitContainerStatuses, previous.ContainerStatuses) {
 		known[e.id()] = true
 	}
 	last := previous.LastExit.DeepCopy()
 	var newest *exit
+	bySIGKILL := 0
 	for _, e := range exits(st.InitContainerStatuses, st.ContainerStatuses) {
 		if known[e.id()] || e.id() == "" || wasKilled(e, kills) {
 			continue
+		}
+		if e.state.ExitCode == exitCodeSIGKILL {
+			bySIGKILL++
 		}
 		if newest == nil || !e.state.FinishedAt.Before(&newest.state.FinishedAt) {
 			newest = &e
@@ -34,8 +39,16 @@ func lastExit(st *corev1.PodStatus, previous *v1alpha1.NodeWorkloadStatus, kills
 	if newest == nil {
 		return last
 	}
+	if oomKilled && bySIGKILL == 1 && newest.state.ExitCode == exitCodeSIGKILL && usual[newest.state.Reason] {
+		state := *newest.state
+		state.Reason = reasonOOMKilled
+		newest = &exit{container: newest.container, state: &state}
+	}
 	return newest.report()
 }
+
+// reasonOOMKilled is the runtime's word for what the kernel killed for its memory.
+const reasonOOMKilled = "OOMKilled"
 
 // exit is a terminated instance of a container.
 type exit struct {

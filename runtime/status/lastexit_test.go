@@ -72,3 +72,38 @@ func TestLastExit(t *testing.T) {
 		})
 	}
 }
+
+// Where the kernel has just killed for memory, an exit by SIGKILL that nobody asked for
+// is that, if it can only be the one.
+func TestLastExitByTheKernelsCount(t *testing.T) {
+	exited := func(name string, code int32, reason string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ContainerID: "containerd://" + name, ExitCode: code, Reason: reason, FinishedAt: metav1.NewTime(t0),
+		}}}
+	}
+	tests := map[string]struct {
+		containers []corev1.ContainerStatus
+		kills      []v1alpha1.KillRecord
+		quiet      bool
+		want       string
+	}{
+		"by SIGKILL":                  {containers: []corev1.ContainerStatus{exited("c", 137, "Error")}, want: "OOMKilled (137)"},
+		"the count did not rise":      {containers: []corev1.ContainerStatus{exited("c", 137, "Error")}, quiet: true, want: "exit 137"},
+		"the runtime says so":         {containers: []corev1.ContainerStatus{exited("c", 137, "OOMKilled")}, want: "OOMKilled (137)"},
+		"the runtime has another":     {containers: []corev1.ContainerStatus{exited("c", 137, "StartError")}, want: "StartError (137)"},
+		"by itself":                   {containers: []corev1.ContainerStatus{exited("c", 1, "Error")}, want: "exit 1"},
+		"one of two":                  {containers: []corev1.ContainerStatus{exited("c", 137, "Error"), exited("d", 137, "Error")}, want: "exit 137"},
+		"beside one that was killed":  {containers: []corev1.ContainerStatus{exited("d", 137, "Error"), exited("c", 137, "Error")}, kills: []v1alpha1.KillRecord{{ContainerID: "d"}}, want: "OOMKilled (137)"},
+		"beside one that ended later": {containers: []corev1.ContainerStatus{exited("c", 137, "Error"), exited("d", 3, "Error")}, want: "exit 3"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			st := NodeWorkload(NodeWorkloadInput{
+				Pod: &corev1.Pod{}, Status: corev1.PodStatus{ContainerStatuses: tt.containers}, Kills: tt.kills, OOMKilled: !tt.quiet, Now: t0,
+			})
+			if st.LastExit == nil || st.LastExit.Summary != tt.want {
+				t.Errorf("last exit %+v, want %q", st.LastExit, tt.want)
+			}
+		})
+	}
+}

@@ -63,9 +63,9 @@ func (p *planner) ephemeralContainers() {
 	}
 }
 
-// facts of a running container.
-func (p *planner) facts(c *corev1.Container, s *ContainerStatus) facts {
-	f := facts{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
+// candidate is a running container that a rule may kill.
+func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
+	f := candidate{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
 	if p.Definitions == nil {
 		return f
 	}

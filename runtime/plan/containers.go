@@ -43,7 +43,7 @@ func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatu
 
 // runningContainer returns whether the container is kept as it is.
 func (p *planner) runningContainer(i int, c *corev1.Container, s *ContainerStatus) (kept bool) {
-	f := p.facts(c, s)
+	f := p.candidate(c, s)
 	rule := firstThatApplies(mainRules, f, true)
 	if rule == nil {
 		p.update(f)

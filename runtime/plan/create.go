@@ -3,7 +3,7 @@
 
 package plan
 
-// CreateOptions are the facts that creating a container needs beside the pod.
+// CreateOptions is what creating a container needs beside the pod.
 type CreateOptions struct {
 	// SandboxID is the runtime's ID of the sandbox the container is put in.
 	SandboxID string

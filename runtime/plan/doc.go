@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plan decides what has to happen to the containers of one pod: which
-// are killed and why, which are started, whether the sandbox is made anew, how
+// are killed and why, which are started, whether the sandbox is created again, how
 // long a container has to leave, and who waits for whom. It is the kubelet's
 // computePodActions (v1.36.3) as a function of values.
 //

@@ -24,7 +24,7 @@ type initScan struct {
 // initContainers decides about the init containers and returns whether the main
 // containers may be looked at. They are scanned from the last to the first,
 // because the dead ones of the early ones may have been removed: the last one
-// with a status tells how far the initialization has come.
+// with a status shows how far the initialization has come.
 // (kubelet kuberuntime_container.go:computeInitContainerActions)
 func (p *planner) initContainers() bool {
 	if len(p.Pod.Spec.InitContainers) == 0 {
@@ -94,7 +94,7 @@ func (p *planner) sidecar(i int, s *ContainerStatus, scan *initScan) {
 // runningSidecar lets the next init container start when this one has started,
 // and restarts it if a rule says so.
 func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
-	f := p.facts(&p.Pod.Spec.InitContainers[i], s)
+	f := p.candidate(&p.Pod.Spec.InitContainers[i], s)
 	started := sidecarStarted(f)
 	if started {
 		p.initialized(i, scan, !scan.passed)
@@ -107,7 +107,7 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 	}
 }
 
-// initialized goes on to the next init container, or to the main ones.
+// initialized continues with the next init container, or to the main ones.
 func (p *planner) initialized(i int, scan *initScan, first bool) {
 	if i == len(p.Pod.Spec.InitContainers)-1 {
 		scan.initialized = true
@@ -138,7 +138,7 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 // runningInitContainer looks at the resources of an init container that is to
 // end, and at nothing else.
 func (p *planner) runningInitContainer(i int, s *ContainerStatus) {
-	f := p.facts(&p.Pod.Spec.InitContainers[i], s)
+	f := p.candidate(&p.Pod.Spec.InitContainers[i], s)
 	if !initResize.applies(f) {
 		p.update(f)
 		return

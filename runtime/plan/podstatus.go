@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodStatus is what the runtime reports about one pod: facts, never inferred.
+// PodStatus is what the runtime reports about one pod, nothing inferred.
 // (kubelet container/runtime.go:PodStatus)
 type PodStatus struct {
 	// ID, Name and Namespace identify the pod.
@@ -98,12 +98,12 @@ type ContainerStatus struct {
 	Hash         string
 	RestartCount int
 	// StopSignal is the signal the runtime stops the container with, empty when
-	// the runtime does not tell.
+	// the runtime does not say.
 	StopSignal string
-	// Resources as the runtime has them; nil when it does not tell.
+	// Resources as the runtime has them; nil when it does not say.
 	Resources *corev1.ResourceRequirements
 	// User is the identity of the first process; nil when the runtime does not
-	// tell.
+	// say.
 	User *corev1.ContainerUser
 	// LogPath is the container's log on the node.
 	LogPath string
@@ -122,7 +122,7 @@ type Recorded struct {
 	PreStop *corev1.LifecycleHandler
 	// Ports are the container's ports at creation, for hooks that name one.
 	Ports []corev1.ContainerPort
-	// Sidecar and Init tell where in the template the container stood.
+	// Sidecar and Init say where in the template the container stood.
 	Sidecar, Init bool
 	// Resources the container was created with; nil if they were not recorded.
 	Resources *Resources

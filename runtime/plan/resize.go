@@ -75,7 +75,7 @@ type ResourceUpdate struct {
 }
 
 // Actuated returns what a container was given last: by an update, else at its
-// creation. False when nobody knows, as of a container that an earlier version
+// creation. False when that is not known, as of a container that an earlier version
 // made: its definition still covers its resources.
 func Actuated(updates map[string]Resources, s *ContainerStatus) (Resources, bool) {
 	if r, ok := updates[s.ID]; ok {
@@ -87,7 +87,7 @@ func Actuated(updates map[string]Resources, s *ContainerStatus) (Resources, bool
 	return Resources{}, false
 }
 
-// ResizeInProgress tells whether a running container does not have the resources
+// ResizeInProgress is whether a running container does not have the resources
 // of its spec. (kubelet kuberuntime_manager.go:IsPodResizeInProgress)
 func ResizeInProgress(in Input) bool {
 	if in.Pod == nil || in.Observed == nil {
@@ -96,7 +96,7 @@ func ResizeInProgress(in Input) bool {
 	p := planner{Input: in}
 	for c := range podspec.InitAndMain(in.Pod) {
 		s := in.Observed.Current(c.Name)
-		if s != nil && s.State == ContainerRunning && p.facts(c, s).resized() {
+		if s != nil && s.State == ContainerRunning && p.candidate(c, s).resized() {
 			return true
 		}
 	}
@@ -105,12 +105,12 @@ func ResizeInProgress(in Input) bool {
 
 // resized is whether the resources are not those that the container was given
 // last.
-func (f facts) resized() bool { return f.current != f.desired }
+func (f candidate) resized() bool { return f.current != f.desired }
 
 // resizeRequired is the one place that decides whether changed resources need a
 // restart: the container's resizePolicy says so, and without one they do not.
 // (kubelet kuberuntime_manager.go:computePodResizeAction)
-func resizeRequired(f facts) bool {
+func resizeRequired(f candidate) bool {
 	if !f.resized() {
 		return false
 	}
@@ -131,7 +131,7 @@ func restartsToResize(c *corev1.Container, name corev1.ResourceName) bool {
 
 // update changes the resources of a container that is kept. Decreases come before
 // increases. (kubelet kuberuntime_manager.go:computePodResizeAction)
-func (p *planner) update(f facts) {
+func (p *planner) update(f candidate) {
 	if !f.resized() {
 		return
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// facts are what the rules look at: one running container.
-type facts struct {
+// candidate is what the rules look at: one running container.
+type candidate struct {
 	container   *corev1.Container
 	status      *ContainerStatus
 	probes      ProbeResults
@@ -24,18 +24,18 @@ type facts struct {
 // killRule is one reason to kill a running container.
 type killRule struct {
 	trigger v1alpha1.KillTrigger
-	applies func(facts) bool
+	applies func(candidate) bool
 	// message is the kubelet's, %s is the container's name.
 	message string
 	// restarts whatever the restart policy.
 	restarts bool
-	// plain: the message does not tell that the container will be restarted.
+	// plain: the message does not say that the container will be restarted.
 	plain bool
 	// onceStarted: not looked at before the container has started.
 	onceStarted bool
 }
 
-func (r *killRule) kill(f facts) Kill {
+func (r *killRule) kill(f candidate) Kill {
 	return Kill{Trigger: r.trigger, Message: fmt.Sprintf(r.message, f.container.Name)}
 }
 
@@ -78,7 +78,7 @@ var mainRules = []killRule{
 var sidecarRules = []killRule{
 	{
 		trigger: v1alpha1.TriggerStartupProbe,
-		applies: func(f facts) bool { return f.container.StartupProbe != nil && startupFailed(f) },
+		applies: func(f candidate) bool { return f.container.StartupProbe != nil && startupFailed(f) },
 		message: "Init container %s failed startup probe",
 	},
 	{
@@ -95,13 +95,13 @@ var sidecarRules = []killRule{
 	},
 	{
 		trigger:     v1alpha1.TriggerLivenessProbe,
-		applies:     func(f facts) bool { return f.container.LivenessProbe != nil && livenessFailed(f) },
+		applies:     func(f candidate) bool { return f.container.LivenessProbe != nil && livenessFailed(f) },
 		message:     "Init container %s failed liveness probe",
 		onceStarted: true,
 	},
 	{
 		trigger:     v1alpha1.TriggerResizeRequired,
-		applies:     func(f facts) bool { return sidecarMayResize(f) && resizeRequired(f) },
+		applies:     func(f candidate) bool { return sidecarMayResize(f) && resizeRequired(f) },
 		message:     "Container %s resize requires restart",
 		onceStarted: true,
 	},
@@ -115,7 +115,7 @@ var initResize = killRule{
 }
 
 // firstThatApplies returns the rule that kills the container, nil if none does.
-func firstThatApplies(rules []killRule, f facts, started bool) *killRule {
+func firstThatApplies(rules []killRule, f candidate, started bool) *killRule {
 	for i := range rules {
 		if r := &rules[i]; (started || !r.onceStarted) && r.applies(f) {
 			return r
@@ -124,24 +124,24 @@ func firstThatApplies(rules []killRule, f facts, started bool) *killRule {
 	return nil
 }
 
-func definitionChanged(f facts) bool { return DefinitionChanged(f.definitions, f.status) }
+func definitionChanged(f candidate) bool { return DefinitionChanged(f.definitions, f.status) }
 
-func restartRequested(f facts) bool { return RestartRequested(f.definitions, f.status) }
+func restartRequested(f candidate) bool { return RestartRequested(f.definitions, f.status) }
 
 // livenessFailed is the one place that decides about a liveness verdict.
-func livenessFailed(f facts) bool { return f.probes.Liveness == ProbeFailure }
+func livenessFailed(f candidate) bool { return f.probes.Liveness == ProbeFailure }
 
 // startupFailed is the one place that decides about a startup verdict.
-func startupFailed(f facts) bool { return f.probes.Startup == ProbeFailure }
+func startupFailed(f candidate) bool { return f.probes.Startup == ProbeFailure }
 
 // sidecarMayResize is whether a sidecar that has started may be resized: not
 // before the first verdict of its liveness probe, if it has one.
-func sidecarMayResize(f facts) bool {
+func sidecarMayResize(f candidate) bool {
 	return f.container.LivenessProbe == nil || f.probes.Liveness != ""
 }
 
 // sidecarStarted is whether a running sidecar has started: its startup probe
 // has succeeded, if it has one.
-func sidecarStarted(f facts) bool {
+func sidecarStarted(f candidate) bool {
 	return f.container.StartupProbe == nil || f.probes.Startup == ProbeSuccess
 }

@@ -90,7 +90,7 @@ func readySandboxes(observed *PodStatus) int {
 	return n
 }
 
-// networkOf returns the network mode of a sandbox; one that does not tell is on
+// networkOf returns the network mode of a sandbox; one that does not say is on
 // a pod network.
 func networkOf(s *SandboxStatus) string {
 	if s.NetworkNamespace == "" {

@@ -51,7 +51,7 @@ type Existence struct {
 	Status *corev1.PodStatus
 }
 
-// Who asked for a kill, unless somebody said so.
+// Who asked for a kill, unless the request says so.
 const (
 	RequestedByShim     = "shim"
 	requestedByDeadline = "shim (activeDeadlineSeconds)"

@@ -19,7 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// obedient is a runtime that does what it is told and whose calls take their time; it
+// obedient is a runtime that does what it is asked and whose calls take their time; it
 // notes them, and the kills that the executor reports.
 type obedient struct {
 	executor.Runtime

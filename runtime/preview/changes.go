@@ -118,7 +118,7 @@ func compareContainers(before, after *corev1.Container) containerChanges {
 	return out
 }
 
-// compareLifecycles tells hooks, which are taken over, from the stop signal,
+// compareLifecycles separates hooks, which are taken over, from the stop signal,
 // which is fixed.
 func compareLifecycles(before, after *corev1.Container, add func(string, *corev1.Container)) {
 	old, now := lifecycleOf(before), lifecycleOf(after)

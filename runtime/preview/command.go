@@ -44,7 +44,7 @@ type Options struct {
 	NodeName string
 	// Output is table or json.
 	Output string
-	// NodeWorkloadName is the name of a workload's share on a node.
+	// NodeWorkloadName is the name of a workload's NodeWorkload on a node.
 	NodeWorkloadName func(workload, node string) string
 	// Stdin and Stdout of the command.
 	Stdin  io.Reader

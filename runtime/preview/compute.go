@@ -147,7 +147,7 @@ func (b *builder) probes() map[string]plan.ProbeResults {
 		results[s.ID] = verdicts
 	}
 	if probed && b.Source == SourceRuntime {
-		b.note("The verdicts of probes live in the shim: running containers are taken to pass them.")
+		b.note("The shim keeps the results of probes; running containers are assumed to pass.")
 	}
 	return results
 }
@@ -189,10 +189,10 @@ func (b *builder) cgroupNote() {
 	}
 }
 
-// inPlaceNote tells which fields of the pod change without a restart.
+// inPlaceNote names the fields of the pod that change without a restart.
 func (b *builder) inPlaceNote() {
 	if b.changes != nil && len(b.changes.inPlace) > 0 {
-		b.note("Taken over without a new sandbox: %s.", strings.Join(b.changes.inPlace, ", "))
+		b.note("Applied without a new sandbox: %s.", strings.Join(b.changes.inPlace, ", "))
 	}
 }
 

@@ -42,7 +42,7 @@ func (f *fakeRuntime) PodStatus(_ context.Context, uid types.UID) (*plan.PodStat
 	return &plan.PodStatus{}, f.statusErr
 }
 
-// Images knows those that a story says something of.
+// Images knows those that a example says something of.
 func (f *fakeRuntime) Images(_ context.Context, names []string) plan.Images {
 	known := plan.Images{}
 	for _, name := range names {

@@ -31,11 +31,11 @@ const maxObject = 8 << 20
 type reader struct {
 	// node is the node to preview a ManagedWorkload for.
 	node string
-	// nameOf is the name of a workload's share on a node.
+	// nameOf is the name of a workload's NodeWorkload on a node.
 	nameOf func(workload, node string) string
 }
 
-// read reads one NodeWorkload, or the share that a node has of a ManagedWorkload,
+// read reads one NodeWorkload, or that of a node for a ManagedWorkload,
 // as YAML or JSON. Its error names the line or the fields at fault.
 func (r reader) read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxObject+1))
@@ -136,14 +136,14 @@ func (r reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, err
 		}
 		return o, nil
 	case *v1alpha1.ManagedWorkload:
-		return r.share(o)
+		return r.fromManagedWorkload(o)
 	}
 	return nil, fmt.Errorf("kind %q: want a single NodeWorkload or ManagedWorkload", object.GetObjectKind().GroupVersionKind().Kind)
 }
 
-// share is what the manager would write for the node.
+// fromManagedWorkload is what the manager would write for the node.
 // (controllers managedworkload_nodes.go:newNodeWorkload)
-func (r reader) share(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
+func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
 	switch {
 	case r.node == "":
 		return nil, errors.New("it is a ManagedWorkload: --node-name must say for which node")

@@ -60,7 +60,7 @@ func writeRows(text *strings.Builder, p Preview) {
 	text.WriteString("\n")
 }
 
-// row writes the cells of one line; empty ones are told by a dash.
+// row writes the cells of one line; a dash stands for an empty one.
 func row(out io.Writer, cells ...string) {
 	for i := range cells {
 		cells[i] = cmp.Or(oneLine(cells[i]), "-")
@@ -80,7 +80,7 @@ func header(p Preview) string {
 	}
 	from := "as the runtime reports it"
 	if p.Observed == SourceAssumed {
-		from = "taken to run as the old template says"
+		from = "assumed to run as the old template says"
 	}
 	return fmt.Sprintf("NodeWorkload %s/%s (UID %s) on node %s, %s",
 		p.NodeWorkload.Namespace, p.NodeWorkload.Name, uid, p.NodeWorkload.NodeName, from)
@@ -117,7 +117,7 @@ var kindWords = map[Kind]string{
 
 func containerCell(name string, kind Kind) string { return name + kindWords[kind] }
 
-// graceCell tells a grace period and where it comes from.
+// graceCell shows a grace period and where it comes from.
 func graceCell(g *Grace) string {
 	if g == nil {
 		return ""
@@ -135,7 +135,7 @@ func graceCell(g *Grace) string {
 func messageCell(s Step) string {
 	message := withFields(s.Message, s.Changed)
 	if len(s.WaitsFor) > 0 {
-		message += "; it is stopped after " + strings.Join(s.WaitsFor, ", ")
+		message += "; stopped after " + strings.Join(s.WaitsFor, ", ")
 	}
 	return message
 }
@@ -170,7 +170,7 @@ func summary(p Preview) string {
 	if n := counts[ActionResize]; n > 0 {
 		resized = fmt.Sprintf(", %d of them resized", n)
 	}
-	return fmt.Sprintf("%d to kill, %d to start, %d running on%s.", counts[ActionKill], counts[ActionStart], running, resized)
+	return fmt.Sprintf("%d to kill, %d to start, %d kept running%s.", counts[ActionKill], counts[ActionStart], running, resized)
 }
 
 func section(out *strings.Builder, title string, lines []string) {

@@ -63,8 +63,8 @@ func byteCount(n int64) string {
 	return resource.NewQuantity(n, resource.BinarySI).String()
 }
 
-// actuated is what running containers were given last, as the last status tells;
-// of those that it does not tell about the runtime does.
+// actuated is what running containers were given last, by the last status, or
+// by the runtime where the status does not say.
 func (b *builder) actuated() map[string]plan.Resources {
 	given := map[string]plan.Resources{}
 	for i := range b.Observed.Containers {

@@ -32,7 +32,7 @@ func (b *builder) sync(a plan.Actions) {
 
 func (b *builder) sandboxMessage(a plan.Actions) string {
 	if a.Attempt == 0 {
-		return "the runtime has none"
+		return "not created yet"
 	}
 	return fmt.Sprintf("attempt %d", a.Attempt)
 }
@@ -43,7 +43,7 @@ func (b *builder) killContainers(kills []plan.Kill) {
 		step.Changed = b.changedFields(k.Name, k.Trigger)
 		b.step(step)
 		if k.Removed {
-			b.step(Step{Action: ActionRemove, Container: k.Name, Kind: KindRemoved, ID: k.ID, Message: "the template does not name it"})
+			b.step(Step{Action: ActionRemove, Container: k.Name, Kind: KindRemoved, ID: k.ID, Message: "not in the template"})
 		}
 	}
 }
@@ -90,18 +90,18 @@ func (b *builder) startMessage(name string, a plan.Actions) string {
 	s := b.Observed.Current(name)
 	switch {
 	case s == nil:
-		return "the runtime has none"
+		return "not created yet"
 	case a.CreateSandbox:
 		return "in the new sandbox"
 	case s.State == plan.ContainerExited:
-		return fmt.Sprintf("it exited with %d", s.ExitCode)
+		return fmt.Sprintf("exited with %d", s.ExitCode)
 	case s.State == plan.ContainerCreated:
-		return "it was created and never started"
+		return "created, never started"
 	}
 	return "after its kill"
 }
 
-// laterNote tells which containers of a new sandbox start later on.
+// laterNote names the containers of a new sandbox that start later.
 func (b *builder) laterNote(a plan.Actions) {
 	if !a.CreateSandbox || len(a.InitContainersToStart) == 0 {
 		return
@@ -113,7 +113,7 @@ func (b *builder) laterNote(a plan.Actions) {
 		}
 	}
 	if len(later) > 0 {
-		b.note("Killed now and started again as the init containers get on: %s.", strings.Join(later, ", "))
+		b.note("Killed now, started again after the init containers: %s.", strings.Join(later, ", "))
 	}
 }
 
@@ -121,7 +121,7 @@ func (b *builder) starts(name string) bool {
 	return slices.ContainsFunc(b.out.Steps, func(s Step) bool { return s.Action == ActionStart && s.Container == name })
 }
 
-// backoffNote tells which starts may have to wait.
+// backoffNote names the starts that may have to wait.
 func (b *builder) backoffNote() {
 	if b.Source == SourceAssumed {
 		return
@@ -134,6 +134,6 @@ func (b *builder) backoffNote() {
 		}
 	}
 	if len(names) > 0 {
-		b.note("The back-off of restarts lives in the shim: a start may have to wait for it (%s).", strings.Join(names, ", "))
+		b.note("The shim keeps the restart back-off; a start may have to wait for it (%s).", strings.Join(names, ", "))
 	}
 }

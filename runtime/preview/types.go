@@ -68,7 +68,7 @@ type Source string
 const (
 	// SourceRuntime: the runtime was asked.
 	SourceRuntime Source = "Runtime"
-	// SourceAssumed: everything is taken to run as the old template says.
+	// SourceAssumed: everything is assumed to run as the old template says.
 	SourceAssumed Source = "Assumed"
 )
 

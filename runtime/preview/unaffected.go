@@ -49,7 +49,7 @@ func (b *builder) unaffected(a plan.Actions) {
 	for i := range b.Observed.Containers {
 		s := &b.Observed.Containers[i]
 		if !touched[s.Name] && s.State == plan.ContainerRunning && find(b.Pod, s.Name) == nil {
-			b.out.Unaffected = append(b.out.Unaffected, b.untouched(s, "it was not made from a template, and is left alone"))
+			b.out.Unaffected = append(b.out.Unaffected, b.untouched(s, "not created from a template; left alone"))
 		}
 	}
 }
@@ -83,11 +83,11 @@ func (b *builder) waitingReason(m member, a plan.Actions) string {
 	case a.KillPod && !a.CreateSandbox:
 		return "the workload has come to its end"
 	case len(a.ContainersToReset) > 0:
-		return "it starts when the others have been removed"
+		return "starts when the others have been removed"
 	case m.kind == KindInit && len(a.InitContainersToStart) == 0:
 		return "the initialization is over"
 	}
-	return "it waits for the init containers before it"
+	return "waits for the init containers before it"
 }
 
 // reasonOf says why nothing happens to a container that the runtime has.
@@ -98,44 +98,44 @@ func (b *builder) reasonOf(m member, s *plan.ContainerStatus, a plan.Actions) st
 	case s.State == plan.ContainerRunning:
 		return b.reasonToKeep(m, s)
 	case s.State != plan.ContainerExited:
-		return "it waits for the init containers before it"
+		return "waits for the init containers before it"
 	case m.kind == KindInit && b.changes != nil && len(b.changes.containers[m.container.Name].fixed) > 0:
-		return "it has ended; the change counts when the init containers run again"
+		return "completed; the change applies when the init containers run again"
 	case m.kind == KindInit && s.ExitCode == 0:
-		return "it has done its work"
+		return "completed"
 	case m.kind == KindContainer && len(a.InitContainersToStart) > 0 && plan.ShouldContainerBeRestarted(b.Pod, m.container, b.Observed):
-		return "it waits for the init containers before it"
+		return "waits for the init containers before it"
 	}
-	return fmt.Sprintf("it exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
+	return fmt.Sprintf("exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
 }
 
 // reasonInNewSandbox is for what a new sandbox does not begin with.
 func (b *builder) reasonInNewSandbox(m member, s *plan.ContainerStatus) string {
 	if m.kind == KindContainer && s.State == plan.ContainerExited && len(b.Pod.Spec.InitContainers) == 0 {
-		return fmt.Sprintf("it exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
+		return fmt.Sprintf("exited with %d and is not restarted (%s)", s.ExitCode, b.policyOf(m))
 	}
-	return "it waits for the init containers before it"
+	return "waits for the init containers before it"
 }
 
 // reasonToKeep says why a running container is kept.
 func (b *builder) reasonToKeep(m member, s *plan.ContainerStatus) string {
 	switch {
 	case m.kind == KindSidecar && b.notStarted(s) && plan.DefinitionChanged(b.definitions, s):
-		return "its definition changed, which counts when it has started"
+		return "definition changed; applies once it has started"
 	case m.kind == KindInit && plan.DefinitionChanged(b.definitions, s):
-		return "its definition changed, which counts when the init containers run again"
+		return "definition changed; applies when the init containers run again"
 	case s.Hash == "":
-		return "what it was made from is not recorded"
+		return "its definition was not recorded"
 	case m.kind != KindEphemeral && s.Hash != b.definitions.Containers[s.Name] && !plan.DefinitionChanged(b.definitions, s):
-		return "its definition was recorded by another version of the shim, which restarts nothing"
+		return "its definition was recorded by another version of the shim; not restarted"
 	case b.changes != nil && len(b.changes.containers[s.Name].inPlace) > 0:
-		return "what changed is taken over without a restart"
+		return "changed fields apply without a restart"
 	case b.resized(s.ID):
-		return "its resources change without a restart"
+		return "resources change without a restart"
 	case b.changes != nil:
-		return "nothing of it changed"
+		return "unchanged"
 	}
-	return "it runs as defined"
+	return "up to date"
 }
 
 func (b *builder) resized(id string) bool {

@@ -207,7 +207,7 @@ func isInitialized(container *corev1.Container, status *corev1.ContainerStatus) 
 	return status.Ready
 }
 
-// anyMainContainerStarted tells whether a main container runs or has ended.
+// anyMainContainerStarted is whether a main container runs or has ended.
 // (kubelet container/helpers.go:HasAnyRegularContainerStarted)
 func anyMainContainerStarted(spec *corev1.PodSpec, statuses []corev1.ContainerStatus) bool {
 	return slices.ContainsFunc(statuses, func(status corev1.ContainerStatus) bool {
@@ -266,7 +266,7 @@ func conditionStatus(value bool) corev1.ConditionStatus {
 	return corev1.ConditionFalse
 }
 
-// sandboxUsable tells whether containers can be started: the newest sandbox is
+// sandboxUsable is whether containers can be started: the newest sandbox is
 // the only ready one and has the network that the pod asks for.
 // (kubelet status/generate.go:GeneratePodReadyToStartContainersCondition)
 func sandboxUsable(pod *corev1.Pod, observed *plan.PodStatus) bool {

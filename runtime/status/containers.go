@@ -30,7 +30,7 @@ const (
 	messageInitLost         = "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"
 )
 
-// exitCodeUnknown stands for an exit nobody saw: as after SIGKILL.
+// exitCodeUnknown stands for an exit that was not observed: as after SIGKILL.
 const exitCodeUnknown = 137
 
 // conversion holds what all container statuses of one pod are made from.
@@ -101,7 +101,7 @@ func (c *conversion) initial(container *corev1.Container, old *corev1.ContainerS
 	return status
 }
 
-// applyMissing tells of a container that ran before and that the runtime does
+// applyMissing reports a container that ran before and that the runtime does
 // not know any more: its end was not seen.
 func (c *conversion) applyMissing(status, old *corev1.ContainerStatus) {
 	switch {
@@ -121,7 +121,7 @@ func (c *conversion) applyMissing(status, old *corev1.ContainerStatus) {
 }
 
 // applyWaiting makes a container that is to be started wait with the reason of
-// the last start attempt, and tells of an init container that is long gone.
+// the last start attempt, and reports an init container that is long gone.
 func (c *conversion) applyWaiting(status *corev1.ContainerStatus, container *corev1.Container, init bool) {
 	current := c.observed.Current(container.Name)
 	if init {
@@ -162,7 +162,7 @@ func newestInstances(observed *plan.PodStatus, name string) []*plan.ContainerSta
 	return instances[:min(len(instances), 2)]
 }
 
-// anyMainContainerCreated tells whether a main container got as far as its
+// anyMainContainerCreated is whether a main container got as far as its
 // creation; unknown ones do not count. (kubelet kuberuntime_container.go:HasAnyRegularContainerCreated)
 func anyMainContainerCreated(spec *corev1.PodSpec, observed *plan.PodStatus) bool {
 	return slices.ContainsFunc(spec.Containers, func(container corev1.Container) bool {

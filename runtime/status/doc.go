@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status tells what is: from the desired pod and the facts of the
+// Package status says what is: from the desired pod and the observations of the
 // runtime it computes the status that the kubelet would report for a Pod, the
 // line that kubectl would print, and the status of a NodeWorkload.
 //

@@ -94,7 +94,7 @@ func (c *conversion) containerID(id string) string {
 
 // resources returns the resources in effect: those of the spec, and for a
 // running container those in their place that the runtime reports, or, where it
-// does not tell, those that the container was given last.
+// does not say, those that the container was given last.
 // (kubelet kubelet_pods.go:convertContainerStatusResources)
 func (c *conversion) resources(container *corev1.Container, status *corev1.ContainerStatus, cs *plan.ContainerStatus, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
 	result := container.Resources.DeepCopy()
@@ -159,7 +159,7 @@ func volumeMounts(container *corev1.Container, recursiveReadOnly bool) []corev1.
 	return statuses
 }
 
-// wantsRecursiveReadOnly tells whether a read-only mount is to be read-only in
+// wantsRecursiveReadOnly is whether a read-only mount is to be read-only in
 // what is mounted below it, too. (kubelet kubelet_pods.go:resolveRecursiveReadOnly)
 func wantsRecursiveReadOnly(mount *corev1.VolumeMount) bool {
 	if mount.RecursiveReadOnly == nil {

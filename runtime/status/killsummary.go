@@ -60,7 +60,7 @@ func graceCut(r v1alpha1.KillRecord) string {
 	return fmt.Sprintf("grace cut from %ds to %ds", *r.Grace.ShortenedFromSeconds, to)
 }
 
-// cause tells what made the shim kill, with what the message says beyond the
+// cause says what made the shim kill, with what the message says beyond the
 // kubelet's standing words, and who asked if it was not the shim.
 func cause(r v1alpha1.KillRecord) string {
 	text, ok := causes[r.Trigger]

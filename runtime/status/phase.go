@@ -132,12 +132,12 @@ func exitOf(status *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	}
 }
 
-// restarts tells whether a container that ended so is started again.
+// restarts is whether a container that ended so is started again.
 func restarts(pod *corev1.Pod, container *corev1.Container, exit *corev1.ContainerStateTerminated) bool {
 	return exit.Reason == reasonRestartingAllContainers || plan.ContainerShouldRestart(pod, container, exit.ExitCode)
 }
 
-// anyActiveMainContainer tells whether the newest sandbox has a main container,
+// anyActiveMainContainer is whether the newest sandbox has a main container,
 // in any state: then the pod has been initialized.
 // (kubelet container/helpers.go:HasAnyActiveRegularContainerStarted)
 func anyActiveMainContainer(spec *corev1.PodSpec, observed *plan.PodStatus) bool {

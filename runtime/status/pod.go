@@ -101,12 +101,12 @@ func applyTimes(st, old *corev1.PodStatus, now time.Time) {
 }
 
 // normalize cuts times to what the API stores, so that equal statuses compare
-// equal, and termination messages to their share.
+// equal, and bounds termination messages.
 // (kubelet status/status_manager.go:normalizeStatus)
 func normalize(pod *corev1.Pod, st *corev1.PodStatus) {
-	share := maxTerminationMessages
+	limit := maxTerminationMessages
 	if n := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers); n > 0 {
-		share /= n
+		limit /= n
 	}
 	cutTime(st.StartTime)
 	for i := range st.Conditions {
@@ -115,20 +115,20 @@ func normalize(pod *corev1.Pod, st *corev1.PodStatus) {
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses, st.EphemeralContainerStatuses} {
 		for i := range statuses {
-			normalizeState(&statuses[i].State, share)
-			normalizeState(&statuses[i].LastTerminationState, share)
+			normalizeState(&statuses[i].State, limit)
+			normalizeState(&statuses[i].LastTerminationState, limit)
 		}
 	}
 }
 
-func normalizeState(state *corev1.ContainerState, share int) {
+func normalizeState(state *corev1.ContainerState, limit int) {
 	if state.Running != nil {
 		cutTime(&state.Running.StartedAt)
 	}
 	if state.Terminated != nil {
 		cutTime(&state.Terminated.StartedAt)
 		cutTime(&state.Terminated.FinishedAt)
-		state.Terminated.Message = truncate(state.Terminated.Message, share)
+		state.Terminated.Message = truncate(state.Terminated.Message, limit)
 	}
 }
 

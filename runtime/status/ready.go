@@ -43,7 +43,7 @@ func (c *conversion) applyProbesTo(status *corev1.ContainerStatus, container *co
 	}
 }
 
-// isStarted tells whether a container runs and has passed its startup probe, if
+// isStarted is whether a container runs and has passed its startup probe, if
 // it has one. (kubelet prober/prober_manager.go:isContainerStarted)
 func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1.Container) bool {
 	if status.State.Running == nil {
@@ -58,7 +58,7 @@ func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1
 	return container.StartupProbe == nil || c.in.StartupProbesEnded
 }
 
-// isReady tells whether a started container is ready. Without a verdict a
+// isReady is whether a started container is ready. Without a verdict a
 // container that has a readiness probe is not ready, but for one that ran before
 // this shim started: that one stays what it was.
 // (kubelet prober/prober_manager.go:setReadyStateOnKubeletRestart)

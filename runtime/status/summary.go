@@ -66,7 +66,7 @@ type printer struct {
 }
 
 // initializing reads the init containers up to the first that is not through,
-// and tells whether there is one.
+// and is whether there is one.
 func (p *printer) initializing() bool {
 	for i := range p.st.InitContainerStatuses {
 		container := &p.st.InitContainerStatuses[i]

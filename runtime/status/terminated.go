@@ -51,7 +51,7 @@ func terminalReason(p corev1.PodPhase) string {
 	return reasonPodFailed
 }
 
-// endUnseen reports containers whose end nobody saw as ended.
+// endUnseen reports containers whose end was not observed as ended.
 func endUnseen(statuses []corev1.ContainerStatus) {
 	for i := range statuses {
 		if statuses[i].State.Terminated == nil {
@@ -62,7 +62,7 @@ func endUnseen(statuses []corev1.ContainerStatus) {
 	}
 }
 
-// hasInitialized tells whether the main containers have been started, as far as
+// hasInitialized is whether the main containers have been started, as far as
 // the status says. (kubelet status/status_manager.go:hasPodInitialized)
 func hasInitialized(pod *corev1.Pod, st *corev1.PodStatus) bool {
 	if len(pod.Spec.InitContainers) == 0 {

@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// story is one preview whose output is kept in testdata.
-type story struct {
+// example is one preview whose output is kept in testdata.
+type example struct {
 	// now edits the workload as it is (testdata/old.yaml).
 	now func(*v1alpha1.NodeWorkload)
 	// change edits it as it is to become; nil without --diff.
@@ -81,7 +81,7 @@ func resizeAndHook(nw *v1alpha1.NodeWorkload) {
 	container(nw, "web").Lifecycle.PreStop.Exec.Command = []string{"drain", "now"}
 }
 
-var stories = map[string]story{
+var examples = map[string]example{
 	"steady":      {},
 	"steady.json": {json: true},
 	"nothing-yet": {runtime: func(f *fakeRuntime) { f.pods, f.status = nil, nil }},
@@ -250,13 +250,13 @@ var stories = map[string]story{
 	}},
 }
 
-// Each story is told as it was: what a person sees is part of the contract.
-func TestStories(t *testing.T) {
-	for name, story := range stories {
+// Each example prints what it did: what a person sees is part of the contract.
+func TestExamples(t *testing.T) {
+	for name, example := range examples {
 		t.Run(name, func(t *testing.T) {
-			got := story.tell(t)
+			got := example.run(t)
 			file := filepath.Join("testdata", name)
-			if !story.json {
+			if !example.json {
 				file += ".txt"
 			}
 			if *update {
@@ -275,7 +275,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-func (s story) tell(t *testing.T) string {
+func (s example) run(t *testing.T) string {
 	t.Helper()
 	now := readOld(t)
 	if s.now != nil {

@@ -91,7 +91,7 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 	if err != nil {
 		return nil, err
 	}
-	signal, err := stopSignal(container)
+	signal, err := stopSignal(container, c.config.Differences)
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +122,8 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 }
 
 // stopSignal is the template's; RUNTIME_DEFAULT when it has none.
-func stopSignal(container *corev1.Container) (runtimeapi.Signal, error) {
-	if container.Lifecycle == nil || container.Lifecycle.StopSignal == nil {
+func stopSignal(container *corev1.Container, d plan.Differences) (runtimeapi.Signal, error) {
+	if !d.StopSignals || container.Lifecycle == nil || container.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT, nil
 	}
 	signal, ok := signalNumber(*container.Lifecycle.StopSignal)

@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,28 +33,33 @@ func (r *slowPulls) PullImage(context.Context, string, *corev1.Pod) (string, err
 	return "img", nil
 }
 
-// One slow registry does not hold up every workload of the node.
+// One slow registry does not hold up every workload of the node; the kubelet pulls one
+// image at a time.
 func TestFourPullsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
-		e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime})
-		const pods = 6
-		results := make(chan plan.SyncOutcome, pods)
-		for i := range pods {
-			pod := testPod(30, func(pod *corev1.Pod) { pod.UID = types.UID(rune('a' + i)) })
-			go func() { results <- e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) }()
+	for want, differences := range map[int32]plan.Differences{4: plan.AllDifferences(), 1: {}} {
+		synctest.Test(t, func(t *testing.T) { pullSix(t, differences, want) })
+	}
+}
+
+func pullSix(t *testing.T, differences plan.Differences, want int32) {
+	r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
+	e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime, Differences: differences})
+	const pods = 6
+	results := make(chan plan.SyncOutcome, pods)
+	for i := range pods {
+		pod := testPod(30, func(pod *corev1.Pod) { pod.UID = types.UID(rune('a' + i)) })
+		go func() { results <- e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) }()
+	}
+	synctest.Wait()
+	if got := r.underWay.Load(); got != want {
+		t.Errorf("%d pulls at once, want %d", got, want)
+	}
+	close(r.released)
+	for range pods {
+		if result := <-results; result.Tried["app"] != (plan.Reason{}) || len(result.Tried) != 1 {
+			t.Errorf("result %+v", result)
 		}
-		synctest.Wait()
-		if got := r.underWay.Load(); got != 4 {
-			t.Errorf("%d pulls at once, want 4", got)
-		}
-		close(r.released)
-		for range pods {
-			if result := <-results; result.Tried["app"] != (plan.Reason{}) || len(result.Tried) != 1 {
-				t.Errorf("result %+v", result)
-			}
-		}
-	})
+	}
 }
 
 // A pod can have two ready sandboxes: the container of the older one does not
@@ -165,6 +171,28 @@ func TestOverrunningHook(t *testing.T) {
 				}
 				if events := f.ops("Event"); events[len(events)-1].Text("message") != test.event || events[len(events)-1].Time() != test.ends {
 					t.Errorf("events: %v", events)
+				}
+			})
+		})
+	}
+}
+
+// A container that runs on after its stop is not dead; the kubelet believes the runtime.
+func TestStopThatChangedNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		differences plan.Differences
+		want        error
+	}{
+		"production": {plan.AllDifferences(), errRunsOn}, "the kubelet": {plan.Differences{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", func(c *fakeContainer) { c.RunsOn = true })
+				pod := testPod(5, nil)
+				err := newExecutorWith(f, test.differences).KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
+				if !errors.Is(err, test.want) {
+					t.Errorf("error %v, want %v", err, test.want)
 				}
 			})
 		})

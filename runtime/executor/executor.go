@@ -124,7 +124,7 @@ func New(cfg Config) *Executor {
 		logDir:      cfg.LogDirectory,
 		disk:        hostfs.NewPatience(hostfs.DefaultPatience),
 		runtimeName: cfg.RuntimeName,
-		images:      newImageManager(cfg.Runtime, cfg.Events),
+		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.Differences),
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		panicked:    map[string]int{},
 	}

@@ -43,11 +43,15 @@ type imageManager struct {
 	lastError map[types.UID]map[string]string
 }
 
-func newImageManager(runtime Runtime, events Events) *imageManager {
+func newImageManager(runtime Runtime, events Events, d plan.Differences) *imageManager {
+	slots := 1
+	if d.ParallelPulls {
+		slots = parallelPulls
+	}
 	return &imageManager{
 		runtime: runtime, events: events,
 		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
-		slots:     make(chan struct{}, parallelPulls),
+		slots:     make(chan struct{}, slots),
 		lastError: map[types.UID]map[string]string{},
 	}
 }

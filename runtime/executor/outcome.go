@@ -87,7 +87,7 @@ func (k *kill) doubt(after plan.ContainerStatus) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.forcedFrom.IsZero():
+	case !k.e.differences.CheckStopped, k.forcedFrom.IsZero():
 		return nil
 	case after.State == plan.ContainerRunning:
 		return errRunsOn

@@ -16,7 +16,7 @@ import (
 // SIGTERM, which it may not handle. The container is removed, for nothing else
 // would be made of it.
 func (s *syncRun) checkStopSignal(ctx context.Context, c *corev1.Container, id string) error {
-	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+	if !s.e.differences.StopSignals || c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return nil
 	}
 	created, err := s.e.containerStatus(ctx, id)

@@ -39,6 +39,13 @@ type Differences struct {
 	// HookInOwnSandbox: "An HTTP hook without a host". Without it the hook asks the
 	// pod's newest sandbox.
 	HookInOwnSandbox bool
+	// CheckStopped: "A container that runs on, or whose state is not known". Without it
+	// what the runtime answered to StopContainer is believed, and a successor started.
+	CheckStopped bool
+	// StopSignals: "`lifecycle.stopSignal`". Without it the signal is not asked for.
+	StopSignals bool
+	// ParallelPulls: "Image pulls". Without it there is one at a time.
+	ParallelPulls bool
 }
 
 // AllDifferences returns what production uses.
@@ -46,5 +53,6 @@ func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
 		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, HookInOwnSandbox: true,
+		CheckStopped: true, StopSignals: true, ParallelPulls: true,
 	}
 }

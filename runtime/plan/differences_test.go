@@ -8,8 +8,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,17 +27,23 @@ func TestDifferencesOfProductionAndComparison(t *testing.T) {
 			t.Errorf("%s is off in production", all.Type().Field(i).Name)
 		}
 	}
-	for folder, want := range map[string]string{
-		"../shim": "plan.AllDifferences", "../podworker": "plan.AllDifferences", "../../hack/conformance/shim": "none",
+	for folder, want := range map[string]struct {
+		given  string
+		takers []string
+	}{
+		"../shim":                     {"plan.AllDifferences", []string{"cri.Config", "executor.Config"}},
+		"../podworker":                {"plan.AllDifferences", []string{"plan.Input"}},
+		"../preview":                  {"plan.AllDifferences", []string{"cri.Config", "plan.Input"}},
+		"../../hack/conformance/shim": {"none", []string{"cri.Config", "executor.Config", "plan.Input"}},
 	} {
 		seen := map[string]bool{}
 		for where, given := range differencesGiven(t, folder, seen) {
-			if given != want {
-				t.Errorf("%s is given %s, want %s", where, given, want)
+			if given != want.given {
+				t.Errorf("%s is given %s, want %s", where, given, want.given)
 			}
 		}
-		if len(seen) == 0 {
-			t.Errorf("%s gives differences to nothing", folder)
+		if takers := slices.Sorted(maps.Keys(seen)); !slices.Equal(takers, want.takers) {
+			t.Errorf("%s gives differences to %v, want %v", folder, takers, want.takers)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestLogsOnAHungFileSystem(t *testing.T) {
 				synctest.Wait()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if wantErr == context.Canceled {
+				if errors.Is(wantErr, context.Canceled) {
 					time.AfterFunc(time.Second, cancel)
 				}
 				asked := time.Now()

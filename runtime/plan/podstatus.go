@@ -22,7 +22,7 @@ type PodStatus struct {
 	Containers []ContainerStatus
 	// ActiveContainerIDs are the containers of the newest sandbox.
 	ActiveContainerIDs []string
-	// Foreign are the containers of others in sandboxes of the pod that are ready.
+	// Foreign are the containers that this shim does not manage in sandboxes of the pod that are ready.
 	// Nothing is decided by them.
 	Foreign []ForeignContainer
 }

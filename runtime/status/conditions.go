@@ -78,7 +78,7 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 	return conditions
 }
 
-// foreign names the containers of others in the pod's sandboxes: those without our
+// foreign names the containers that this shim does not manage in the pod's sandboxes: those without our
 // labels, and those that only bear them.
 func (c *conversion) foreign() []string {
 	var names []string

@@ -39,7 +39,7 @@ type NodeWorkloadInput struct {
 	// KillCount is the number of kills that have begun since the object exists.
 	KillCount int64
 	// OOMKilled: the kernel has just killed for memory in the pod's cgroup. An exit by
-	// SIGKILL that nobody asked for is an OOM kill then, if it is the only one.
+	// SIGKILL without a request is an OOM kill then, if it is the only one.
 	OOMKilled bool
 	// ContainersMayRun holds a terminal phase back until the containers are
 	// gone, as the kubelet does for the API. (status_manager.go:mergePodStatus)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,10 @@ func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
 		func(f string) bool { return controllerutil.ContainsFinalizer(mw, f) })
 }
 
+// unseenInterval is when a deletion looks again at NodeWorkloads that the cache does
+// not have: their watch may be away until they are gone, and then nothing wakes it.
+const unseenInterval = 5 * time.Second
+
 // eachShare calls act for every NodeWorkload that the object controls and returns
 // how many there are. When the cache knows none, the API server is asked: one
 // that was just created must not be left behind.
@@ -72,6 +77,7 @@ func (r *managedWorkloadReconciler) eachShare(ctx context.Context, s *scope, act
 		for i := range live.Items {
 			if metav1.IsControlledBy(&live.Items[i], s.mw) {
 				s.take(&live.Items[i])
+				s.wakeAfter(unseenInterval)
 			}
 		}
 	}

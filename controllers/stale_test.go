@@ -237,3 +237,38 @@ func TestRecreatedWhileTheOldOneEnds(t *testing.T) {
 		t.Errorf("not the new one's: %s", dump(nw))
 	}
 }
+
+// The watch may be away for as long as a NodeWorkload lives: the cache never has it,
+// and nothing reports its end. The deletion that finds it past the cache asks again.
+func TestDeletionOfWhatTheCacheNeverHad(t *testing.T) {
+	unseen := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		cached := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector != nil
+		if _, ok := list.(*v1alpha1.NodeWorkloadList); ok && cached {
+			return nil
+		}
+		return c.List(ctx, list, opts...)
+	}}
+	mw, nw := workloadInMemory(), runningShare("mw")
+	mw.Finalizers = []string{v1alpha1.Finalizer}
+	b := newBench(t, unseen, append(nodeInMemory(), mw, nw)...)
+	if err := b.client.Delete(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := b.reconcile()
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 10*time.Second {
+		t.Fatalf("asks again after %s, %v", result.RequeueAfter, err)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil || nw.DeletionTimestamp == nil {
+		t.Fatalf("the NodeWorkload was not deleted: %v", err)
+	}
+	nw.Finalizers = nil // as its shim does
+	if err := b.client.Update(t.Context(), nw); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Reconcile(t.Context(), request(mw.Namespace, mw.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), mw); !apierrors.IsNotFound(err) {
+		t.Errorf("the ManagedWorkload is still there: %v", err)
+	}
+}

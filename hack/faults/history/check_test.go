@@ -74,6 +74,15 @@ func asks(method string, began, ended float64) Call {
 	return Call{Method: method, Container: "1", Began: at(began), Made: at(began), Ended: at(ended), Done: true}
 }
 
+// often are faults of the API server that leave hardly any time without one, or the
+// recovery from one.
+func often(from, to float64) (faults []Fault) {
+	for ; from < to; from += 18 {
+		faults = append(faults, Fault{API: true, From: at(from), To: at(from + 4)})
+	}
+	return faults
+}
+
 // checkTests are histories, by what happens in them.
 type checkTests map[string]struct {
 	history    History
@@ -202,11 +211,17 @@ func TestCheck(t *testing.T) {
 		},
 		"a kill that is not completed although something fails all the time": {
 			history: History{
-				Lives:    []Life{obeyed(func(l *Life) { l.Term, l.Last = at(270), at(271) })},
+				Lives:    []Life{obeyed(func(l *Life) { l.Term, l.Last = at(310), at(311) })},
 				Requests: []Request{deleted()}, Records: graceful(),
-				Faults: []Fault{{API: true, From: at(99), To: at(265)}},
+				Faults: often(99, 311),
 			},
 			wantRules: []string{"kill not completed"},
+		},
+		"a container whose probe fails because it has left by itself": {
+			history: History{
+				Lives:   []Life{obeyed(func(l *Life) { l.Term = time.Time{} })},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerLivenessProbe })},
+			},
 		},
 		"a container that outlives its object": {
 			history: History{

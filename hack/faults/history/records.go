@@ -107,6 +107,9 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 	if !known || j.rolledBack(l) {
 		return ""
 	}
+	if r.Trigger == v1alpha1.TriggerLivenessProbe && l.Stopped && l.Asked().IsZero() {
+		return "" // it had left by itself: nothing answered its probe, and the runtime had not noted its end
+	}
 	for _, q := range j.covering(l) {
 		if q.Kind == kind {
 			return ""

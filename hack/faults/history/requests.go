@@ -107,9 +107,8 @@ func (j *judge) ends(r *Request, l *Life) bool {
 
 // tooLate tells that a life that ran until then did so for too long, whatever failed.
 func (j *judge) tooLate(r *Request, l *Life, until time.Time) bool {
-	took := until.Sub(r.Acked)
-	least := max(l.Grace, r.Grace, minimum) + minimum
-	return took > least+patience || took-j.outage(r.Acked, until, apiRecovery, anyFault) > least+reaction
+	more := until.Sub(r.Acked) - max(l.Grace, r.Grace, minimum) - minimum
+	return more-j.outage(r.Acked, until, 0, anyFault) > patience || more-j.outage(r.Acked, until, apiRecovery, anyFault) > reaction
 }
 
 // rolledBackAt tells that an object vanished because etcd was restored.

@@ -29,7 +29,7 @@ var shimMistakes = []mistake{
 	{"a warning about a resolver configuration comes at each start", "dnswarnings.go",
 		"if slices.Contains(w.sent[uid], warning) {", "if slices.Contains(w.sent[uid], warning) && false {"},
 	{"an event's message has no bound", "events.go",
-		"if len(text) <= maxEventMessage {", "if true {"},
+		"if len(message) <= maxEventMessage {", "if true {"},
 	{"runtime conditions are asked once only", "overseer.go",
 		"time.Since(o.asked) < conditionsInterval", "!o.asked.IsZero()"},
 	{"held orphans are looked at each minute only", "overseer.go",

@@ -15,6 +15,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // hookRunner runs lifecycle hooks. On failure the message is what a person
@@ -71,7 +72,7 @@ func (h *handlers) Run(ctx context.Context, containerID string, pod *corev1.Pod,
 func (h *handlers) exec(ctx context.Context, containerID string, cmd []string) (string, error) {
 	stdout, stderr, exitCode, err := h.runtime.ExecSync(ctx, containerID, cmd, 0)
 	stderr = stderr[:min(len(stderr), maxHookOutput)]
-	output := truncate(string(stdout[:min(len(stdout), maxHookOutput)])+string(stderr), maxHookOutput)
+	output := text.Cut(string(stdout[:min(len(stdout), maxHookOutput)])+string(stderr), maxHookOutput)
 	if err != nil {
 		return output, err
 	}

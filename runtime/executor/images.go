@@ -17,6 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // The back-off of image pulls, for each pod and image. (kubelet
@@ -197,7 +198,7 @@ func (p *imagePull) remember(message string) {
 	if p.lastError[p.pod.UID] == nil {
 		p.lastError[p.pod.UID] = map[string]string{}
 	}
-	p.lastError[p.pod.UID][p.c.Image] = truncate(message, maxResultMessage)
+	p.lastError[p.pod.UID][p.c.Image] = text.Cut(message, maxResultMessage)
 }
 
 func (p *imagePull) recall() string {

@@ -14,6 +14,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 const (
@@ -57,7 +58,7 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		}
 		if stopErr != nil {
 			rec.Outcome = v1alpha1.KillOutcomeFailed
-			rec.Error = truncate(runtimeerror.Text(stopErr), maxRecordMessage)
+			rec.Error = text.Cut(runtimeerror.Text(stopErr), maxRecordMessage)
 			return
 		}
 		e := k.ending(rec)
@@ -68,7 +69,7 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		}
 		var why string
 		rec.Outcome, why = outcomeOf(e)
-		rec.Error = truncate(why, maxRecordMessage)
+		rec.Error = text.Cut(why, maxRecordMessage)
 		if e.unwatched && rec.Outcome != "" && e.after != nil {
 			// It ended when the container left, not when the shim looked.
 			end = later(rec.StartTime.Time, after.FinishedAt)
@@ -151,7 +152,7 @@ func noteExit(rec *v1alpha1.KillRecord, after *plan.ContainerStatus) {
 		return
 	}
 	rec.ExitCode = new(after.ExitCode)
-	rec.Reason = truncate(after.Reason, maxRecordReason)
+	rec.Reason = text.Cut(after.Reason, maxRecordReason)
 }
 
 // ending is what an outcome is derived from.

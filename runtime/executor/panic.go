@@ -13,6 +13,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // How often a kill may panic before its decision and its record are set aside and
@@ -120,7 +121,7 @@ func (e *Executor) setAside(ctx context.Context, pod *corev1.Pod, open *plan.Kil
 	closed := plan.KillProgress{Record: *open.Record.DeepCopy()}
 	k := &kill{e: e}
 	k.endAt(&closed.Record, later(closed.Record.StartTime.Time, e.clock.Now()), 0)
-	closed.Record.Outcome, closed.Record.Error = v1alpha1.KillOutcomeFailed, truncate(why, maxRecordMessage)
+	closed.Record.Outcome, closed.Record.Error = v1alpha1.KillOutcomeFailed, text.Cut(why, maxRecordMessage)
 	e.tell(ctx, pod, closed)
 }
 

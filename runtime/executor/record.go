@@ -4,7 +4,6 @@
 package executor
 
 import (
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // The bounds of the API on a record's texts, in bytes.
@@ -29,8 +29,8 @@ func newRecord(k *kill) v1alpha1.KillRecord {
 		Container:   k.Name,
 		ContainerID: k.ID,
 		Trigger:     k.Trigger,
-		RequestedBy: truncate(k.RequestedBy, maxRecordReason),
-		Message:     truncate(k.RecordMessage(), maxRecordMessage),
+		RequestedBy: text.Cut(k.RequestedBy, maxRecordReason),
+		Message:     text.Cut(k.RecordMessage(), maxRecordMessage),
 		Phase:       v1alpha1.KillPhaseStopping,
 		StartTime:   metav1.MicroTime{Time: now},
 		Grace: v1alpha1.KillGrace{
@@ -99,11 +99,4 @@ func (k *kill) progress() plan.KillProgress {
 // ran is whether the container was seen to run when the kill began.
 func (k *kill) ran() bool {
 	return k.before != nil && k.before.State == plan.ContainerRunning || k.open != nil && k.open.Note.Ran
-}
-
-func truncate(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "")
-	}
-	return s
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // The brief errors of results; their texts are the waiting reasons that people
@@ -47,7 +48,7 @@ type syncResult struct{ plan.SyncOutcome }
 
 // add appends a result and keeps what is derived from results.
 func (r *syncResult) add(result plan.Result) {
-	result.Message = truncate(result.Message, maxResultMessage)
+	result.Message = text.Cut(result.Message, maxResultMessage)
 	r.Results = append(r.Results, result)
 	if !result.BackoffUntil.IsZero() && (r.BackoffUntil.IsZero() || result.BackoffUntil.Before(r.BackoffUntil)) {
 		r.BackoffUntil = result.BackoffUntil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // memory is what is remembered of one workload: what is wanted of it, what is known
@@ -190,7 +191,7 @@ func (m *memory) shrinkGrace(t plan.Termination, d desired) plan.Grace {
 func (m *memory) setKillError(message string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	message = cut(message, maxConditionMessage)
+	message = text.Cut(message, maxConditionMessage)
 	changed := m.killError != message
 	m.killError = message
 	return changed

@@ -6,6 +6,8 @@ package podworker
 import (
 	"fmt"
 	"slices"
+
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // maxNotices bounds the events that wait for the API server, for each workload.
@@ -39,7 +41,7 @@ type outbox struct {
 func (o outbox) add(due ...notice) outbox {
 	notices := slices.Clone(o.Notices)
 	for _, n := range due {
-		n.Message = cut(n.Message, maxNoticeMessage)
+		n.Message = text.Cut(n.Message, maxNoticeMessage)
 		if len(notices) == 0 || notices[len(notices)-1] != n {
 			notices = append(notices, n)
 		}

@@ -5,7 +5,6 @@ package podworker
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // maxConditionMessage is what the API takes as a condition's message, in bytes.
@@ -131,15 +131,6 @@ func condition(kind string, ok bool, reason, message string) metav1.Condition {
 	if c.Reason == "" {
 		c.Reason = v1alpha1.ReasonRuntimeReady
 	}
-	c.Message = cut(c.Message, maxConditionMessage)
+	c.Message = text.Cut(c.Message, maxConditionMessage)
 	return c
-}
-
-// cut bounds a text to so many bytes and leaves no half of a character: what the API has
-// would never equal it.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }

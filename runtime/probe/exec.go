@@ -11,6 +11,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/expansion"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // probeExec runs a command in the container. A command that cannot be started is
@@ -27,7 +28,7 @@ func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
 		output := append(append([]byte{}, stdout...), stderr...)
 		return outcome{
 			state:  failed,
-			output: string(output[:min(len(output), maxOutput)]),
+			output: text.Cut(string(output), maxOutput),
 			brief:  fmt.Sprintf("exit code %d", code),
 		}, nil
 	default:

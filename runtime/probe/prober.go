@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 const (
@@ -136,6 +136,5 @@ func brief(err error) string {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
-	text := strings.ToValidUTF8(err.Error(), "?")
-	return strings.ToValidUTF8(text[:min(len(text), maxBrief)], "") // not half a character
+	return text.Cut(err.Error(), maxBrief)
 }

@@ -6,7 +6,6 @@ package shim
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // eventSource is the component named in events.
@@ -113,11 +113,11 @@ func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message 
 const maxEventMessage = 10 << 10
 
 // bounded cuts a text at a character.
-func bounded(text string) string {
-	if len(text) <= maxEventMessage {
-		return text
+func bounded(message string) string {
+	if len(message) <= maxEventMessage {
+		return message
 	}
-	return strings.ToValidUTF8(text[:maxEventMessage], "") + "..."
+	return text.Cut(message, maxEventMessage) + "..."
 }
 
 // close waits for nothing: what is not written yet is lost.

@@ -6,13 +6,13 @@ package status
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/utils/net"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
 // maxTerminationMessages is the length of all termination messages of a pod
@@ -128,20 +128,9 @@ func normalizeState(state *corev1.ContainerState, limit int) {
 	if state.Terminated != nil {
 		cutTime(&state.Terminated.StartedAt)
 		cutTime(&state.Terminated.FinishedAt)
-		state.Terminated.Message = truncate(state.Terminated.Message, limit)
+		state.Terminated.Message = text.Cut(state.Terminated.Message, limit)
 	}
 }
 
 // cutTime drops what is below a second.
 func cutTime(t *metav1.Time) { *t = t.Rfc3339Copy() }
-
-// truncate cuts a text to at most that many bytes, and never inside a character.
-func truncate(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
-		bytes--
-	}
-	return text[:bytes]
-}

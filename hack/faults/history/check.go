@@ -44,9 +44,6 @@ const (
 	starting = 2 * time.Second
 	// makingSandbox is how long a runtime may take to make a sandbox.
 	makingSandbox = 5 * time.Second
-	// upheaval is how long a restored etcd, or a sandbox whose runtime shim was
-	// killed, gives reasons for kills.
-	upheaval = 2 * time.Minute
 )
 
 // The rules, in the order in which they are checked.

@@ -3,7 +3,10 @@
 
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // covering are the requests that may have asked for the life's end.
 func (j *judge) covering(l *Life) []*Request {
@@ -82,7 +85,7 @@ func (j *judge) completed() {
 	}
 	for _, lives := range j.byWorkload {
 		for _, l := range lives {
-			if gone, ok := j.Gone[l.UID]; ok && l.Last.After(gone.Add(beat)) && !j.lostShim(l) && !j.rolledBackAt(gone) {
+			if gone, ok := j.Gone[l.UID]; ok && l.Last.After(gone.Add(beat)) && !j.lostShim(l) && !j.cameBack(l, gone) {
 				j.violation("%s ran until %s, and its NodeWorkload was gone at %s", l, clock(l.Last), clock(gone))
 			}
 		}
@@ -111,12 +114,11 @@ func (j *judge) tooLate(r *Request, l *Life, until time.Time) bool {
 	return more-j.outage(r.Acked, until, 0, anyFault) > patience || more-j.outage(r.Acked, until, apiRecovery, anyFault) > reaction
 }
 
-// rolledBackAt tells that an object vanished because etcd was restored.
-func (j *judge) rolledBackAt(t time.Time) bool {
-	for _, f := range j.Faults {
-		if !f.Backup.IsZero() && !t.Before(f.From) && t.Before(f.To.Add(upheaval)) {
-			return true
-		}
-	}
-	return false
+// cameBack tells that the object of a life was gone, and that a restored etcd had it
+// again.
+func (j *judge) cameBack(l *Life, gone time.Time) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		_, has := f.Has[l.UID]
+		return has && f.To.After(gone) && f.From.Before(l.Last)
+	})
 }

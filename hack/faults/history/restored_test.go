@@ -65,6 +65,21 @@ func TestCheckWhatARestoredEtcdLacks(t *testing.T) {
 			},
 			wantExempt: map[string]int{"not in the restored etcd": 1, "record not in the restored etcd": 1},
 		},
+		"a container of an object that was gone and came back": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: graceful(),
+				Gone:   map[string]time.Time{"u": at(40)},
+				Faults: []Fault{{API: true, Backup: at(30), Has: map[string]int{"u": 1}, From: at(60), To: at(65)}},
+			},
+		},
+		"a container of an object that was gone, whatever else came back": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: graceful(),
+				Gone:   map[string]time.Time{"u": at(70)},
+				Faults: []Fault{{API: true, Backup: at(30), Has: map[string]int{"u": 1}, From: at(60), To: at(65)}},
+			},
+			wantRules: []string{"kill not completed"},
+		},
 		"a kill that a restored etcd does not know": {
 			history: History{
 				Lives:    []Life{obeyed(func(l *Life) { l.Term, l.Last = at(190), at(191) })},

@@ -258,6 +258,12 @@ func TestCheck(t *testing.T) {
 			}},
 			wantRules: []string{"record disagrees with the journal"},
 		},
+		"a record that does not end": {
+			history: History{Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{
+				recorded("", func(r *Record) { r.Phase = v1alpha1.KillPhaseStopping }),
+			}},
+			wantRules: []string{"record disagrees with the journal"},
+		},
 		"a kill without a record": {
 			history:   History{Lives: []Life{obeyed()}, Requests: []Request{deleted()}},
 			wantRules: []string{"record disagrees with the journal"},

@@ -20,11 +20,18 @@ func (j *judge) records() {
 		id := r.ContainerID[strings.LastIndex(r.ContainerID, "/")+1:] // with or without the runtime's name
 		told[id] = true
 		l := j.byID[id]
-		if l == nil || r.Phase != v1alpha1.KillPhaseDone {
-			continue // it was killed before its program ran, or the end is told of in another
-		}
-		if j.lostShim(l) {
+		switch {
+		case l == nil:
+			continue // it was killed before its program ran
+		case j.lostShim(l):
 			j.exempt("runtime shim killed")
+			continue
+		case r.Phase == v1alpha1.KillPhaseDone:
+		case j.unreported(l):
+			j.exempt("end of a record not in the restored etcd")
+			continue
+		default:
+			j.violation("%s: last seen %s, and the record does not end: %s since %s", l, clock(l.Last), r.Phase, clock(r.StartTime.Time))
 			continue
 		}
 		j.report.Judged++

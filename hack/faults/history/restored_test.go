@@ -65,6 +65,16 @@ func TestCheckWhatARestoredEtcdLacks(t *testing.T) {
 			},
 			wantExempt: map[string]int{"not in the restored etcd": 1, "record not in the restored etcd": 1},
 		},
+		"a record whose end a restored etcd has no object for": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{
+					recorded("", func(r *Record) { r.Phase = v1alpha1.KillPhaseStopping }),
+				},
+				Created: map[string]time.Time{"u": at(95)},
+				Faults:  []Fault{{API: true, Backup: at(90), From: at(100.5), To: at(110)}},
+			},
+			wantExempt: map[string]int{"end of a record not in the restored etcd": 1},
+		},
 		"a container of an object that was gone and came back": {
 			history: History{
 				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: graceful(),

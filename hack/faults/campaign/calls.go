@@ -44,6 +44,12 @@ func (c *calls) take(call criproxy.Call) {
 			return
 		}
 		kept.Container = request.GetContainerId()
+	case "RemovePodSandbox":
+		request := &runtimeapi.RemovePodSandboxRequest{}
+		if proto.Unmarshal(call.Request, request) != nil {
+			return
+		}
+		kept.Sandbox = request.GetPodSandboxId()
 	default:
 		return
 	}

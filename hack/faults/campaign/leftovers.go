@@ -29,9 +29,9 @@ const (
 	cgroupRoot    = "/sys/fs/cgroup"
 )
 
-// leftovers are what workloads leave on a node and in the API, by name. A runtime
-// shim that holds no container has its time of start, all else the zero time.
-type leftovers map[string]time.Time
+// leftovers are what workloads leave on a node and in the API, by name. The value
+// is set for a runtime shim that holds no container.
+type leftovers map[string]inject.RuntimeShim
 
 // awaitNothingLeft waits until there is no more than before the workloads, and
 // returns what stays: runtime shims without containers, and all else.
@@ -40,7 +40,7 @@ func (c *campaign) awaitNothingLeft(ctx context.Context) (left []string, shims [
 	for {
 		now, err := c.look(ctx)
 		if err == nil {
-			maps.DeleteFunc(now, func(thing string, _ time.Time) bool { _, before := c.baseline[thing]; return before })
+			maps.DeleteFunc(now, func(thing string, _ inject.RuntimeShim) bool { _, before := c.baseline[thing]; return before })
 		}
 		if err == nil && len(now) == 0 || time.Now().After(end) {
 			left, shims = now.sorted()
@@ -55,10 +55,10 @@ func (c *campaign) awaitNothingLeft(ctx context.Context) (left []string, shims [
 // sorted returns the names in their order, those of empty runtime shims apart.
 func (f leftovers) sorted() (left []string, shims []history.EmptyShim) {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if started := f[name]; started.IsZero() {
+		if s := f[name]; s.PID == 0 {
 			left = append(left, name)
 		} else {
-			shims = append(shims, history.EmptyShim{Name: name, Started: started})
+			shims = append(shims, history.EmptyShim{Name: name, Sandbox: s.SandboxID, Started: s.Started})
 		}
 	}
 	return left, shims
@@ -88,10 +88,10 @@ func (c *campaign) objects(ctx context.Context, found leftovers) error {
 		}
 	}
 	for _, o := range workloads.Items {
-		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = time.Time{}
+		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = inject.RuntimeShim{}
 	}
 	for _, o := range shares.Items {
-		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = time.Time{}
+		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = inject.RuntimeShim{}
 	}
 	return nil
 }
@@ -102,14 +102,14 @@ func (c *campaign) runtimeHas(ctx context.Context, found leftovers) error {
 		return err
 	}
 	for _, s := range sandboxes.GetItems() {
-		found[fmt.Sprintf("sandbox %s %s %s", s.GetMetadata().GetName(), s.GetId(), s.GetState())] = time.Time{}
+		found[fmt.Sprintf("sandbox %s %s %s", s.GetMetadata().GetName(), s.GetId(), s.GetState())] = inject.RuntimeShim{}
 	}
 	containers, err := c.cri.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return err
 	}
 	for _, one := range containers.GetContainers() {
-		found[fmt.Sprintf("container %s %s %s", one.GetMetadata().GetName(), one.GetId(), one.GetState())] = time.Time{}
+		found[fmt.Sprintf("container %s %s %s", one.GetMetadata().GetName(), one.GetId(), one.GetState())] = inject.RuntimeShim{}
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (c *campaign) cgroups(_ context.Context, found leftovers) error {
 		}
 		for _, dir := range dirs {
 			if info, err := os.Stat(dir); err == nil && info.IsDir() {
-				found["cgroup "+dir] = time.Time{}
+				found["cgroup "+dir] = inject.RuntimeShim{}
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (c *campaign) mounts(_ context.Context, found leftovers) error {
 		return err
 	}
 	for _, m := range mounts {
-		found["mount "+m.Mountpoint] = time.Time{}
+		found["mount "+m.Mountpoint] = inject.RuntimeShim{}
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (c *campaign) files(_ context.Context, found leftovers) error {
 			return err
 		}
 		for _, path := range paths {
-			found["file "+path] = time.Time{}
+			found["file "+path] = inject.RuntimeShim{}
 		}
 	}
 	return nil
@@ -167,9 +167,9 @@ func (c *campaign) processes(_ context.Context, found leftovers) error {
 		return err
 	}
 	for _, s := range shims {
-		name, empty := fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID), time.Time{}
+		name, empty := fmt.Sprintf("process %d, runtime shim of %s", s.PID, s.SandboxID), inject.RuntimeShim{}
 		if s.Empty() {
-			name, empty = "empty "+name, s.Started
+			name, empty = "empty "+name, s
 		}
 		found[name] = empty
 	}
@@ -183,7 +183,7 @@ func (c *campaign) processes(_ context.Context, found leftovers) error {
 			continue // it ended, or is none of ours
 		}
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
-		found[fmt.Sprintf("process %s %s", filepath.Base(dir), strings.ReplaceAll(string(cmdline), "\x00", " "))] = time.Time{}
+		found[fmt.Sprintf("process %s %s", filepath.Base(dir), strings.ReplaceAll(string(cmdline), "\x00", " "))] = inject.RuntimeShim{}
 	}
 	return nil
 }

@@ -3,12 +3,15 @@
 
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Call is one that the shim made of the runtime, as it came in at the socket.
 type Call struct {
-	// Method is CreateContainer, StartContainer, ExecSync (only hooks use it here)
-	// or StopContainer.
+	// Method is CreateContainer, StartContainer, ExecSync (only hooks use it here),
+	// StopContainer or RemovePodSandbox.
 	Method             string
 	Container, Sandbox string
 	// Began is when it came in, Made when the runtime got it (zero if never), Ended
@@ -86,6 +89,25 @@ func (a attempt) hooks() (n int) {
 		}
 	}
 	return n
+}
+
+// stopBeforeReady is when a container was stopped before its program took signals;
+// zero if it was not. The kernel drops a signal that the first process of a container
+// does not take.
+func (j *judge) stopBeforeReady(l *Life) time.Time {
+	for _, c := range j.byContainer[l.ID] {
+		if c.Method == "StopContainer" && !c.Made.IsZero() && c.Made.Before(l.Start) {
+			return c.Made
+		}
+	}
+	return time.Time{}
+}
+
+// removed tells that the runtime reported a sandbox as removed.
+func (j *judge) removed(sandbox string) bool {
+	return slices.ContainsFunc(j.Calls, func(c Call) bool {
+		return c.Method == "RemovePodSandbox" && c.Sandbox == sandbox && c.Done
+	})
 }
 
 // told is when the shim first asked the runtime for what the container then heard

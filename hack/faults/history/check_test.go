@@ -275,6 +275,17 @@ func TestCheck(t *testing.T) {
 			},
 			wantExempt: map[string]int{"empty runtime shim that containerd lost when it was killed": 1},
 		},
+		"an empty runtime shim whose sandbox was removed": {
+			history: History{
+				EmptyShims: []EmptyShim{{Name: "shim", Sandbox: "s", Started: at(1)}, {Name: "shim", Sandbox: "t", Started: at(1)}},
+				Calls: []Call{
+					{Method: "RemovePodSandbox", Sandbox: "s", Made: at(9), Done: true},
+					{Method: "RemovePodSandbox", Sandbox: "t", Made: at(9), Refused: true},
+				},
+			},
+			wantRules:  []string{"left behind"},
+			wantExempt: map[string]int{"empty runtime shim of a sandbox that containerd has removed": 1},
+		},
 		"an empty runtime shim of before, and one of after": {
 			history: History{
 				EmptyShims: []EmptyShim{{Name: "shim", Started: at(1)}, {Name: "shim", Started: at(12)}},

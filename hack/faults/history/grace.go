@@ -41,7 +41,11 @@ func (j *judge) atLeast() {
 		if l.Sidecar {
 			shortest = minimum // its turn comes when the main containers have used theirs
 		}
-		had := l.Last.Sub(l.began())
+		began := l.began()
+		if stop := j.stopBeforeReady(l); l.Asked().IsZero() && !stop.IsZero() {
+			began = stop
+		}
+		had := l.Last.Sub(began)
 		if had >= shortest-beat {
 			continue
 		}

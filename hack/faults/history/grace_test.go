@@ -26,6 +26,21 @@ func TestCheckGrace(t *testing.T) {
 			},
 			wantRules: []string{"less than its grace"},
 		},
+		"a stop before the program took signals": {
+			history: History{
+				Lives: []Life{obeyed(forced(5), func(l *Life) { l.Term, l.Start = time.Time{}, at(100.3) })}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{asks("StopContainer", 100, 105)},
+			},
+		},
+		"a stop before the program took signals, with less than its grace": {
+			history: History{
+				Lives: []Life{obeyed(forced(3), func(l *Life) { l.Term, l.Start = time.Time{}, at(100.3) })}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{asks("StopContainer", 100, 103)},
+			},
+			wantRules: []string{"less than its grace"},
+		},
 		"the hook counts for the grace": {
 			history: History{
 				Lives: []Life{obeyed(forced(3), func(l *Life) { l.Hook = at(99.6); l.Last = at(104.6) })}, Requests: []Request{deleted()},

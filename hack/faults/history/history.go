@@ -133,8 +133,8 @@ type History struct {
 
 // EmptyShim is a runtime shim that holds no container.
 type EmptyShim struct {
-	Name    string
-	Started time.Time
+	Name, Sandbox string
+	Started       time.Time
 }
 
 // Violation is a rule that was broken.

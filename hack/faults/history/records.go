@@ -125,15 +125,19 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 	return "nothing of the kind was asked for by " + l.Last.Format(time.TimeOnly)
 }
 
-// leftBehind: nothing is, but for empty runtime shims that containerd was starting
-// when it was killed, and does not know.
+// leftBehind: nothing is, but for empty runtime shims that containerd does not know:
+// it was starting them when it was killed, or has removed their sandboxes.
 func (j *judge) leftBehind() {
 	for _, shim := range j.EmptyShims {
-		if slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		lost := slices.ContainsFunc(j.Faults, func(f Fault) bool {
 			return f.Forgets && !shim.Started.After(f.From.Add(beat)) && shim.Started.Add(makingSandbox).After(f.From)
-		}) {
+		})
+		switch {
+		case lost:
 			j.exempt("empty runtime shim that containerd lost when it was killed")
-		} else {
+		case j.removed(shim.Sandbox):
+			j.exempt("empty runtime shim of a sandbox that containerd has removed")
+		default:
 			j.violation("%s, started at %s", shim.Name, clock(shim.Started))
 		}
 	}

@@ -17,6 +17,10 @@ import (
 // supervisorPeriod is how often components are looked at.
 const supervisorPeriod = 200 * time.Millisecond
 
+// readyPatience is how long a service may take to be ready on a busy machine, with
+// the faults that hit it meanwhile.
+const readyPatience = 3 * time.Minute
+
 // Service is a component that is started again when it ends, as systemd or a
 // kubelet would.
 type Service struct {
@@ -67,18 +71,16 @@ func (s *Service) whileDown(ctx context.Context, do func() error) error {
 }
 
 // AwaitReady waits until the service is ready; one that ends before is started
-// again by its supervisor.
+// again, by its supervisor or by the fault that keeps it down.
 func (s *Service) AwaitReady(ctx context.Context) error {
-	var err error
-	for range 5 {
-		if err = s.WaitReady(ctx); err == nil || ctx.Err() != nil {
-			return err
-		}
-		if err := sleep(ctx, 2*supervisorPeriod); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	for {
+		err := s.WaitReady(ctx)
+		if err == nil || sleep(ctx, 2*supervisorPeriod) != nil {
 			return err
 		}
 	}
-	return err
 }
 
 // StopFor stops the service by SIGSTOP for a time.

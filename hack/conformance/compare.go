@@ -114,10 +114,47 @@ func canonical(trace []fakecri.Entry) []fakecri.Entry {
 		sortByTime(trace[begin:max(begin, parallelEnd(trace))])
 		sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, "KillContainer") })
 	}
+	if !has("Result", "collected=") {
+		trace = lateHooksLast(trace)
+	}
 	// A reset has an order; purge and prune have one within a name.
 	if !has("Result", "RemoveContainer ") {
 		sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "RemoveContainer" })
 	}
+	return trace
+}
+
+// lateHooksLast puts the failures of hooks that outlived their kill's grace period last
+// within their moment, by container: such a hook runs beside all else. So does a hook
+// that falls back from HTTPS to HTTP, and the event does not name its container.
+func lateHooksLast(trace []fakecri.Entry) []fakecri.Entry {
+	stopped := map[string]int{} // by container, how many of its stops are still to come
+	for _, e := range trace {
+		if e.Op == "StopContainer" {
+			stopped[e.Container]++
+		}
+	}
+	late := make(map[fakecri.Entry]bool)
+	for _, e := range trace {
+		switch {
+		case e.Op == "StopContainer":
+			stopped[e.Container]--
+		case e.Op == "Event" && strings.Contains(e.Detail, " FailedPreStopHook ") && stopped[e.Container] == 0,
+			strings.Contains(e.Detail, " LifecycleHTTPFallback "):
+			late[e] = true
+		}
+	}
+	slices.SortStableFunc(trace, func(a, b fakecri.Entry) int {
+		last := func(e fakecri.Entry) (int, string) {
+			if late[e] {
+				return 1, e.Container + " " + e.Detail
+			}
+			return 0, ""
+		}
+		lastA, whatA := last(a)
+		lastB, whatB := last(b)
+		return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(lastA, lastB), cmp.Compare(whatA, whatB))
+	})
 	return trace
 }
 
@@ -130,7 +167,7 @@ func parallelEnd(trace []fakecri.Entry) int {
 	end := 0
 	for i, e := range trace {
 		switch e.Op {
-		case "StopContainer", "ExecSync", "HTTPRequest":
+		case "StopContainer", "ExecSync", "HTTPRequest", "Hang":
 			end = i + 1
 		case "RemoveContainer", "RunPodSandbox", "CreateContainer", "Result":
 			return end

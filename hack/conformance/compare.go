@@ -109,13 +109,13 @@ func canonical(trace []fakecri.Entry) []fakecri.Entry {
 	}
 	switch {
 	case has("Result", "collected="):
-		byContainer(trace)
+		trace = collectedInOrder(trace)
 	case has("Result", "KillPodSandbox"), has("Result", "killed="):
 		sortByTime(trace[begin:max(begin, parallelEnd(trace))])
 		sortRuns(trace, func(e fakecri.Entry) bool { return e.Op == "Result" && strings.HasPrefix(e.Detail, "KillContainer") })
-	}
-	if !has("Result", "collected=") {
-		trace = lateHooksLast(trace)
+		lateHooksLast(trace)
+	default:
+		lateHooksLast(trace)
 	}
 	// A reset has an order; purge and prune have one within a name.
 	if !has("Result", "RemoveContainer ") {
@@ -124,10 +124,27 @@ func canonical(trace []fakecri.Entry) []fakecri.Entry {
 	return trace
 }
 
+// collectedInOrder puts a garbage collection in order. The hooks of kills before it end
+// beside it.
+func collectedInOrder(trace []fakecri.Entry) []fakecri.Entry {
+	var own, earlier []fakecri.Entry
+	for _, e := range trace {
+		stopped := slices.ContainsFunc(trace, func(s fakecri.Entry) bool { return s.Op == "StopContainer" && s.Container == e.Container })
+		if e.Op == "Event" && strings.Contains(e.Detail, " FailedPreStopHook ") && !stopped {
+			earlier = append(earlier, e)
+		} else {
+			own = append(own, e)
+		}
+	}
+	byContainer(own)
+	sortByTime(earlier)
+	return append(own, earlier...)
+}
+
 // lateHooksLast puts the failures of hooks that outlived their kill's grace period last
 // within their moment, by container: such a hook runs beside all else. So does a hook
 // that falls back from HTTPS to HTTP, and the event does not name its container.
-func lateHooksLast(trace []fakecri.Entry) []fakecri.Entry {
+func lateHooksLast(trace []fakecri.Entry) {
 	stopped := map[string]int{} // by container, how many of its stops are still to come
 	for _, e := range trace {
 		if e.Op == "StopContainer" {
@@ -155,7 +172,6 @@ func lateHooksLast(trace []fakecri.Entry) []fakecri.Entry {
 		lastB, whatB := last(b)
 		return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(lastA, lastB), cmp.Compare(whatA, whatB))
 	})
-	return trace
 }
 
 // parallelEnd is where the kills of a whole pod end: at its first sandbox, or

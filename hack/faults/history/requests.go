@@ -72,23 +72,32 @@ func (j *judge) completed() {
 		if r.Acked.IsZero() || r.Kind == FailProbe && r.Until.Sub(r.From)-j.outage(r.From, r.Until, apiRecovery, anyFault) < reaction {
 			continue
 		}
-		lost := j.lost(r)
 		for _, l := range j.byWorkload[r.Workload] {
-			switch {
-			case !j.ends(r, l):
-			case lost.IsZero() && j.tooLate(r, l, l.Last), !lost.IsZero() && l.Last.After(lost) && j.tooLate(r, l, lost):
-				j.violation("%s asked at %s for the end of %s, which ran until %s", r.Kind, clock(r.Acked), l, clock(l.Last))
-			case j.tooLate(r, l, l.Last):
-				j.exempt("request not in the restored etcd")
+			if j.ends(r, l) {
+				j.inTime(r, l)
 			}
 		}
 	}
-	for _, lives := range j.byWorkload {
-		for _, l := range lives {
-			if gone, ok := j.Gone[l.UID]; ok && l.Last.After(gone.Add(beat)) && !j.lostShim(l) && !j.cameBack(l, gone) {
-				j.violation("%s ran until %s, and its NodeWorkload was gone at %s", l, clock(l.Last), clock(gone))
-			}
+	for i := range j.Lives {
+		l := &j.Lives[i]
+		if gone, ok := j.Gone[l.UID]; ok && l.Last.After(gone.Add(beat)) && !j.lostShim(l) && !j.cameBack(l, gone) {
+			j.violation("%s ran until %s, and its NodeWorkload was gone at %s", l, clock(l.Last), clock(gone))
 		}
+	}
+}
+
+// inTime judges when a request has ended a life. Once etcd is restored from a copy
+// of before, it cannot.
+func (j *judge) inTime(r *Request, l *Life) {
+	until := l.Last
+	if lost := j.lost(r); !lost.IsZero() && lost.Before(until) {
+		until = lost
+	}
+	switch {
+	case j.tooLate(r, l, until):
+		j.violation("%s asked at %s for the end of %s, which ran until %s", r.Kind, clock(r.Acked), l, clock(l.Last))
+	case j.tooLate(r, l, l.Last):
+		j.exempt("request not in the restored etcd")
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 	var err error
 	switch p.kind {
 	case KillShim, StopShim:
-		f.Node, f.API = true, true
+		f.Node, f.API, f.Forgetful = true, true, p.kind == KillShim
 		err = c.disturb(ctx, "shim", p, p.kind == KillShim)
 	case KillContainerd, StopContainerd:
 		f.Node, f.Forgets = true, p.kind == KillContainerd
@@ -180,7 +180,7 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
 	case DiskFull, DiskError, DiskHangs:
-		f.Disk = p.kind == DiskHangs
+		f.Disk, f.Unwritten = p.kind == DiskHangs, true
 		err = c.breakDisk(ctx, p)
 	case EventsCut:
 		c.proxy.CutEvents(p.choice%2 == 0)

@@ -29,6 +29,8 @@ const (
 	graceSlack = 2500 * time.Millisecond
 	// diskPatience is how long a kill waits for the disk.
 	diskPatience = 2 * time.Second
+	// saveRetry is how long after a fault of the disk a checkpoint is tried again.
+	saveRetry = 30 * time.Second
 	// resumption is what a shim needs, once it is ready, to take kills up again that
 	// the one before it was carrying out.
 	resumption = 4 * time.Second

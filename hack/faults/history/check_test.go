@@ -264,6 +264,24 @@ func TestCheck(t *testing.T) {
 			}},
 			wantRules: []string{"record disagrees with the journal"},
 		},
+		"a record that the shim took with it while its disk was full": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{
+					recorded("", func(r *Record) { r.Phase = v1alpha1.KillPhaseStopping }),
+				},
+				Faults: []Fault{{Unwritten: true, From: at(98), To: at(103)}, {Node: true, Forgetful: true, From: at(101.5), To: at(104)}},
+			},
+			wantExempt: map[string]int{"record lost with the shim while its disk took no checkpoint": 1},
+		},
+		"a record that does not end although the disk was well before the shim was killed": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{
+					recorded("", func(r *Record) { r.Phase = v1alpha1.KillPhaseStopping }),
+				},
+				Faults: []Fault{{Unwritten: true, From: at(90), To: at(95)}, {Node: true, Forgetful: true, From: at(101.5), To: at(104)}},
+			},
+			wantRules: []string{"record disagrees with the journal"},
+		},
 		"a kill without a record": {
 			history:   History{Lives: []Life{obeyed()}, Requests: []Request{deleted()}},
 			wantRules: []string{"record disagrees with the journal"},

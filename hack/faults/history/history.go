@@ -95,6 +95,9 @@ type Fault struct {
 	Node, API bool
 	// Disk tells that the state disk did not answer: a kill waits a moment for it.
 	Disk bool
+	// Unwritten tells that the state disk took no checkpoints, and Forgetful that the
+	// shim was killed: what it had not written is lost.
+	Unwritten, Forgetful bool
 	// Forgets tells that the runtime was killed: it may have lost what it was just
 	// starting.
 	Forgets bool

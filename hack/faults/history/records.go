@@ -30,6 +30,9 @@ func (j *judge) records() {
 		case j.unreported(l):
 			j.exempt("end of a record not in the restored etcd")
 			continue
+		case j.unwritten(l):
+			j.exempt("record lost with the shim while its disk took no checkpoint")
+			continue
 		default:
 			j.violation("%s: last seen %s, and the record does not end: %s since %s", l, clock(l.Last), r.Phase, clock(r.StartTime.Time))
 			continue
@@ -52,6 +55,22 @@ func (j *judge) records() {
 			j.violation("%s: hook %s, stop signal %s, last seen %s, and no record tells of it", l, clock(l.Hook), clock(l.Term), clock(l.Last))
 		}
 	}
+}
+
+// unwritten tells that the kill began while the state disk took no checkpoints, and
+// that the shim was killed before it could write one.
+func (j *judge) unwritten(l *Life) bool {
+	began := l.began()
+	if told := j.told(l); !told.IsZero() && told.Before(began) {
+		began = told
+	}
+	return slices.ContainsFunc(j.Faults, func(disk Fault) bool {
+		// A kill waits for the disk for a moment before it begins.
+		return disk.Unwritten && disk.From.Before(began) && disk.To.Add(diskPatience).After(began) &&
+			slices.ContainsFunc(j.Faults, func(f Fault) bool {
+				return f.Forgetful && f.From.After(began.Add(-diskPatience)) && f.From.Before(disk.To.Add(saveRetry))
+			})
+	})
 }
 
 // unreported tells that there was no object to report the kill in: a restored etcd

@@ -130,7 +130,7 @@ func collectedInOrder(trace []fakecri.Entry) []fakecri.Entry {
 	var own, earlier []fakecri.Entry
 	for _, e := range trace {
 		stopped := slices.ContainsFunc(trace, func(s fakecri.Entry) bool { return s.Op == "StopContainer" && s.Container == e.Container })
-		if e.Op == "Event" && strings.Contains(e.Detail, " FailedPreStopHook ") && !stopped {
+		if ofPreStopHook(e) && !stopped {
 			earlier = append(earlier, e)
 		} else {
 			own = append(own, e)
@@ -141,23 +141,25 @@ func collectedInOrder(trace []fakecri.Entry) []fakecri.Entry {
 	return append(own, earlier...)
 }
 
-// lateHooksLast puts the failures of hooks that outlived their kill's grace period last
-// within their moment, by container: such a hook runs beside all else. So does a hook
-// that falls back from HTTPS to HTTP, and the event does not name its container.
+// ofPreStopHook is whether a hook that outlives its kill may still do this: fail, or
+// ask again by HTTP.
+func ofPreStopHook(e fakecri.Entry) bool {
+	return e.Op == "Event" && strings.Contains(e.Detail, " FailedPreStopHook ") ||
+		e.Op == "HTTPRequest" && strings.Contains(e.Detail, "/prestop/")
+}
+
+// lateHooksLast puts what hooks do that outlived their kill's grace period last within
+// their moment, by container: such a hook runs beside all else, where one that ended in
+// time is followed by its StopContainer. So runs a hook that falls back from HTTPS to
+// HTTP, and the event about it does not name its container.
 func lateHooksLast(trace []fakecri.Entry) {
-	stopped := map[string]int{} // by container, how many of its stops are still to come
-	for _, e := range trace {
-		if e.Op == "StopContainer" {
-			stopped[e.Container]++
-		}
-	}
 	late := make(map[fakecri.Entry]bool)
-	for _, e := range trace {
+	for i, e := range trace {
+		stopFollows := slices.ContainsFunc(trace[i:], func(s fakecri.Entry) bool {
+			return s.Op == "StopContainer" && s.Container == e.Container && (s.T == e.T || e.Op == "HTTPRequest")
+		})
 		switch {
-		case e.Op == "StopContainer":
-			stopped[e.Container]--
-		case e.Op == "Event" && strings.Contains(e.Detail, " FailedPreStopHook ") && stopped[e.Container] == 0,
-			strings.Contains(e.Detail, " LifecycleHTTPFallback "):
+		case ofPreStopHook(e) && !stopFollows, strings.Contains(e.Detail, " LifecycleHTTPFallback "):
 			late[e] = true
 		}
 	}

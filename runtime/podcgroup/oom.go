@@ -26,7 +26,7 @@ func (m *Manager) OOMKills(uid types.UID) (int64, bool) {
 		return 0, false
 	}
 	for _, dir := range dirs {
-		content, err := os.ReadFile(filepath.Join(dir, "memory.events"))
+		content, err := os.ReadFile(filepath.Join(dir, "memory.events")) //nolint:gosec // a file of the kernel
 		if err == nil {
 			return oomKills(string(content))
 		}

@@ -58,7 +58,7 @@ func NewRule(effect Effect, most int, methods ...string) *Rule {
 	return &Rule{Effect: effect, Most: most, Methods: methods, first: make(chan struct{}), over: make(chan struct{}), given: make(chan struct{}, 1)}
 }
 
-// takes tells that the rule takes a call, and counts it.
+// takes reports that the rule takes a call, and counts it.
 func (r *Rule) takes(method string, request []byte) bool {
 	if len(r.Methods) > 0 && !slices.Contains(r.Methods, method) || !bytes.Contains(request, []byte(r.About)) {
 		return false

@@ -20,9 +20,9 @@ type shape struct {
 	backoff  *v1alpha1.RestartBackoff
 	// change is made to the template once settled, before the upgrade.
 	change func(*corev1.PodTemplateSpec)
-	// settled tells that the workload is as it is to be at the upgrade.
+	// settled reports that the workload is as it is to be at the upgrade.
 	settled func(*v1alpha1.NodeWorkload) bool
-	// ended tells that the workload has run to its end: a change of the template
+	// ended reports that the workload has run to its end: a change of the template
 	// would start another.
 	ended bool
 }

@@ -55,7 +55,7 @@ type planned struct {
 	// point is a CRI call that is waited for, so that the fault meets a start or a
 	// kill; "" is any moment.
 	point string
-	// beside tells that it begins while the one before lasts.
+	// beside reports that it begins while the one before lasts.
 	beside bool
 	// choice picks among what it may be made on.
 	choice uint64

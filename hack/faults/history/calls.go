@@ -17,7 +17,7 @@ type Call struct {
 	// Began is when it came in, Made when the runtime got it (zero if never), Ended
 	// when it was answered or its caller was gone.
 	Began, Made, Ended time.Time
-	// Done tells that the runtime carried it out, Refused that its caller got an
+	// Done reports that the runtime carried it out, Refused that its caller got an
 	// error for an answer.
 	Done, Refused bool
 }
@@ -72,7 +72,7 @@ func (j *judge) attempts(l *Life) (all []attempt) {
 func (a attempt) began() time.Time { return a[0].Began }
 func (a attempt) ended() time.Time { return a[len(a)-1].Ended }
 
-// cut tells that a call was cut off by the end of its caller.
+// cut reports that a call was cut off by the end of its caller.
 func (a attempt) cut() bool {
 	for _, c := range a {
 		if c.Method == "StopContainer" && !c.Done && !c.Refused {
@@ -103,7 +103,7 @@ func (j *judge) stopBeforeReady(l *Life) time.Time {
 	return time.Time{}
 }
 
-// removed tells that the runtime reported a sandbox as removed.
+// removed reports that the runtime reported a sandbox as removed.
 func (j *judge) removed(sandbox string) bool {
 	return slices.ContainsFunc(j.Calls, func(c Call) bool {
 		return c.Method == "RemovePodSandbox" && c.Sandbox == sandbox && c.Done

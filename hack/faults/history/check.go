@@ -108,7 +108,7 @@ func (j *judge) violation(format string, args ...any) {
 
 func (j *judge) exempt(reason string) { j.report.Exempt[reason]++ }
 
-// lostShim tells that the runtime shim of the life's sandbox was killed before its
+// lostShim reports that the runtime shim of the life's sandbox was killed before its
 // end. Where nothing tells the sandbox, the pod's that was there counts.
 func (j *judge) lostShim(l *Life) bool {
 	sandbox := j.sandboxOf(l)
@@ -124,7 +124,7 @@ func (j *judge) lostShim(l *Life) bool {
 	})
 }
 
-// cutStart tells that the life ended because the call that started it was cut off:
+// cutStart reports that the life ended because the call that started it was cut off:
 // the runtime then ends the container.
 func (j *judge) cutStart(l *Life) bool {
 	cut := j.startCutOff(l)
@@ -152,7 +152,7 @@ func lostIn(f *Fault, r *Request) bool {
 	return !over.Before(f.Backup) && !r.From.After(f.To)
 }
 
-// rolledBack tells that a restored etcd asked for the kill: it has no NodeWorkload
+// rolledBack reports that a restored etcd asked for the kill: it has no NodeWorkload
 // of the life's UID, or one with an earlier template than that which made the life.
 func (j *judge) rolledBack(l *Life) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
@@ -161,7 +161,7 @@ func (j *judge) rolledBack(l *Life) bool {
 	})
 }
 
-// unknownIn tells that a restored etcd has no NodeWorkload of the life's UID, which
+// unknownIn reports that a restored etcd has no NodeWorkload of the life's UID, which
 // the API had before.
 func (j *judge) unknownIn(f *Fault, l *Life) bool {
 	created, known := j.Created[l.UID]

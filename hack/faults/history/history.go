@@ -22,7 +22,7 @@ type Life struct {
 	Incarnation, Revision int
 	// Grace is the template's terminationGracePeriodSeconds.
 	Grace time.Duration
-	// Sidecar tells that the container ends after the main containers.
+	// Sidecar reports that the container ends after the main containers.
 	Sidecar bool
 
 	// Start is the first and Last the last line, a heartbeat included.
@@ -31,11 +31,11 @@ type Life struct {
 	// signal did; zero when they never did.
 	Hook, Term time.Time
 	Terms      int
-	// Stopped tells that the program ended by itself, with Code. Without it,
+	// Stopped reports that the program ended by itself, with Code. Without it,
 	// it was killed by SIGKILL, or runs.
 	Stopped bool
 	Code    int
-	// NotAlone tells that another instance held the container's lock.
+	// NotAlone reports that another instance held the container's lock.
 	NotAlone bool
 }
 
@@ -47,7 +47,7 @@ func (l *Life) Asked() time.Time {
 	return l.Hook
 }
 
-// killed tells that the life did not end by the program's own will.
+// killed reports that the life did not end by the program's own will.
 func (l *Life) killed() bool { return !l.Asked().IsZero() || !l.Stopped }
 
 // began is when the kill began: for SIGKILL out of nowhere, its end.
@@ -90,15 +90,15 @@ type Request struct {
 type Fault struct {
 	Kind     string
 	From, To time.Time
-	// Node tells that it holds up kills under way, API that it holds up requests
+	// Node reports that it holds up kills under way, API that it holds up requests
 	// and reports.
 	Node, API bool
-	// Disk tells that the state disk did not answer: a kill waits a moment for it.
+	// Disk reports that the state disk did not answer: a kill waits a moment for it.
 	Disk bool
-	// Unwritten tells that the state disk took no checkpoints, and Forgetful that the
+	// Unwritten reports that the state disk took no checkpoints, and Forgetful that the
 	// shim was killed: what it had not written is lost.
 	Unwritten, Forgetful bool
-	// Forgets tells that the runtime was killed: it may have lost what it was just
+	// Forgets reports that the runtime was killed: it may have lost what it was just
 	// starting.
 	Forgets bool
 	// Pod and Sandbox are whose runtime shim was Killed or stopped; empty for a fault

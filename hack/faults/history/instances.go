@@ -36,10 +36,10 @@ func (j *judge) instances() {
 	}
 }
 
-// together tells that two lives must not run at once.
+// together reports that two lives must not run at once.
 func together(a, b *Life) bool { return a.Container == b.Container || a.UID != b.UID }
 
-// lostShimOfPredecessor tells that the instance that still held the lock is one
+// lostShimOfPredecessor reports that the instance that still held the lock is one
 // whose runtime shim was killed: nothing waits for such a process.
 func (j *judge) lostShimOfPredecessor(before []*Life, l *Life) bool {
 	return slices.ContainsFunc(before, func(b *Life) bool {

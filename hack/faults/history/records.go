@@ -57,7 +57,7 @@ func (j *judge) records() {
 	}
 }
 
-// unwritten tells that the kill began while the state disk took no checkpoints, and
+// unwritten reports that the kill began while the state disk took no checkpoints, and
 // that the shim was killed before it could write one.
 func (j *judge) unwritten(l *Life) bool {
 	began := l.began()
@@ -73,7 +73,7 @@ func (j *judge) unwritten(l *Life) bool {
 	})
 }
 
-// unreported tells that there was no object to report the kill in: a restored etcd
+// unreported reports that there was no object to report the kill in: a restored etcd
 // lacks it.
 func (j *judge) unreported(l *Life) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {

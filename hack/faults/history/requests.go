@@ -33,7 +33,7 @@ func (j *judge) covering(l *Life) []*Request {
 	return found
 }
 
-// after tells that a time is later than another by more than what a probe, a
+// after reports that a time is later than another by more than what a probe, a
 // sync and the outages between them take.
 func (j *judge) after(l *Life, t, until time.Time) bool {
 	return t.Sub(until)-j.nodeOutage(l, until, t, nodeRecovery) > slack
@@ -101,7 +101,7 @@ func (j *judge) inTime(r *Request, l *Life) {
 	}
 }
 
-// ends tells that the request is to end this life.
+// ends reports that the request is to end this life.
 func (j *judge) ends(r *Request, l *Life) bool {
 	if l.Incarnation != r.Incarnation || l.Start.After(r.Acked) || !l.Last.After(r.Acked) {
 		return false
@@ -117,13 +117,13 @@ func (j *judge) ends(r *Request, l *Life) bool {
 	return false
 }
 
-// tooLate tells that a life that ran until then did so for too long, whatever failed.
+// tooLate reports that a life that ran until then did so for too long, whatever failed.
 func (j *judge) tooLate(r *Request, l *Life, until time.Time) bool {
 	more := until.Sub(r.Acked) - max(l.Grace, r.Grace, minimum) - minimum
 	return more-j.outage(r.Acked, until, 0, anyFault) > patience || more-j.outage(r.Acked, until, apiRecovery, anyFault) > reaction
 }
 
-// cameBack tells that the object of a life was gone, and that a restored etcd had it
+// cameBack reports that the object of a life was gone, and that a restored etcd had it
 // again.
 func (j *judge) cameBack(l *Life, gone time.Time) bool {
 	return slices.ContainsFunc(j.Faults, func(f Fault) bool {

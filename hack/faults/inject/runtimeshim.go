@@ -86,7 +86,7 @@ func startOf(dir string) (time.Time, error) {
 	return time.Now().Add(-age), nil
 }
 
-// Empty tells that the process has no children, and thus no container.
+// Empty reports that the process has no children, and thus no container.
 func (s RuntimeShim) Empty() bool {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.PID))
 	if err != nil {

@@ -76,7 +76,8 @@ func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 		p.event(corev1.EventTypeWarning, "InspectFailed", message)
 		return "", &startError{ErrInvalidImageName, message}
 	}
-	if need.Use == "" {
+	if need.Use != plan.ImagePresent {
+		// It may be there by now: a container before may have pulled it.
 		if need, err = p.ask(ctx); err != nil {
 			return "", err
 		}

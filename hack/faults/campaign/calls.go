@@ -32,6 +32,12 @@ func (c *calls) take(call criproxy.Call) {
 			call.Err != nil && status.Code(call.Err) != codes.Canceled,
 	}
 	switch call.Method {
+	case "RunPodSandbox": // without an answer it has no ID
+		answer := &runtimeapi.RunPodSandboxResponse{}
+		if proto.Unmarshal(call.Answer, answer) != nil {
+			return
+		}
+		kept.Sandbox = answer.GetPodSandboxId()
 	case "CreateContainer":
 		request, answer := &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
 		if proto.Unmarshal(call.Request, request) != nil || proto.Unmarshal(call.Answer, answer) != nil {

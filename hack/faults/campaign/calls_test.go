@@ -29,6 +29,8 @@ func TestCallsKeepWhatStartsAndEndsContainers(t *testing.T) {
 	stop := wire(&runtimeapi.StopContainerRequest{ContainerId: "c", Timeout: 3})
 	c := &calls{}
 	for i, call := range []criproxy.Call{
+		{Method: "RunPodSandbox", Made: now, Answer: wire(&runtimeapi.RunPodSandboxResponse{PodSandboxId: "s"})},
+		{Method: "RunPodSandbox", Made: now, Err: status.Error(codes.Canceled, "")},
 		{
 			Method: "CreateContainer", Made: now, Request: wire(&runtimeapi.CreateContainerRequest{PodSandboxId: "s"}),
 			Answer: wire(&runtimeapi.CreateContainerResponse{ContainerId: "c"}),
@@ -48,6 +50,8 @@ func TestCallsKeepWhatStartsAndEndsContainers(t *testing.T) {
 		got = append([]history.Call{call}, got...)
 	}
 	want := []history.Call{
+		{Method: "RunPodSandbox", Sandbox: "s", Done: true},
+		{Method: "RunPodSandbox"},
 		{Method: "CreateContainer", Container: "c", Sandbox: "s", Done: true},
 		{Method: "ExecSync", Container: "c"},
 		{Method: "StopContainer", Container: "c", Refused: true},

@@ -10,8 +10,8 @@ import (
 
 // Call is one that the shim made of the runtime, as it came in at the socket.
 type Call struct {
-	// Method is CreateContainer, StartContainer, ExecSync (only hooks use it here),
-	// StopContainer or RemovePodSandbox.
+	// Method is RunPodSandbox, CreateContainer, StartContainer, ExecSync (only hooks use
+	// it here), StopContainer or RemovePodSandbox.
 	Method             string
 	Container, Sandbox string
 	// Began is when it came in, Made when the runtime got it (zero if never), Ended
@@ -101,6 +101,16 @@ func (j *judge) stopBeforeReady(l *Life) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// sandboxCutOff reports that a runtime shim was started for a RunPodSandbox whose caller
+// was gone before its answer: containerd then ends the command that starts the shim, and
+// forgets what the command has started by then.
+func (j *judge) sandboxCutOff(shim EmptyShim) bool {
+	return slices.ContainsFunc(j.Calls, func(c Call) bool {
+		return c.Method == "RunPodSandbox" && !c.Done && !c.Refused && !c.Made.IsZero() &&
+			!shim.Started.Before(c.Made.Add(-clockTick)) && !shim.Started.After(c.Ended.Add(beat))
+	})
 }
 
 // removed reports that the runtime reported a sandbox as removed.

@@ -13,6 +13,9 @@ const (
 	// beat is how far the last heartbeat may be before the end, with what a busy
 	// machine adds.
 	beat = 700 * time.Millisecond
+	// clockTick is how far the start of a process, which the kernel keeps in ticks, may
+	// be before the call that made it.
+	clockTick = 20 * time.Millisecond
 	// minimum is what a container has at least (the kubelet's minimum).
 	minimum = 2 * time.Second
 	// slack is what a kill may take beyond its grace period on a busy machine.

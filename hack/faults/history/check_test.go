@@ -293,6 +293,18 @@ func TestCheck(t *testing.T) {
 			},
 			wantExempt: map[string]int{"empty runtime shim that containerd lost when it was killed": 1},
 		},
+		"empty runtime shims of sandboxes whose callers were gone, refused, and answered": {
+			history: History{
+				EmptyShims: []EmptyShim{{Name: "shim", Started: at(9.5)}, {Name: "shim", Started: at(12)}, {Name: "shim", Started: at(20.5)}, {Name: "shim", Started: at(30.5)}},
+				Calls: []Call{
+					{Method: "RunPodSandbox", Made: at(9), Ended: at(10)},
+					{Method: "RunPodSandbox", Made: at(20), Ended: at(21), Refused: true},
+					{Method: "RunPodSandbox", Made: at(30), Ended: at(31), Done: true},
+				},
+			},
+			wantRules:  []string{"left behind", "left behind", "left behind"},
+			wantExempt: map[string]int{"empty runtime shim that containerd lost when its caller was gone": 1},
+		},
 		"an empty runtime shim whose sandbox was removed": {
 			history: History{
 				EmptyShims: []EmptyShim{{Name: "shim", Sandbox: "s", Started: at(1)}, {Name: "shim", Sandbox: "t", Started: at(1)}},

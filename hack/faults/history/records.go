@@ -145,7 +145,8 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 }
 
 // leftBehind: nothing is, but for empty runtime shims that containerd does not know:
-// it was starting them when it was killed, or has removed their sandboxes.
+// it was starting them when it was killed or the caller was gone, or has removed their
+// sandboxes.
 func (j *judge) leftBehind() {
 	for _, shim := range j.EmptyShims {
 		lost := slices.ContainsFunc(j.Faults, func(f Fault) bool {
@@ -154,6 +155,8 @@ func (j *judge) leftBehind() {
 		switch {
 		case lost:
 			j.exempt("empty runtime shim that containerd lost when it was killed")
+		case j.sandboxCutOff(shim):
+			j.exempt("empty runtime shim that containerd lost when its caller was gone")
 		case j.removed(shim.Sandbox):
 			j.exempt("empty runtime shim of a sandbox that containerd has removed")
 		default:

@@ -65,6 +65,8 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonRefusedFields: the template has fields that the shim cannot honour.
 	ReasonRefusedFields = "RefusedFields"
+	// ReasonAboveNodeBounds: the template declares more than the node's shim allows.
+	ReasonAboveNodeBounds = "AboveNodeBounds"
 	// ReasonInvalidTemplate: the API server would not admit the template as a
 	// Pod.
 	ReasonInvalidTemplate = "InvalidTemplate"

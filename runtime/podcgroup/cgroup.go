@@ -32,6 +32,12 @@ const (
 	DriverSystemd = "systemd"
 )
 
+var (
+	errNoCgroups = errors.New("no cgroups are mounted on " + cgroupMount)
+	errSystemdV1 = errors.New("the systemd cgroup driver needs cgroup v2")
+	errNoParent  = errors.New("bounds need a parent cgroup (--cgroup-parent) below the root")
+)
+
 // Config says where the pods' cgroups are.
 type Config struct {
 	// Parent is above every pod's cgroup, such as /managedworkload; empty means
@@ -39,6 +45,12 @@ type Config struct {
 	Parent string
 	// Driver is that of the runtime: cgroupfs (also when empty) or systemd.
 	Driver string
+	// Bounds are those of Parent, and BoundsFile remembers what was set for them.
+	Bounds     Bounds
+	BoundsFile string
+	// PodPids is how many processes and threads a pod may have; 0 is no limit. (the
+	// kubelet's podPidsLimit)
+	PodPids int64
 	// HostRoot is the node's file system.
 	HostRoot hostfs.Root
 	// Process is a container's first process, on the node, and the cgroup that the
@@ -50,6 +62,8 @@ type Config struct {
 // calls about one pod come from one worker at a time.
 type Manager struct {
 	parent   string
+	podPids  int64
+	bounds   boundsKeeper
 	hostRoot hostfs.Root
 	process  func(ctx context.Context, containerID string) (pid int, cgroup string, err error)
 
@@ -65,8 +79,13 @@ type Manager struct {
 // New returns a Manager.
 func New(config Config) (*Manager, error) {
 	m := &Manager{
-		parent: config.Parent, hostRoot: config.HostRoot, process: config.Process,
+		parent: config.Parent, podPids: config.PodPids, hostRoot: config.HostRoot, process: config.Process,
+		bounds: boundsKeeper{bounds: config.Bounds, file: config.BoundsFile},
 		driver: DriverFS, applied: map[types.UID]limits{}, vanished: map[types.UID][]string{},
+	}
+	bounded := config.PodPids > 0 || config.Bounds.limits(DriverFS) != Bounds{}.limits(DriverFS)
+	if bounded && filepath.Join("/", config.Parent) == "/" {
+		return nil, errNoParent
 	}
 	if config.Driver == "" {
 		return m, nil
@@ -92,7 +111,11 @@ func (m *Manager) Path(uid types.UID) string {
 	if m.parent == "" {
 		return ""
 	}
-	name := podName(uid)
+	return m.pathOf(podName(uid))
+}
+
+// pathOf is that of a cgroup below the parent; an empty name is the parent itself.
+func (m *Manager) pathOf(name string) string {
 	if m.currentDriver() == DriverSystemd {
 		return systemdPath(m.parent, name)
 	}
@@ -146,8 +169,17 @@ func systemdPath(parent, name string) string {
 	return path
 }
 
+// limitsOf are what the pod's cgroup is to have.
+func (m *Manager) limitsOf(pod *corev1.Pod) limits {
+	l := podLimits(pod)
+	if m.podPids > 0 {
+		l.pids = m.podPids
+	}
+	return l
+}
+
 // Ensure makes the pod's cgroup with its limits, or changes the limits of one that
-// is there. A memory limit below what is in use waits for a later call: setting it
+// is there; the parent has its bounds before that. A memory limit below what is in use waits for a later call: setting it
 // now would have the kernel kill what should end gracefully.
 // (kubelet cm/pod_container_manager_linux.go:EnsureExists)
 func (m *Manager) Ensure(ctx context.Context, pod *corev1.Pod) error {
@@ -158,7 +190,10 @@ func (m *Manager) Ensure(ctx context.Context, pod *corev1.Pod) error {
 	if path == "" {
 		return nil
 	}
-	wanted := podLimits(pod)
+	if err := m.bound(ctx); err != nil {
+		return err
+	}
+	wanted := m.limitsOf(pod)
 	if last, ok := m.last(pod.UID); ok && last == wanted && cgroupExists(path) {
 		return nil
 	}
@@ -177,12 +212,14 @@ func applyLimits(ctx context.Context, path, driver string, l limits) error {
 	mode := cgroups.Mode()
 	switch {
 	case mode == cgroups.Unavailable:
-		return errors.New("no cgroups are mounted on " + cgroupMount)
+		return errNoCgroups
 	case mode != cgroups.Unified && driver == DriverSystemd:
-		return errors.New("the systemd cgroup driver needs cgroup v2")
+		return errSystemdV1
 	case mode != cgroups.Unified:
-		_, err := cgroup1.New(cgroup1.StaticPath(path), resourcesV1(l))
-		return err
+		if _, err := cgroup1.New(cgroup1.StaticPath(path), resourcesV1(l)); err != nil {
+			return err
+		}
+		return writePids(path, l.pids)
 	case driver == DriverSystemd:
 		return applySlice(ctx, path, l)
 	default:
@@ -211,7 +248,7 @@ func resourcesV2(l limits) *cgroup2.Resources {
 	return &cgroup2.Resources{
 		CPU:    &cgroup2.CPU{Weight: &weight, Max: cgroup2.NewCPUMax(quota, &period)},
 		Memory: &cgroup2.Memory{Max: &memory},
-		Pids:   &cgroup2.Pids{Max: withoutLimit},
+		Pids:   &cgroup2.Pids{Max: l.pids},
 	}
 }
 
@@ -248,15 +285,11 @@ func cgroupExists(path string) bool {
 
 // memoryUse is in bytes; 0 when there is no such cgroup.
 func memoryUse(path string) int64 {
-	file := filepath.Join(cgroupMount, "memory", path, "memory.usage_in_bytes")
-	if cgroups.Mode() == cgroups.Unified {
-		file = filepath.Join(cgroupMount, path, "memory.current")
-	}
-	content, err := os.ReadFile(file) //nolint:gosec // a file of the kernel
+	text, err := readControl(path, limitFiles[memoryLimit].useV1, limitFiles[memoryLimit].useV2)
 	if err != nil {
 		return 0
 	}
-	use, err := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+	use, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0
 	}

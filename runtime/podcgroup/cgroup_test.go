@@ -76,21 +76,21 @@ func TestPodLimits(t *testing.T) {
 		want    limits
 		wantQoS corev1.PodQOSClass
 	}{
-		"nothing asked for":           {withResources(corev1.ResourceRequirements{}), limits{2, -1, -1}, corev1.PodQOSBestEffort},
-		"guaranteed":                  {withResources(full, full), limits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
-		"limits are requests":         {withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi"), Requests: list("1", "64Mi")}), limits{1024, 100000, 64 << 20}, corev1.PodQOSGuaranteed},
-		"requests only":               {withResources(corev1.ResourceRequirements{Requests: list("250m", "")}), limits{256, -1, -1}, corev1.PodQOSBurstable},
-		"a container without limits":  {withResources(full, corev1.ResourceRequirements{}), limits{512, -1, -1}, corev1.PodQOSBurstable},
-		"a container without memory":  {withResources(full, corev1.ResourceRequirements{Limits: list("500m", "")}), limits{512, 100000, -1}, corev1.PodQOSBurstable},
-		"a quota has a lower bound":   {withResources(corev1.ResourceRequirements{Limits: list("1m", "")}), limits{2, 1000, -1}, corev1.PodQOSBurstable},
-		"a weight has an upper bound": {withResources(corev1.ResourceRequirements{Requests: list("1000", "")}), limits{262144, -1, -1}, corev1.PodQOSBurstable},
+		"nothing asked for":           {withResources(corev1.ResourceRequirements{}), limits{2, -1, -1, -1}, corev1.PodQOSBestEffort},
+		"guaranteed":                  {withResources(full, full), limits{1024, 100000, 128 << 20, -1}, corev1.PodQOSGuaranteed},
+		"limits are requests":         {withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi"), Requests: list("1", "64Mi")}), limits{1024, 100000, 64 << 20, -1}, corev1.PodQOSGuaranteed},
+		"requests only":               {withResources(corev1.ResourceRequirements{Requests: list("250m", "")}), limits{256, -1, -1, -1}, corev1.PodQOSBurstable},
+		"a container without limits":  {withResources(full, corev1.ResourceRequirements{}), limits{512, -1, -1, -1}, corev1.PodQOSBurstable},
+		"a container without memory":  {withResources(full, corev1.ResourceRequirements{Limits: list("500m", "")}), limits{512, 100000, -1, -1}, corev1.PodQOSBurstable},
+		"a quota has a lower bound":   {withResources(corev1.ResourceRequirements{Limits: list("1m", "")}), limits{2, 1000, -1, -1}, corev1.PodQOSBurstable},
+		"a weight has an upper bound": {withResources(corev1.ResourceRequirements{Requests: list("1000", "")}), limits{262144, -1, -1, -1}, corev1.PodQOSBurstable},
 		"an init container needs more": {testPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources = full
 			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list("1", "128Mi"), Limits: list("1", "128Mi")}}}
-		}), limits{1024, 100000, 128 << 20}, corev1.PodQOSGuaranteed},
+		}), limits{1024, 100000, 128 << 20, -1}, corev1.PodQOSGuaranteed},
 		"limits of the pod": {testPod(func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("1", ""), Limits: list("2", "1Gi")}
-		}), limits{1024, 200000, 1 << 30}, corev1.PodQOSBurstable},
+		}), limits{1024, 200000, 1 << 30, -1}, corev1.PodQOSBurstable},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,10 +106,10 @@ func TestPodLimits(t *testing.T) {
 
 func TestResourcesV2(t *testing.T) {
 	values := func(l limits) (string, int64) { r := resourcesV2(l); return string(r.CPU.Max), *r.Memory.Max }
-	if cpu, memory := values(limits{1024, 50000, 4096}); cpu != "50000 100000" || memory != 4096 {
+	if cpu, memory := values(limits{1024, 50000, 4096, -1}); cpu != "50000 100000" || memory != 4096 {
 		t.Errorf("limited: %q, %d", cpu, memory)
 	}
-	if cpu, memory := values(limits{2, -1, -1}); cpu != "max 100000" || memory != math.MaxInt64 {
+	if cpu, memory := values(limits{2, -1, -1, -1}); cpu != "max 100000" || memory != math.MaxInt64 {
 		t.Errorf("unlimited: %q, %d", cpu, memory)
 	}
 }
@@ -136,13 +136,6 @@ func cgroupManager(t *testing.T) *Manager {
 	return m
 }
 
-func cgroupFile(path, v1, v2 string) string {
-	if cgroups.Mode() == cgroups.Unified {
-		return filepath.Join(cgroupMount, path, v2)
-	}
-	return filepath.Join(cgroupMount, strings.SplitN(v1, ".", 2)[0], path, v1)
-}
-
 func TestCgroupLifecycle(t *testing.T) {
 	m := cgroupManager(t)
 	limited := func(memory string) *corev1.Pod {
@@ -151,17 +144,17 @@ func TestCgroupLifecycle(t *testing.T) {
 	pod := limited("64Mi")
 	prepare(t, m, pod)
 	path := m.Path(pod.UID)
-	memory := cgroupFile(path, "memory.limit_in_bytes", "memory.max")
+	memory := controlFile(path, "memory.limit_in_bytes", "memory.max")
 	if got := strings.TrimSpace(read(t, memory)); got != "67108864" {
 		t.Errorf("memory limit %s", got)
 	}
 	if cgroups.Mode() != cgroups.Unified {
 		for file, want := range map[string]string{"cpu.shares": "512", "cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"} {
-			if got := strings.TrimSpace(read(t, cgroupFile(path, file, ""))); got != want {
+			if got := strings.TrimSpace(read(t, controlFile(path, file, ""))); got != want {
 				t.Errorf("%s is %s, want %s", file, got, want)
 			}
 		}
-		if strings.TrimSpace(read(t, cgroupFile(path, "cpuset.cpus", ""))) == "" {
+		if strings.TrimSpace(read(t, controlFile(path, "cpuset.cpus", ""))) == "" {
 			t.Error("no CPUs for the containers")
 		}
 	}
@@ -218,7 +211,7 @@ func TestBusyCgroupIsAnError(t *testing.T) {
 		_ = sleeper.Wait()
 	}
 	t.Cleanup(end)
-	procs := cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
+	procs := controlFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
 	procs = filepath.Join(filepath.Dir(procs), "cgroup.procs")
 	if err := os.WriteFile(procs, []byte(strconv.Itoa(sleeper.Process.Pid)), 0o600); err != nil {
 		t.Fatal(err)
@@ -243,7 +236,7 @@ func TestMemoryLimitBelowUseWaits(t *testing.T) {
 	m := cgroupManager(t)
 	pod := withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi")})
 	prepare(t, m, pod)
-	procs := filepath.Join(filepath.Dir(cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")), "cgroup.procs")
+	procs := filepath.Join(filepath.Dir(controlFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")), "cgroup.procs")
 	// The shell moves itself and only then takes memory.
 	script := `echo $$ > "$0"; x=$(head -c 16000000 /dev/zero | tr '\0' x); echo ready; read wait`
 	hog := exec.CommandContext(t.Context(), "sh", "-c", script, procs)
@@ -270,7 +263,7 @@ func TestMemoryLimitBelowUseWaits(t *testing.T) {
 	if hog.ProcessState.ExitCode() < 0 {
 		t.Errorf("the new limit killed what ran: %v", hog.ProcessState)
 	}
-	limit := cgroupFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
+	limit := controlFile(m.Path(pod.UID), "memory.limit_in_bytes", "memory.max")
 	if use := memoryUse(m.Path(pod.UID)); use > 1<<20 {
 		t.Skipf("the kernel still counts %d bytes", use)
 	}
@@ -306,10 +299,10 @@ func TestPopulated(t *testing.T) {
 // TestResourcesV2AreWritten: each value must be one that the kernel takes.
 func TestResourcesV2AreWritten(t *testing.T) {
 	want := []string{"cpu", "memory", "pids"}
-	if diff := cmp.Diff(want, resourcesV2(limits{2, -1, -1}).EnabledControllers()); diff != "" {
+	if diff := cmp.Diff(want, resourcesV2(limits{2, -1, -1, -1}).EnabledControllers()); diff != "" {
 		t.Errorf("controllers (-want +got):\n%s", diff)
 	}
-	if got := resourcesV2(limits{2, -1, -1}).Pids.Max; got != -1 {
+	if got := resourcesV2(limits{2, -1, -1, -1}).Pids.Max; got != -1 {
 		t.Errorf("pids.max %d, want -1, which is written as max", got)
 	}
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podcgroup keeps the cgroup of each pod: the parent of what the runtime
-// makes for its sandbox and containers. It decides the pod's limits and touches
-// nothing but cgroups below its parent. It kills nothing.
+// makes for its sandbox and containers. It decides the pod's limits, and what a pod
+// declares above the bounds of the node. It touches nothing but the cgroups below its
+// parent, and those limits of the parent that are bounded. It kills nothing.
 package podcgroup

@@ -25,6 +25,7 @@ type limits struct {
 	shares uint64
 	quota  int64 // microseconds in each quotaPeriod
 	memory int64 // bytes
+	pids   int64 // processes and threads
 }
 
 // podLimits adds up what the containers ask for. CPU and memory are limited only
@@ -42,7 +43,7 @@ func podLimits(pod *corev1.Pod) limits {
 		cpuLimited = cpuLimited || !r.Limits.Cpu().IsZero()
 		memoryLimited = memoryLimited || !r.Limits.Memory().IsZero()
 	}
-	out := limits{shares: minShares, quota: withoutLimit, memory: withoutLimit}
+	out := limits{shares: minShares, quota: withoutLimit, memory: withoutLimit, pids: withoutLimit}
 	if podspec.QOSClass(pod) == corev1.PodQOSBestEffort {
 		return out
 	}

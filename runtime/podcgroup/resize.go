@@ -51,9 +51,9 @@ func (m *Manager) changeLimits(ctx context.Context, before, pod *corev1.Pod, cha
 	}
 	now, ok := m.last(pod.UID)
 	if !ok {
-		now = podLimits(before)
+		now = m.limitsOf(before)
 	}
-	next, err := change(now, podLimits(pod))
+	next, err := change(now, m.limitsOf(pod))
 	if err != nil {
 		return err
 	}

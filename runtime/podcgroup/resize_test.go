@@ -42,8 +42,8 @@ func TestResizeLimits(t *testing.T) {
 		if err := step.change(t.Context(), before, step.pod, step.name); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
-		memory := strings.TrimSpace(read(t, cgroupFile(path, "memory.limit_in_bytes", "memory.max")))
-		quota, _, _ := strings.Cut(strings.TrimSpace(read(t, cgroupFile(path, "cpu.cfs_quota_us", "cpu.max"))), " ")
+		memory := strings.TrimSpace(read(t, controlFile(path, "memory.limit_in_bytes", "memory.max")))
+		quota, _, _ := strings.Cut(strings.TrimSpace(read(t, controlFile(path, "cpu.cfs_quota_us", "cpu.max"))), " ")
 		if cgroups.Mode() == cgroups.Unified && quota == "max" {
 			quota = "-1"
 		}

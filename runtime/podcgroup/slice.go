@@ -27,11 +27,13 @@ const (
 // get what it would round.
 func applySlice(ctx context.Context, path string, l limits) error {
 	resources := resourcesV2(l)
-	resources.Pids = nil // systemd's own accounting
+	if l.pids == withoutLimit {
+		resources.Pids = nil // a slice may have no such controller
+	}
 	if _, err := cgroup2.NewSystemd("", filepath.Base(path), -1, resources); err != nil {
 		return err
 	}
-	if err := setSliceProperties(ctx, filepath.Base(path), l); err != nil {
+	if err := setSliceProperties(ctx, filepath.Base(path), sliceProperties(l)); err != nil {
 		return fmt.Errorf("set the properties of the slice: %w", err)
 	}
 	slice, err := cgroup2.Load(path)
@@ -41,7 +43,7 @@ func applySlice(ctx context.Context, path string, l limits) error {
 	return slice.Update(resources)
 }
 
-func setSliceProperties(ctx context.Context, unit string, l limits) error {
+func setSliceProperties(ctx context.Context, unit string, properties []dbus.Property) error {
 	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
 	defer cancel()
 	conn, err := dbus.NewWithContext(ctx)
@@ -49,22 +51,28 @@ func setSliceProperties(ctx context.Context, unit string, l limits) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.SetUnitPropertiesContext(ctx, unit, true, sliceProperties(l)...)
+	return conn.SetUnitPropertiesContext(ctx, unit, true, properties...)
 }
 
 // sliceProperties are limits as systemd takes them.
 func sliceProperties(l limits) []dbus.Property {
-	memory, quota := withoutSliceLimit, withoutSliceLimit
-	if l.memory != withoutLimit {
-		memory = uint64(l.memory)
-	}
-	if l.quota != withoutLimit {
-		const perSecond = uint64(time.Second/time.Microsecond) / quotaPeriod
-		quota = (uint64(l.quota)*perSecond + quotaPercent - 1) / quotaPercent * quotaPercent
-	}
 	return []dbus.Property{
-		{Name: "MemoryMax", Value: godbus.MakeVariant(memory)},
-		{Name: "CPUQuotaPerSecUSec", Value: godbus.MakeVariant(quota)},
+		sliceProperty(cpuLimit, l.quota),
+		sliceProperty(memoryLimit, l.memory),
+		sliceProperty(pidsLimit, l.pids),
 		{Name: "CPUWeight", Value: godbus.MakeVariant(cgroup2.ConvertCPUSharesToCgroupV2Value(l.shares))},
 	}
+}
+
+// sliceProperty is one limit as systemd takes it.
+func sliceProperty(k limitKind, value int64) dbus.Property {
+	limit := withoutSliceLimit
+	if value != withoutLimit {
+		limit = uint64(value)
+		if k == cpuLimit {
+			const perSecond = uint64(time.Second/time.Microsecond) / quotaPeriod
+			limit = (limit*perSecond + quotaPercent - 1) / quotaPercent * quotaPercent
+		}
+	}
+	return dbus.Property{Name: limitFiles[k].property, Value: godbus.MakeVariant(limit)}
 }

@@ -26,6 +26,13 @@ func systemctl(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// stopUnit is for the end of a test, when its context is over.
+func stopUnit(t *testing.T, name string) {
+	if out, err := exec.CommandContext(context.Background(), "systemctl", "stop", name).CombinedOutput(); err != nil {
+		t.Errorf("stop %s: %v: %s", name, err, out)
+	}
+}
+
 // The limits of a pod's slice are those of its pod, also after they changed and
 // systemd has applied what it knows once more; the slice goes with the pod.
 func TestSliceLifecycle(t *testing.T) {
@@ -34,11 +41,7 @@ func TestSliceLifecycle(t *testing.T) {
 	}
 	parent := "mwtest_" + strconv.Itoa(os.Getpid()) + ".slice"
 	m := newManager(t, Config{Parent: parent, Driver: DriverSystemd})
-	t.Cleanup(func() {
-		if out, err := exec.CommandContext(context.Background(), "systemctl", "stop", parent).CombinedOutput(); err != nil {
-			t.Errorf("stop the parent: %v: %s", err, out)
-		}
-	})
+	t.Cleanup(func() { stopUnit(t, parent) })
 	limited := func(cpu, memory string) *corev1.Pod {
 		return withResources(corev1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(cpu, memory)})
 	}
@@ -89,16 +92,16 @@ func TestSliceProperties(t *testing.T) {
 	}
 	const unlimited = uint64(math.MaxUint64)
 	for name, tc := range map[string]struct {
-		limits                limits
-		memory, quota, weight uint64
+		limits                      limits
+		memory, quota, weight, pids uint64
 	}{
-		"limited":          {limits{1024, 50000, 4096}, 4096, 500000, 100},
-		"no whole percent": {limits{1024, 12500, 4096}, 4096, 130000, 100},
-		"unlimited":        {limits{2, -1, -1}, unlimited, unlimited, 1},
+		"limited":          {limits{1024, 50000, 4096, 70}, 4096, 500000, 100, 70},
+		"no whole percent": {limits{1024, 12500, 4096, -1}, 4096, 130000, 100, unlimited},
+		"unlimited":        {limits{2, -1, -1, -1}, unlimited, unlimited, 1, unlimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := values(tc.limits)
-			if got["MemoryMax"] != tc.memory || got["CPUQuotaPerSecUSec"] != tc.quota || got["CPUWeight"] != tc.weight {
+			if got["MemoryMax"] != tc.memory || got["CPUQuotaPerSecUSec"] != tc.quota || got["CPUWeight"] != tc.weight || got["TasksMax"] != tc.pids {
 				t.Errorf("%v", got)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
 )
@@ -38,6 +39,9 @@ type Config struct {
 	HostIPs []string
 	// RuntimeName is the scheme of container IDs in a status.
 	RuntimeName string
+	// Exceeds names what a pod declares that is above what the node allows; "" if
+	// nothing is. Its answer does not change while the process runs.
+	Exceeds func(*corev1.Pod) string
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -52,6 +56,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.ClusterID == nil {
 		cfg.ClusterID = func() string { return "" }
+	}
+	if cfg.Exceeds == nil {
+		cfg.Exceeds = func(*corev1.Pod) string { return "" }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

@@ -33,8 +33,11 @@ type desired struct {
 	// generation.
 	generation int64
 	spec       [sha256.Size]byte
-	// refused says why the latest template is not accepted.
-	refused string
+	// refused says why the latest template is not accepted, and exceeds that it is above
+	// what the node allows.
+	refused, exceeds string
+	// held says why nothing of pod is started: it was accepted when the node allowed more.
+	held string
 	// deleted: the object is being deleted or gone.
 	deleted bool
 	// gone: the API does not have it any more. orphan: this process
@@ -64,8 +67,9 @@ func (d desired) idle() bool { return d.shown == nil && !d.deleted }
 func (d desired) ends() bool { return d.deleted || d.asked != nil }
 
 // updated takes the latest version of the object. A template that is refused leaves
-// what runs as it is.
-func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
+// what runs as it is; so does one of which exceeds says that it is above what the node
+// allows.
+func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) string) desired {
 	spec := specHash(&nw.Spec)
 	known := d.seen && d.generation == nw.Generation && d.spec == spec && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
@@ -82,8 +86,9 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload) desired {
 	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
 	latest := template.Pod(nw)
 	d.shown = latest
-	d.refused = refusal(&nw.Spec.Template)
-	if d.refused == "" {
+	d.refused, d.exceeds = refusal(&nw.Spec.Template), exceeds(latest)
+	if d.refused == "" && d.exceeds == "" {
+		d.held = ""
 		t := nw.Spec.Template.DeepCopy()
 		template.SetDefaults(t)
 		d.pod, d.hash = latest, template.Hash(t)

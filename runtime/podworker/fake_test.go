@@ -101,11 +101,19 @@ func (n *fakeNode) start(t *testing.T) *Pool {
 // restore makes a pool over the node.
 func (n *fakeNode) restore(t *testing.T) *Pool {
 	t.Helper()
-	n.pool = New(Config{
+	return n.restoreWith(t, func(*Config) {})
+}
+
+// restoreWith makes a pool over the node with a configuration of its own.
+func (n *fakeNode) restoreWith(t *testing.T, change func(*Config)) *Pool {
+	t.Helper()
+	cfg := Config{
 		Runtime: n, Executor: n, Prober: n, PodDir: fakeDirs{n}, Publisher: n, Events: n, Store: n.store,
 		Log: logr.Discard(), ClusterID: func() string { return "cluster" }, BootID: "boot",
 		HostIPs: []string{"192.0.2.1"}, RuntimeName: "fake", Clock: n.clock,
-	})
+	}
+	change(&cfg)
+	n.pool = New(cfg)
 	if err := n.pool.Restore(); err != nil {
 		t.Fatal(err)
 	}

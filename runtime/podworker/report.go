@@ -117,8 +117,13 @@ func (s *scope) warn(reason, message string) {
 // conditions are those about what is wanted, and about the runtime.
 func conditions(d desired, usable Usable) []metav1.Condition {
 	accepted := condition(v1alpha1.ConditionTemplateAccepted, true, v1alpha1.ReasonAccepted, "")
-	if d.refused != "" {
+	switch {
+	case d.refused != "" && d.exceeds != "":
+		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonRefusedFields, d.refused+"; "+d.exceeds)
+	case d.refused != "":
 		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonRefusedFields, d.refused)
+	case d.exceeds != "":
+		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonAboveNodeBounds, d.exceeds)
 	}
 	return []metav1.Condition{accepted, condition(v1alpha1.ConditionRuntimeUsable, usable.OK, usable.Reason, usable.Message)}
 }

@@ -26,7 +26,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 }
 
 // restore takes over what an earlier process knew.
-func (m *memory) restore(cp *Checkpoint, bootID string, order int64) {
+func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rec = *cp
@@ -45,9 +45,13 @@ func (m *memory) restore(cp *Checkpoint, bootID string, order int64) {
 
 		restartBackoff: cp.RestartBackoff,
 	}
+	if cp.Pod != nil {
+		m.want.held = cfg.Exceeds(cp.Pod)
+		m.want.exceeds = m.want.held
+	}
 	m.published.pending = true
-	if cp.BootID != bootID || cp.Order != order {
-		m.rec.BootID, m.rec.Order = bootID, order
+	if cp.BootID != cfg.BootID || cp.Order != order {
+		m.rec.BootID, m.rec.Order = cfg.BootID, order
 		m.touch()
 	}
 	m.announceLate()

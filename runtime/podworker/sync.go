@@ -63,7 +63,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK {
+	if !usable.OK || d.held != "" {
 		return jitter(resyncInterval), nil
 	}
 	if err := s.networkError(d.pod); err != nil {

@@ -76,7 +76,7 @@ func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
 
 // restore takes over the checkpoint of an earlier process.
 func (w *worker) restore(cp *Checkpoint) {
-	w.mem.restore(cp, w.cfg.BootID, w.order)
+	w.mem.restore(cp, w.cfg, w.order)
 	w.resume = w.mem.killsUnderWay()
 	if cp.BootID != w.cfg.BootID {
 		for i := range w.resume {
@@ -87,7 +87,7 @@ func (w *worker) restore(cp *Checkpoint) {
 
 // update hands the worker the latest version of the object.
 func (w *worker) update(nw *v1alpha1.NodeWorkload) {
-	if w.mem.demand(func(d desired) desired { return d.updated(nw) }) {
+	if w.mem.demand(func(d desired) desired { return d.updated(nw, w.cfg.Exceeds) }) {
 		w.wakeUp()
 	}
 	if w.mem.overwritten(&nw.Status) {

@@ -14,6 +14,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
 // Options are the flags of the shim.
@@ -31,6 +32,10 @@ type Options struct {
 	CgroupParent string
 	// CgroupDriver is cgroupfs, systemd, or auto: what the runtime says.
 	CgroupDriver string
+	// MaxCPU, MaxMemory and MaxPids bound the cgroup CgroupParent, and PodMaxPids each
+	// pod's; "" and 0 are no bound.
+	MaxCPU, MaxMemory   string
+	MaxPids, PodMaxPids int64
 	// ClusterDNS, ClusterDomain and ResolvConf make the pods' resolv.conf.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -44,6 +49,9 @@ type Options struct {
 	RegisterNode bool
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
+
+	// bounds are MaxCPU, MaxMemory and MaxPids.
+	bounds podcgroup.Bounds
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -59,6 +67,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
+	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
+	flags.StringVar(&o.MaxMemory, "max-memory", "", `Memory that all workloads of this node may use together, such as 4Gi; "" or 0: no bound`)
+	flags.Int64Var(&o.MaxPids, "max-pids", 0, "Processes and threads that all workloads of this node may have together; 0: no bound")
+	flags.Int64Var(&o.PodMaxPids, "pod-max-pids", 0, "Processes and threads that each workload may have; 0: no bound")
 	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers for dnsPolicy ClusterFirst")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "Domain of the cluster's Services")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "Resolver configuration file of the node")
@@ -70,7 +82,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 // complete checks the options and fills in what can be found out.
 func (o *Options) complete() error {
-	errs := []error{o.Validate()}
+	var err error
+	o.bounds, err = o.parseBounds()
+	errs := []error{o.Validate(), err}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -102,8 +116,9 @@ func nodeIP() string {
 	return ip.String()
 }
 
-// checkpointDir, podsDir and seccompDir are below the state directory. Localhost
-// seccomp profiles lie below seccompDir, as they do in a kubelet's.
+// checkpointDir, boundsFile, podsDir and seccompDir are below the state directory.
+// Localhost seccomp profiles lie below seccompDir, as they do in a kubelet's.
 func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
+func (o *Options) boundsFile() string    { return filepath.Join(o.StateDir, "bounds") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
 func (o *Options) seccompDir() string    { return filepath.Join(o.StateDir, "seccomp") }

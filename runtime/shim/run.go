@@ -86,6 +86,7 @@ type shim struct {
 	dirs     *poddir.Manager
 	volumes  *volume.Manager
 	cgroups  *podcgroup.Manager
+	bounds   *boundKeeper
 	dns      *dnsWarnings
 	runtime  *cri.Client
 	executor *executor.Executor
@@ -176,11 +177,13 @@ func (s *shim) openPlace(log logr.Logger) error {
 	var err error
 	s.cgroups, err = podcgroup.New(podcgroup.Config{
 		Parent: o.CgroupParent, Driver: driver, HostRoot: hostfs.Root(o.HostRoot),
+		Bounds: o.bounds, BoundsFile: o.boundsFile(), PodPids: o.PodMaxPids,
 		Process: func(ctx context.Context, id string) (int, string, error) { return s.runtime.ContainerProcess(ctx, id) },
 	})
 	if err != nil {
 		return fmt.Errorf("open the pod cgroups: %w", err)
 	}
+	s.bounds = &boundKeeper{cgroups: s.cgroups, warn: s.events.warnNode, ready: make(chan struct{})}
 	capacity := poddir.NodeCapacity(o.StateDir)
 	s.volumes, err = volume.New(volume.Config{
 		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
@@ -239,6 +242,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		RuntimeName:  s.runtimeName,
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
+		Exceeds:           exceeds(s.options.bounds),
 	})
 	return s.pool.Restore()
 }
@@ -300,12 +304,12 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 		return err
 	}
 	s.dirs.SetRecursiveReadOnly(recursive)
-	if s.options.CgroupDriver != cgroupDriverAuto || driver == "" {
-		return nil
+	if s.options.CgroupDriver == cgroupDriverAuto && driver != "" {
+		if err := s.cgroups.SetDriver(driver); err != nil {
+			return fmt.Errorf("take the runtime's cgroup driver: %w", err)
+		}
 	}
-	if err := s.cgroups.SetDriver(driver); err != nil {
-		return fmt.Errorf("take the runtime's cgroup driver: %w", err)
-	}
+	close(s.bounds.ready)
 	return nil
 }
 
@@ -315,7 +319,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep,
+		s.overseer.cluster.keep, s.bounds.run,
 		shimLease(s.api, s.clock, s.options).keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {

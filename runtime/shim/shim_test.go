@@ -316,6 +316,18 @@ func TestOptions(t *testing.T) {
 		"no address":    {func(o *Options) { o.NodeIPs = []string{"localhost"} }, "localhost"},
 		"no namespace":  {func(o *Options) { o.Namespace = "" }, "--namespace"},
 		"no DNS server": {func(o *Options) { o.ClusterDNS = []string{"dns"} }, "dns"},
+
+		"bounds":           {func(o *Options) { o.MaxCPU, o.MaxMemory, o.MaxPids, o.PodMaxPids = "500m", "4Gi", 100, 50 }, ""},
+		"bounds of 0":      {func(o *Options) { o.MaxCPU, o.MaxMemory = "0", "0Gi" }, ""},
+		"no quantity":      {func(o *Options) { o.MaxCPU = "two" }, "--max-cpu"},
+		"negative CPU":     {func(o *Options) { o.MaxCPU = "-1" }, "--max-cpu"},
+		"too little CPU":   {func(o *Options) { o.MaxCPU = "5m" }, "--max-cpu"},
+		"too much CPU":     {func(o *Options) { o.MaxCPU = "1E" }, "--max-cpu"},
+		"no unit":          {func(o *Options) { o.MaxMemory = "4" }, "--max-memory"},
+		"another unit":     {func(o *Options) { o.MaxMemory = "4GB" }, "--max-memory"},
+		"negative pids":    {func(o *Options) { o.MaxPids = -1 }, "--max-pids"},
+		"too many pids":    {func(o *Options) { o.MaxPids = 1<<22 + 1 }, "--max-pids"},
+		"negative of pods": {func(o *Options) { o.PodMaxPids = -1 }, "--pod-max-pids"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,10 @@ const (
 	clusterDNS     = "10.96.0.10"
 	nodeNameserver = "192.0.2.53"
 	nodeResolvConf = "nameserver " + nodeNameserver + "\nsearch node.test\noptions timeout:1\n"
+	// Bounds that are no hindrance to the workloads.
+	maxMemory  = 512 << 30
+	maxPids    = 40000
+	podMaxPids = 4000
 )
 
 var env *harness.Env
@@ -53,6 +57,7 @@ func run(m *testing.M) int {
 	defer os.Remove(resolvConf) //nolint:errcheck // A temporary file.
 	return harness.Run(m, &env, localstack.Options{ShimArgs: []string{
 		"--cluster-dns=" + clusterDNS, "--cluster-domain=mw.test", "--resolv-conf=" + resolvConf,
+		"--max-cpu=1000", "--max-memory=512Gi", fmt.Sprint("--max-pids=", maxPids), fmt.Sprint("--pod-max-pids=", podMaxPids),
 	}})
 }
 

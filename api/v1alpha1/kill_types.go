@@ -162,6 +162,13 @@ type KillRecord struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// changedFields are the fields of the container that differ from what it was made
+	// from; set with trigger DefinitionChanged if the template before is known.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=64
+	ChangedFields []string `json:"changedFields,omitempty"`
 	// summary is the kill in one line.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512

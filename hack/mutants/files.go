@@ -59,6 +59,12 @@ var podcgroupMistakes = []mistake{
 		"err != nil || again != pid {", "err != nil || again < 0 {"},
 	{"a cgroup that is made again hides what left it", "outside.go",
 		"case len(suspects) == 0:", "default:"},
+	{"a limit of the parent that someone else has set is taken back", "parent.go",
+		"now == held.Set && now != held.Before", "now != held.Before"},
+	{"a bound that something else changed stays changed", "parent.go",
+		"s.claim = &claim{Set: wanted, Before: held.Before}\n\t\ts.value, s.change = wanted, now != wanted", "s.claim = &claim{Set: wanted, Before: held.Before}\n\t\ts.value, s.change = wanted, held.Set != wanted"},
+	{"a bound below what is in use is set", "parent.go",
+		"if use > s.value {", "if use < 0 {"},
 	{"containers that started since count as outside", "outside.go",
 		"return !slices.Contains(suspects, id) }):", "return !slices.Contains(suspects, id) && false }):"},
 }

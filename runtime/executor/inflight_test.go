@@ -270,7 +270,11 @@ func TestHookLongerThanGrace(t *testing.T) {
 		f.Hooks = map[string]recordings.Hook{"prestop/app": {Seconds: 3600}}
 		f.running("app", nil)
 		e := newFakeExecutor(f)
-		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), killApp(testPod(5, withPreStopExec), f, plan.Kill{Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container app definition changed", RequestedBy: "shim"}))
+		why := plan.Kill{
+			Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container app definition changed", RequestedBy: "shim",
+			ChangedFields: []string{"image"},
+		}
+		err := e.KillContainer(t.Context(), testPod(5, withPreStopExec), killApp(testPod(5, withPreStopExec), f, why))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,6 +292,7 @@ func TestHookLongerThanGrace(t *testing.T) {
 		want := v1alpha1.KillRecord{
 			ID: rec.ID, Container: "app", ContainerID: "app-id", RestartCount: 3, Trigger: v1alpha1.TriggerDefinitionChanged,
 			RequestedBy: "shim", Message: "Container app definition changed", Phase: v1alpha1.KillPhaseDone,
+			ChangedFields: []string{"image"},
 			Grace: v1alpha1.KillGrace{Seconds: 5, Source: v1alpha1.GraceSourcePod, UsedSeconds: 5,
 				Deadline: &metav1.MicroTime{Time: start.Add(5 * time.Second)}},
 			PreStop:    &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopTimedOut, Seconds: 5},

@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,14 +26,15 @@ const (
 func newRecord(k *kill) v1alpha1.KillRecord {
 	now := k.e.clock.Now()
 	rec := v1alpha1.KillRecord{
-		ID:          string(uuid.NewUUID()),
-		Container:   k.Name,
-		ContainerID: k.ID,
-		Trigger:     k.Trigger,
-		RequestedBy: text.Cut(k.RequestedBy, maxRecordReason),
-		Message:     text.Cut(k.RecordMessage(), maxRecordMessage),
-		Phase:       v1alpha1.KillPhaseStopping,
-		StartTime:   metav1.MicroTime{Time: now},
+		ID:            string(uuid.NewUUID()),
+		Container:     k.Name,
+		ContainerID:   k.ID,
+		Trigger:       k.Trigger,
+		RequestedBy:   text.Cut(k.RequestedBy, maxRecordReason),
+		Message:       text.Cut(k.RecordMessage(), maxRecordMessage),
+		ChangedFields: slices.Clone(k.ChangedFields),
+		Phase:         v1alpha1.KillPhaseStopping,
+		StartTime:     metav1.MicroTime{Time: now},
 		Grace: v1alpha1.KillGrace{
 			Seconds: k.Grace.Seconds, Source: k.Grace.Source,
 			Deadline: &metav1.MicroTime{Time: now.Add(seconds(k.Grace.Seconds))},

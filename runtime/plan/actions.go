@@ -14,6 +14,9 @@ type Input struct {
 	// Pod is the desired state. Compute is for a pod that is being synced: for
 	// one that terminates the worker kills and does not ask.
 	Pod *corev1.Pod
+	// Previous is the desired state before, nil if it is not known. It decides nothing:
+	// kills say what has changed since.
+	Previous *corev1.Pod
 	// Observed is what the runtime reports.
 	Observed *PodStatus
 	// Probes are the verdicts by container ID.

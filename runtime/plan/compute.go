@@ -88,6 +88,9 @@ func (p *planner) kill(s *ContainerStatus, why Kill) {
 	if why.Trigger == v1alpha1.TriggerResizeRequired {
 		p.actions.UpdatePodResources = true
 	}
+	if why.Trigger == v1alpha1.TriggerDefinitionChanged {
+		why.ChangedFields = changedSince(p.Previous, p.Pod, s)
+	}
 	p.actions.ContainersToKill = append(p.actions.ContainersToKill, p.decide(s, why))
 }
 

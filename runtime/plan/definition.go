@@ -4,9 +4,11 @@
 package plan
 
 import (
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -66,6 +68,38 @@ func Redefined(c *corev1.Container, s *ContainerStatus) bool {
 		return differs(s.Hash, hashContainerV1(c))
 	}
 	return differs(s.Hash, HashContainer(c))
+}
+
+// ChangedFields names the fields that are fixed when a container is created and differ
+// in two definitions, as the API does and in its order.
+func ChangedFields(before, after *corev1.Container) []string {
+	var names []string
+	old, now := fixedFields(before), fixedFields(after)
+	a, b := reflect.ValueOf(old), reflect.ValueOf(now)
+	for i := range a.NumField() {
+		if equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			continue
+		}
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+		if name == "lifecycle" {
+			name = "lifecycle.stopSignal" // the only one that is fixed
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// changedSince names the fields that have changed since a container was made, nil if it
+// was not made from the pod before.
+func changedSince(before, now *corev1.Pod, s *ContainerStatus) []string {
+	if before == nil {
+		return nil
+	}
+	old, latest := podspec.Container(before, s.Name), podspec.Container(now, s.Name)
+	if old == nil || latest == nil || Redefined(old, s) {
+		return nil
+	}
+	return ChangedFields(old, latest)
 }
 
 // RestartRequested reports whether the restartedAt annotation was set after a

@@ -22,6 +22,9 @@ type Kill struct {
 	Message string
 	// Cause is written to the record instead of Message, if set.
 	Cause string
+	// ChangedFields names the fields of the container that differ from what it was made
+	// from, when its changed definition is why it is killed and both are known.
+	ChangedFields []string
 	// RequestedBy is the part that asked for the kill.
 	RequestedBy string
 	// Grace is the grace period, before the minimum.

@@ -24,6 +24,9 @@ type desired struct {
 	pod *corev1.Pod
 	// shown is the pod to name in the status and events, accepted or not.
 	shown *corev1.Pod
+	// previous is the pod before, as long as something of it may run; nil if that is not
+	// known.
+	previous *corev1.Pod
 	// hash identifies the template of pod.
 	hash string
 	// restartBackoff is the workload's own policy, nil if it has none.
@@ -89,6 +92,9 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	d.refused, d.exceeds = refusal(&nw.Spec.Template), exceeds(latest)
 	if d.refused == "" && d.exceeds == "" {
 		d.held = ""
+		if d.previous == nil {
+			d.previous = d.pod
+		}
 		t := nw.Spec.Template.DeepCopy()
 		template.SetDefaults(t)
 		d.pod, d.hash = latest, template.Hash(t)

@@ -152,15 +152,19 @@ func (m *memory) keepBackoff(entries map[string]*plan.Backoff) {
 	m.touch()
 }
 
-// noteTemplate notes the hash of the template that runs and says whether that is
-// news.
-func (m *memory) noteTemplate(hash string) bool {
+// noteTemplate notes that the template that was wanted runs and says whether that is
+// news. Nothing of one before runs any more.
+func (m *memory) noteTemplate(d desired) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.rec.TemplateHash == hash {
+	m.want.previous = nil
+	if m.want.pod != d.pod {
+		m.want.previous = d.pod
+	}
+	if m.rec.TemplateHash == d.hash {
 		return false
 	}
-	m.rec.TemplateHash = hash
+	m.rec.TemplateHash = d.hash
 	m.touch()
 	return true
 }

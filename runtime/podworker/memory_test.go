@@ -31,7 +31,7 @@ func TestNoCheckpointAfterTheEnd(t *testing.T) {
 func TestChangesAreUnsaved(t *testing.T) {
 	changes := map[string]func(*memory){
 		"what containers were given": func(m *memory) { m.keepActuated(map[string]plan.Resources{"c": {CPURequest: 100}}) },
-		"the template":               func(m *memory) { m.noteTemplate("hash") },
+		"the template":               func(m *memory) { m.noteTemplate(desired{hash: "hash"}) },
 		"the back-off":               func(m *memory) { m.keepBackoff(map[string]*plan.Backoff{"c": {}}) },
 		"an event":                   func(m *memory) { m.notify(notice{Reason: "Killing"}) },
 		"the state":                  func(m *memory) { m.advance(stateInput{terminate: true, deleted: true}) },
@@ -52,7 +52,7 @@ func TestNoCheckpointWithoutAChange(t *testing.T) {
 	m := newMemory(Identity{UID: "a"}, "boot")
 	for range 2 {
 		m.keepActuated(map[string]plan.Resources{"c": {CPURequest: 100}})
-		m.noteTemplate("hash")
+		m.noteTemplate(desired{hash: "hash"})
 		_, revision := m.snapshot()
 		m.saved(revision)
 	}

@@ -81,6 +81,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 	}
 	return plan.Input{
 		Pod:         d.pod,
+		Previous:    d.previous,
 		Observed:    observed,
 		Probes:      s.cfg.Prober.Results(s.id.UID),
 		Definitions: s.definitions,

@@ -313,7 +313,7 @@ func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
 	if left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
 		return false
 	}
-	return s.mem.noteTemplate(d.hash)
+	return s.mem.noteTemplate(d)
 }
 
 // noteEnded notes the template of a workload that had ended when it was looked at: the

@@ -5,6 +5,7 @@ package preview
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,37 +99,23 @@ func (c *changes) add(field string, fixed bool) {
 }
 
 func compareContainers(before, after *corev1.Container) containerChanges {
-	var out containerChanges
-	add := func(field string, one *corev1.Container) {
-		if plan.HashContainer(one) != plan.HashContainer(before) {
-			out.fixed = append(out.fixed, field)
-		} else {
+	out := containerChanges{fixed: plan.ChangedFields(before, after)}
+	add := func(field string) {
+		if !slices.Contains(out.fixed, field) {
 			out.inPlace = append(out.inPlace, field)
 		}
 	}
-	for i, name := range differing(*before, *after) {
-		if name == "lifecycle" {
-			compareLifecycles(before, after, add)
+	for _, name := range differing(*before, *after) {
+		if name != "lifecycle" {
+			add(name)
 			continue
 		}
-		one := before.DeepCopy()
-		setField(one, after, i)
-		add(name, one)
+		// Hooks are taken over, the stop signal is fixed.
+		for _, name := range differing(lifecycleOf(before), lifecycleOf(after)) {
+			add("lifecycle." + name)
+		}
 	}
 	return out
-}
-
-// compareLifecycles separates hooks, which are taken over, from the stop signal,
-// which is fixed.
-func compareLifecycles(before, after *corev1.Container, add func(string, *corev1.Container)) {
-	old, now := lifecycleOf(before), lifecycleOf(after)
-	for i, name := range differing(old, now) {
-		one := before.DeepCopy()
-		lifecycle := lifecycleOf(one)
-		setField(&lifecycle, &now, i)
-		one.Lifecycle = &lifecycle
-		add("lifecycle."+name, one)
-	}
 }
 
 func lifecycleOf(c *corev1.Container) corev1.Lifecycle {

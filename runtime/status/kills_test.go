@@ -277,6 +277,20 @@ func TestKillSummary(t *testing.T) {
 			},
 			want: "definition changed; preStop skipped; exited 137 (OOMKilled) within 7s (30s allowed)",
 		},
+		"one field changed": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container c definition changed, will be restarted", Phase: v1alpha1.KillPhaseStopping,
+				ChangedFields: []string{"image"},
+			},
+			want: "definition changed (image); stop signal sent",
+		},
+		"many fields changed": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Init container c definition changed", Phase: v1alpha1.KillPhaseStopping,
+				ChangedFields: []string{"image", "args", "env", "tty", "stdin"},
+			},
+			want: "definition changed (image, args, env and 2 more); stop signal sent",
+		},
 		"left, exit not known": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerOrphan, Message: "the NodeWorkload is gone", Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace},
 			want:   "orphaned (the NodeWorkload is gone); exited within 7s (30s allowed)",

@@ -99,10 +99,25 @@ func causeDetail(r v1alpha1.KillRecord) string {
 	}
 	detail = strings.TrimPrefix(detail, ", will be restarted")
 	detail = strings.TrimLeft(detail, ":;, ")
+	if detail == "" && r.Trigger == v1alpha1.TriggerDefinitionChanged {
+		return fieldNames(r.ChangedFields)
+	}
 	if strings.HasPrefix(detail, "(") && strings.HasSuffix(detail, ")") {
 		detail = detail[1 : len(detail)-1]
 	}
 	return detail
+}
+
+// maxFieldNames is how many changed fields a summary names.
+const maxFieldNames = 3
+
+// fieldNames lists the first of the changed fields: "image, env, args and 2 more".
+func fieldNames(fields []string) string {
+	names := strings.Join(fields[:min(len(fields), maxFieldNames)], ", ")
+	if more := len(fields) - maxFieldNames; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return names
 }
 
 // otherDetail returns the message of the triggers whose message says more than

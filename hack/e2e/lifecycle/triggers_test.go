@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -158,7 +159,11 @@ containers:
 	w.Change(func(tmpl *corev1.PodTemplateSpec) {
 		tmpl.Spec.Containers[0].Image = "managedworkload.dev/testprogram:v2"
 	})
-	checkKill(t, w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged), v1alpha1.KillRecord{
+	kill := w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
+	if !slices.Equal(kill.ChangedFields, []string{"image"}) || !strings.HasPrefix(kill.Summary, "definition changed (image)") {
+		t.Errorf("changed fields %q, summary %q", kill.ChangedFields, kill.Summary)
+	}
+	checkKill(t, kill, v1alpha1.KillRecord{
 		Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container c definition changed, will be restarted",
 		Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(30, v1alpha1.GraceSourcePod),
 	})

@@ -35,7 +35,7 @@ func TestKillsNameChangedFields(t *testing.T) {
 		check("one change", n)
 
 		n.mu.Lock()
-		n.syncing = func(ctx context.Context, _ plan.SyncRequest) plan.SyncOutcome {
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
 			return plan.SyncOutcome{Err: context.Canceled}
 		}
 		n.mu.Unlock()

@@ -98,11 +98,8 @@ func (k *boundKeeper) run(ctx context.Context) error {
 	said := ""
 	for {
 		again, err := k.cgroups.KeepBounds(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		what := withoutNumbers(err)
-		if err != nil && what != said {
+		if err != nil && what != said && ctx.Err() == nil {
 			log.Error(err, "Failed to keep the bounds of the node; retrying", "in", boundsInterval.String())
 			k.warn(reasonBoundNotInForce, err.Error())
 		}

@@ -84,7 +84,7 @@ func shimCommand() *cobra.Command {
 
 func planCommand() *cobra.Command {
 	var input string
-	options := preview.Options{NodeWorkloadName: controllers.NodeWorkloadName}
+	var options preview.Options
 	cmd := &cobra.Command{
 		Use:   "plan {-f FILE | --diff FILE | --input FILE}",
 		Short: "Show what a shim would do and why, without doing it",

@@ -23,10 +23,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/yaml"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 // patience is how long a test waits for what has to come.
@@ -114,7 +115,7 @@ func (c *cluster) workload(change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.
 }
 
 func (c *cluster) nodeWorkload(node string) *v1alpha1.NodeWorkload {
-	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: NodeWorkloadName("web", node)}}
+	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: placement.NodeWorkloadName("web", node)}}
 }
 
 // await watches obj until done says so, and leaves it in that state.
@@ -134,10 +135,10 @@ func await[T client.Object](c *cluster, obj T, what string, done func(T) bool) T
 				}
 			}
 			if !open {
-				c.t.Fatalf("%s: the watch ended; last seen:\n%s", what, dump(last))
+				c.t.Fatalf("%s: the watch ended; last seen:\n%s", what, managertest.Dump(last))
 			}
 		case <-ctx.Done():
-			c.t.Fatalf("%s: not within %s; last seen:\n%s", what, patience, dump(last))
+			c.t.Fatalf("%s: not within %s; last seen:\n%s", what, patience, managertest.Dump(last))
 		}
 	}
 }
@@ -163,7 +164,7 @@ func (c *cluster) awaitGone(obj client.Object) {
 				last = current
 			}
 		case <-ctx.Done():
-			c.t.Fatalf("%T %s is not gone within %s; last seen:\n%s", obj, obj.GetName(), patience, dump(last))
+			c.t.Fatalf("%T %s is not gone within %s; last seen:\n%s", obj, obj.GetName(), patience, managertest.Dump(last))
 		}
 	}
 }
@@ -209,14 +210,6 @@ func (c *cluster) awaitEvent(obj client.Object, reason, words string) {
 			c.t.Fatalf("no event %s with %q within %s; seen:\n%s", reason, words, patience, strings.Join(seen, "\n"))
 		}
 	}
-}
-
-func dump(obj any) string {
-	out, err := yaml.Marshal(obj)
-	if err != nil {
-		return err.Error()
-	}
-	return string(out)
 }
 
 // update changes an object, again when another write came first.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 // fullTemplate has what a template may have; the test leaves out parts of it.
@@ -137,7 +138,7 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 		theirs := sent.DeepCopy()
 		theirs.Spec = withoutAdmission(pod, sent)
 		if template.Hash(ours) != template.Hash(theirs) {
-			t.Fatalf("seed %d (-the API server +ours):\n%s\nof\n%s", seed, cmp.Diff(dump(theirs), dump(ours)), text)
+			t.Fatalf("seed %d (-the API server +ours):\n%s\nof\n%s", seed, cmp.Diff(managertest.Dump(theirs), managertest.Dump(ours)), text)
 		}
 		nw := &v1alpha1.NodeWorkload{
 			ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "x"},
@@ -145,7 +146,7 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 		}
 		c.must(api.Create(t.Context(), nw, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)))
 		if template.Hash(ours) != template.Hash(&nw.Spec.Template) {
-			t.Fatalf("seed %d (-sent +stored):\n%s", seed, cmp.Diff(dump(ours), dump(nw.Spec.Template)))
+			t.Fatalf("seed %d (-sent +stored):\n%s", seed, cmp.Diff(managertest.Dump(ours), managertest.Dump(nw.Spec.Template)))
 		}
 	}
 	if judged < 50 {

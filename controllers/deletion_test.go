@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 func annotateGrace(value string) func(*v1alpha1.ManagedWorkload) {
@@ -39,11 +41,11 @@ func TestDeletionGraceReachesNodeWorkloads(t *testing.T) {
 	update(c, mw, annotateGrace("20"))
 	c.must(api.Delete(t.Context(), mw))
 	nw := await(c, c.nodeWorkload(n1), "grace of the annotation", endsWith(20))
-	if by := nw.Annotations[v1alpha1.AnnotationRequestedBy]; by != byWorkloadDeleted {
+	if by := nw.Annotations[v1alpha1.AnnotationRequestedBy]; by != "manager (ManagedWorkload deleted)" {
 		t.Errorf("requested by %q", by)
 	}
 	await(c, mw, "says so", func(mw *v1alpha1.ManagedWorkload) bool {
-		return mw.Status.Summary == "deleting, 2 nodes left" && kstatus(mw) == "Terminating"
+		return mw.Status.Summary == "deleting, 2 nodes left" && managertest.Kstatus(mw) == "Terminating"
 	})
 	update(c, mw, annotateGrace("3"))
 	await(c, c.nodeWorkload(n1), "a shorter one under way", endsWith(3))
@@ -81,7 +83,7 @@ func TestBadDeletionGraceIsSaid(t *testing.T) {
 	await(c, mw, "names the annotation", func(mw *v1alpha1.ManagedWorkload) bool {
 		return strings.Contains(mw.Status.Summary, v1alpha1.AnnotationDeletionGracePeriodSeconds)
 	})
-	c.awaitEvent(mw, eventBadAnnotation, `"soon" is not a number`)
+	c.awaitEvent(mw, "BadAnnotation", `"soon" is not a number`)
 	await(c, c.nodeWorkload(n1), "ends with the template's own", endsWith(-1))
 	shim.setHold(false)
 	c.awaitGone(mw)
@@ -100,7 +102,7 @@ func TestOrphanAndAdopt(t *testing.T) {
 		nw := c.nodeWorkload(node)
 		c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 		if len(nw.OwnerReferences) != 0 || !nw.DeletionTimestamp.IsZero() {
-			t.Fatalf("not orphaned: %s", dump(nw))
+			t.Fatalf("not orphaned: %s", managertest.Dump(nw))
 		}
 		uids[node] = nw.UID
 	}
@@ -111,9 +113,9 @@ func TestOrphanAndAdopt(t *testing.T) {
 	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if nw.UID != uids[n1] || !metav1.IsControlledBy(nw, next) || nw.Spec.Template.Spec.Containers[0].Image != "app:2" {
-		t.Errorf("not adopted: %s", dump(nw))
+		t.Errorf("not adopted: %s", managertest.Dump(nw))
 	}
-	c.awaitEvent(next, eventAdopted, nw.Name)
+	c.awaitEvent(next, "Adopted", nw.Name)
 	c.awaitGone(c.nodeWorkload(n2)) // adopted as well, where it is no longer wanted
 }
 
@@ -138,7 +140,7 @@ func TestForegroundDeletionWithoutOurFinalizer(t *testing.T) {
 	await(c, mw, "Ready", readyOn(1))
 	shim.setHold(true)
 	c.must(api.Delete(t.Context(), mw, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	await(c, mw, "Terminating", func(mw *v1alpha1.ManagedWorkload) bool { return kstatus(mw) == "Terminating" })
+	await(c, mw, "Terminating", func(mw *v1alpha1.ManagedWorkload) bool { return managertest.Kstatus(mw) == "Terminating" })
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Finalizers = []string{metav1.FinalizerDeleteDependents} })
 	shim.setHold(false)
 	c.awaitGone(mw)
@@ -156,15 +158,15 @@ func TestNamespaceThatEnds(t *testing.T) {
 	c.must(api.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}))
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = "app:2" })
 	await(c, mw, "waiting", func(mw *v1alpha1.ManagedWorkload) bool {
-		if kstatus(mw) == "Failed" {
-			t.Errorf("stalled: %s", dump(mw.Status))
+		if managertest.Kstatus(mw) == "Failed" {
+			t.Errorf("stalled: %s", managertest.Dump(mw.Status))
 		}
-		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionUnknown, reasonAdmissionPending)
+		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionUnknown, "AdmissionPending")
 	})
 	nw := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if !nw.DeletionTimestamp.IsZero() || nw.Spec.Template.Spec.Containers[0].Image != "app:1" {
-		t.Errorf("the NodeWorkload was touched: %s", dump(nw))
+		t.Errorf("the NodeWorkload was touched: %s", managertest.Dump(nw))
 	}
 	c.must(api.Delete(t.Context(), mw))
 	c.awaitGone(mw)
@@ -180,7 +182,7 @@ func TestDeletionWithoutAnyShim(t *testing.T) {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionFalse, v1alpha1.ReasonShimNotFound)
 	})
 	await(c, mw, "says so", func(mw *v1alpha1.ManagedWorkload) bool {
-		return mw.Status.Summary == "1 node without a shim" && mw.Status.UnreachableNodes == 1 && kstatus(mw) == "InProgress"
+		return mw.Status.Summary == "1 node without a shim" && mw.Status.UnreachableNodes == 1 && managertest.Kstatus(mw) == "InProgress"
 	})
 	c.must(api.Delete(t.Context(), mw))
 	c.awaitGone(mw)
@@ -203,7 +205,7 @@ func TestNodeWorkloadsOfAForgottenOwnerEnd(t *testing.T) {
 
 	lost := c.nodeWorkload(n1)
 	lost.Finalizers = []string{v1alpha1.Finalizer}
-	lost.OwnerReferences = []metav1.OwnerReference{ownerReference(mw)}
+	lost.OwnerReferences = []metav1.OwnerReference{writes.OwnerReference(mw)}
 	lost.Spec = v1alpha1.NodeWorkloadSpec{NodeName: n1, Template: mw.Spec.Template}
 	c.must(api.Create(t.Context(), lost))
 	c.awaitGone(lost)
@@ -236,7 +238,7 @@ func TestNodeLoss(t *testing.T) {
 		nw := c.nodeWorkload(node)
 		c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 		if nw.UID != uids[node] || !nw.DeletionTimestamp.IsZero() {
-			t.Errorf("the NodeWorkload of %s was ended: %s", node, dump(nw))
+			t.Errorf("the NodeWorkload of %s was ended: %s", node, managertest.Dump(nw))
 		}
 	}
 	c.lease(back, 3600)

@@ -9,7 +9,8 @@
 //	       ^                                                     |
 //	       +------ counts, conditions, recent kills, events -----+
 //
-// What is decided is pure and has a file of its own (names.go, status.go,
-// kills.go, grace.go) or, where a preview asks the same, a package in api; the
-// reconcilers gather facts, carry decisions out, and write each status once.
+// This package wires the rooms to one controller-runtime manager: the client, the
+// cache and what it keeps, the recorder of events, leader election. It decides
+// nothing. workload reconciles ManagedWorkloads and asks admission and fleet; fleet
+// reconciles NodeWorkloads; writes holds how both write.
 package controllers

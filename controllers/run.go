@@ -14,7 +14,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -30,10 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/kubeconfig"
 )
 
@@ -166,50 +165,10 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 
 // setUp adds both reconcilers with their watches to mgr.
 func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder record.EventRecorder, t timing) error {
-	indexer := mgr.GetFieldIndexer()
-	if err := errors.Join(
-		indexer.IndexField(ctx, &v1alpha1.NodeWorkload{}, indexController, indexByController),
-		indexer.IndexField(ctx, &v1alpha1.NodeWorkload{}, indexNode, indexByNode),
-	); err != nil {
-		return fmt.Errorf("index the cache: %w", err)
-	}
-	sh := newShims(namespace)
-	workloads := &managedWorkloadReconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
-		admission: newAdmission(mgr.GetClient()), kills: newKillLedger(),
-		killsInterval: t.killsInterval, startedAt: time.Now(),
-	}
-	nodeWorkloads := &nodeWorkloadReconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder, shims: sh,
-		releaseAfter: t.releaseAfter, lost: map[types.NamespacedName]loss{},
-	}
-	return errors.Join(workloads.setUp(mgr), nodeWorkloads.setUp(mgr))
-}
-
-func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
-		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(workloadChanged())).
-		Watches(&v1alpha1.NodeWorkload{}, r.watchShares()).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(nodeChanged())).
-		WithOptions(controllerOptions()).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("add the controller of ManagedWorkloads: %w", err)
-	}
-	return nil
-}
-
-func (r *nodeWorkloadReconciler) setUp(mgr manager.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
-		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(nodeWorkloadChanged())).
-		Watches(&coordinationv1.Lease{}, r.shims.watch(r.nodeWorkloadsOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(comesOrGoes())).
-		WithOptions(controllerOptions()).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("add the controller of NodeWorkloads: %w", err)
-	}
-	return nil
+	shims := fleet.NewShims(namespace)
+	workloads := workload.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.killsInterval)
+	nodeWorkloads := fleet.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
+	return errors.Join(workloads.SetUp(ctx, mgr, controllerOptions()), nodeWorkloads.SetUp(ctx, mgr, controllerOptions()))
 }
 
 func controllerOptions() controller.Options {

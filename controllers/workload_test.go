@@ -17,8 +17,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 func TestWorkloadFromBirthToDeath(t *testing.T) {
@@ -32,7 +34,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 		t.Errorf("the manager changed the spec (-want +got):\n%s", diff)
 	}
 	if s := ready.Status; s.DesiredNodes != 2 || s.UpdatedNodes != 2 || s.ReadyNodes != 2 || s.AvailableNodes != 2 || s.Summary != "ready" {
-		t.Errorf("status: %s", dump(ready))
+		t.Errorf("status: %s", managertest.Dump(ready))
 	}
 	nw := await(c, c.nodeWorkload(n1), "its shim responds", func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionTrue, v1alpha1.ReasonLeaseRenewed)
@@ -44,7 +46,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 	await(c, mw, "Ready with the new template", func(mw *v1alpha1.ManagedWorkload) bool { return readyOn(2)(mw) && mw.Generation > ready.Generation })
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(nw), nw))
 	if nw.UID != uid || nw.Spec.Template.Spec.Containers[0].Image != "app:2" {
-		t.Errorf("not updated in place: %s", dump(nw))
+		t.Errorf("not updated in place: %s", managertest.Dump(nw))
 	}
 
 	c.must(api.Delete(t.Context(), mw))
@@ -53,9 +55,9 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(c.nodeWorkload(node)), c.nodeWorkload(node)); !apierrors.IsNotFound(err) {
 			t.Errorf("the NodeWorkload of %s outlived its ManagedWorkload: %v", node, err)
 		}
-		c.awaitEvent(mw, eventSuccessfulCreate, NodeWorkloadName("web", node))
-		c.awaitEvent(mw, eventSuccessfulDelete, NodeWorkloadName("web", node))
-		c.awaitEvent(mw, eventKilled, "on node "+node+": SIGTERM ignored")
+		c.awaitEvent(mw, "SuccessfulCreate", placement.NodeWorkloadName("web", node))
+		c.awaitEvent(mw, "SuccessfulDelete", placement.NodeWorkloadName("web", node))
+		c.awaitEvent(mw, "Killed", "on node "+node+": SIGTERM ignored")
 	}
 }
 
@@ -70,13 +72,13 @@ func checkShare(t *testing.T, nw *v1alpha1.NodeWorkload, mw *v1alpha1.ManagedWor
 	}
 	if nw.Labels[v1alpha1.LabelWorkload] != mw.Name || nw.Labels[v1alpha1.LabelNode] != node || nw.Spec.NodeName != node ||
 		!slices.Contains(nw.Finalizers, v1alpha1.Finalizer) {
-		t.Errorf("NodeWorkload: %s", dump(nw))
+		t.Errorf("NodeWorkload: %s", managertest.Dump(nw))
 	}
 	if s := nw.Spec.Template.Spec; ptr.Deref(s.TerminationGracePeriodSeconds, 0) != 30 || s.RestartPolicy != corev1.RestartPolicyAlways {
-		t.Errorf("defaults are not pinned: %s", dump(nw.Spec))
+		t.Errorf("defaults are not pinned: %s", managertest.Dump(nw.Spec))
 	}
 	if !meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionReady) {
-		t.Errorf("conditions: %s", dump(nw.Status.Conditions))
+		t.Errorf("conditions: %s", managertest.Dump(nw.Status.Conditions))
 	}
 }
 
@@ -94,7 +96,7 @@ func TestKstatusIsNeverAhead(t *testing.T) {
 		update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = image })
 		generation := mw.Generation
 		await(c, mw, "current with "+image, func(seen *v1alpha1.ManagedWorkload) bool {
-			if kstatus(seen) != "Current" {
+			if managertest.Kstatus(seen) != "Current" {
 				return false
 			}
 			want := seen.Spec.Template.DeepCopy()
@@ -103,7 +105,7 @@ func TestKstatusIsNeverAhead(t *testing.T) {
 			c.must(api.List(t.Context(), nodeWorkloads, client.InNamespace(c.namespace)))
 			for _, nw := range nodeWorkloads.Items {
 				if seen.Generation == generation && nw.Status.TemplateHash != template.Hash(want) {
-					t.Errorf("Current while %s runs another template: %s", nw.Name, dump(seen))
+					t.Errorf("Current while %s runs another template: %s", nw.Name, managertest.Dump(seen))
 				}
 			}
 			return seen.Generation == generation && len(nodeWorkloads.Items) == len(names)
@@ -113,7 +115,7 @@ func TestKstatusIsNeverAhead(t *testing.T) {
 
 func TestPlacementFollowsNodes(t *testing.T) {
 	c := newCluster(t)
-	n1, n2 := c.node("n1"), c.node("n2", taint("dedicated", corev1.TaintEffectNoSchedule))
+	n1, n2 := c.node("n1"), c.node("n2", managertest.Taint("dedicated", corev1.TaintEffectNoSchedule))
 	c.shimOn(n1, n2)
 	mw := c.workload()
 	await(c, mw, "Ready on one node", readyOn(1))
@@ -121,11 +123,15 @@ func TestPlacementFollowsNodes(t *testing.T) {
 	c.updateNode(n2, func(n *corev1.Node) { n.Spec.Taints = nil })
 	await(c, mw, "Ready on both nodes", func(mw *v1alpha1.ManagedWorkload) bool { return isReady(mw) && mw.Status.ReadyNodes == 2 })
 
-	c.updateNode(n2, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("dedicated", corev1.TaintEffectNoSchedule)} })
+	c.updateNode(n2, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{managertest.Taint("dedicated", corev1.TaintEffectNoSchedule)}
+	})
 	await(c, mw, "one node desired", readyOn(1))
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(c.nodeWorkload(n2)), c.nodeWorkload(n2))) // NoSchedule ends nothing
 
-	c.updateNode(n2, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("dedicated", corev1.TaintEffectNoExecute)} })
+	c.updateNode(n2, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{managertest.Taint("dedicated", corev1.TaintEffectNoExecute)}
+	})
 	c.awaitGone(c.nodeWorkload(n2))
 
 	n3 := c.node("n3")
@@ -136,7 +142,7 @@ func TestPlacementFollowsNodes(t *testing.T) {
 	c.awaitGone(c.nodeWorkload(n1))
 	await(c, mw, "kept record", func(mw *v1alpha1.ManagedWorkload) bool {
 		return slices.ContainsFunc(mw.Status.RecentKills, func(k v1alpha1.NodeKillRecord) bool {
-			return k.NodeName == n1 && k.RequestedBy == byNoMatch
+			return k.NodeName == n1 && k.RequestedBy == "manager (node no longer matches)"
 		})
 	})
 }
@@ -264,7 +270,7 @@ func TestRefusedTemplates(t *testing.T) {
 
 			update(c, mw, func(mw *v1alpha1.ManagedWorkload) { tc.change(&mw.Spec.Template.Spec) })
 			got := await(c, mw, "refused", func(mw *v1alpha1.ManagedWorkload) bool {
-				return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionFalse, tc.wantReason) && kstatus(mw) == "Failed"
+				return hasCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted, metav1.ConditionFalse, tc.wantReason) && managertest.Kstatus(mw) == "Failed"
 			})
 			message := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionAccepted).Message
 			for _, words := range tc.wantWords {
@@ -273,13 +279,13 @@ func TestRefusedTemplates(t *testing.T) {
 				}
 			}
 			if !strings.HasPrefix(got.Status.Summary, "refused: ") || got.Status.ReadyNodes != 1 {
-				t.Errorf("status: %s", dump(got.Status))
+				t.Errorf("status: %s", managertest.Dump(got.Status))
 			}
 			c.awaitEvent(mw, tc.wantReason, tc.wantWords[0])
 			after := c.nodeWorkload(n1)
 			c.must(api.Get(t.Context(), client.ObjectKeyFromObject(after), after))
 			if after.Generation != before.Generation || after.UID != before.UID {
-				t.Errorf("the NodeWorkload was changed: %s", dump(after))
+				t.Errorf("the NodeWorkload was changed: %s", managertest.Dump(after))
 			}
 
 			update(c, mw, func(mw *v1alpha1.ManagedWorkload) {
@@ -300,9 +306,9 @@ func TestIgnoredFields(t *testing.T) {
 		t.Errorf("message %q does not name the field", m)
 	}
 	if !hasCondition(got.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonNoMatchingNodes) {
-		t.Errorf("conditions: %s", dump(got.Status.Conditions))
+		t.Errorf("conditions: %s", managertest.Dump(got.Status.Conditions))
 	}
-	c.awaitEvent(mw, eventFieldsIgnored, "spec.template.spec.schedulerName")
+	c.awaitEvent(mw, "FieldsIgnored", "spec.template.spec.schedulerName")
 }
 
 func TestNameConflict(t *testing.T) {
@@ -316,14 +322,14 @@ func TestNameConflict(t *testing.T) {
 	c.must(api.Create(t.Context(), other))
 	mw := c.workload()
 	await(c, mw, "stalled", func(mw *v1alpha1.ManagedWorkload) bool {
-		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionStalled, metav1.ConditionTrue, reasonNameConflict) &&
+		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionStalled, metav1.ConditionTrue, "NameConflict") &&
 			strings.Contains(mw.Status.Summary, "ConfigMap other")
 	})
-	c.awaitEvent(mw, reasonNameConflict, "ConfigMap other")
+	c.awaitEvent(mw, "NameConflict", "ConfigMap other")
 	current := c.nodeWorkload(n1)
 	c.must(api.Get(t.Context(), client.ObjectKeyFromObject(current), current))
 	if current.UID != other.UID || current.Spec.Template.Spec.Containers[0].Name != "other" {
-		t.Errorf("another's NodeWorkload was touched: %s", dump(current))
+		t.Errorf("another's NodeWorkload was touched: %s", managertest.Dump(current))
 	}
 	c.must(api.Delete(t.Context(), current))
 	await(c, mw, "Ready when the place is free", readyOn(1))
@@ -336,18 +342,18 @@ func TestRecentKills(t *testing.T) {
 	mw := c.workload()
 	await(c, mw, "Ready", readyOn(1))
 	nw := c.nodeWorkload(n1)
-	begun := kill("k1", 1, v1alpha1.KillPhaseStopping, "")
+	begun := managertest.Kill("k1", 1, v1alpha1.KillPhaseStopping, "")
 	updateStatus(c, nw, func(nw *v1alpha1.NodeWorkload) { nw.Status.Kills = []v1alpha1.KillRecord{begun} })
 	await(c, mw, "a kill under way", func(mw *v1alpha1.ManagedWorkload) bool {
 		return len(mw.Status.RecentKills) == 1 && mw.Status.RecentKills[0].Phase == v1alpha1.KillPhaseStopping
 	})
-	done := kill("k1", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced)
+	done := managertest.Kill("k1", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced)
 	updateStatus(c, nw, func(nw *v1alpha1.NodeWorkload) { nw.Status.Kills = []v1alpha1.KillRecord{done} })
 	got := await(c, mw, "the kill's end", func(mw *v1alpha1.ManagedWorkload) bool {
 		return len(mw.Status.RecentKills) == 1 && mw.Status.RecentKills[0].Phase == v1alpha1.KillPhaseDone
 	})
 	if got.Status.ForcedKills != 1 || got.Status.RecentKills[0].NodeWorkload != nw.Name {
-		t.Errorf("status: %s", dump(got.Status))
+		t.Errorf("status: %s", managertest.Dump(got.Status))
 	}
 }
 
@@ -377,6 +383,6 @@ func TestLastKillsAreWrittenBeforeTheEnd(t *testing.T) {
 		}
 	}
 	if last == nil || len(last.Status.RecentKills) != len(nodes) || last.Status.ForcedKills != 5 {
-		t.Errorf("last seen: %s", dump(last))
+		t.Errorf("last seen: %s", managertest.Dump(last))
 	}
 }

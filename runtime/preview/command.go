@@ -44,8 +44,6 @@ type Options struct {
 	NodeName string
 	// Output is table or json.
 	Output string
-	// NodeWorkloadName is the name of a workload's NodeWorkload on a node.
-	NodeWorkloadName func(workload, node string) string
 	// Stdin and Stdout of the command.
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -161,7 +159,7 @@ func (o *Options) readFile(name string) (*v1alpha1.NodeWorkload, error) {
 	if err != nil {
 		return nil, err
 	}
-	nw, err := reader{node: o.NodeName, nameOf: o.NodeWorkloadName}.read(bytes.NewReader(data))
+	nw, err := reader{node: o.NodeName}.read(bytes.NewReader(data))
 	if err != nil {
 		if name == "-" {
 			name = "standard input"

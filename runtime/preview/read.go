@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -31,8 +32,6 @@ const maxObject = 8 << 20
 type reader struct {
 	// node is the node to preview a ManagedWorkload for.
 	node string
-	// nameOf is the name of a workload's NodeWorkload on a node.
-	nameOf func(workload, node string) string
 }
 
 // read reads one NodeWorkload, or that of a node for a ManagedWorkload,
@@ -142,7 +141,7 @@ func (r reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, err
 }
 
 // fromManagedWorkload is what the manager would write for the node.
-// (controllers managedworkload_nodes.go:newNodeWorkload)
+// (controllers/workload/nodes.go:newNodeWorkload)
 func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
 	switch {
 	case r.node == "":
@@ -153,7 +152,7 @@ func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 		return nil, field.Required(field.NewPath("metadata", "name"), "")
 	}
 	return &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: r.nameOf(mw.Name, r.node)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: placement.NodeWorkloadName(mw.Name, r.node)},
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: r.node, Template: mw.Spec.Template},
 	}, nil
 }

@@ -65,7 +65,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := reader{node: tc.node, nameOf: shareName}.read(strings.NewReader(tc.text))
+			_, err := reader{node: tc.node}.read(strings.NewReader(tc.text))
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
@@ -77,8 +77,6 @@ func TestReadErrors(t *testing.T) {
 		})
 	}
 }
-
-func shareName(workload, node string) string { return workload + "-" + node }
 
 func TestRead(t *testing.T) {
 	const template = `{template: {spec: {containers: [{name: c, image: a}]}}}`
@@ -98,7 +96,7 @@ func TestRead(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			nw, err := reader{node: tc.node, nameOf: shareName}.read(strings.NewReader(tc.text))
+			nw, err := reader{node: tc.node}.read(strings.NewReader(tc.text))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,131 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// maxRecentKills is how many kills of the fleet a ManagedWorkload shows.
+const maxRecentKills = 20
+
+// killKey identifies a kill in the fleet: an ID is unique on its node.
+type killKey struct{ node, id string }
+
+func keyOf(r *v1alpha1.NodeKillRecord) killKey { return killKey{r.NodeName, r.ID} }
+
+// killsOf are the records of a NodeWorkload as a ManagedWorkload shows them.
+func killsOf(nw *v1alpha1.NodeWorkload) []v1alpha1.NodeKillRecord {
+	records := make([]v1alpha1.NodeKillRecord, 0, len(nw.Status.Kills))
+	for i := range nw.Status.Kills {
+		records = append(records, v1alpha1.NodeKillRecord{
+			NodeName:     nw.Spec.NodeName,
+			NodeWorkload: nw.Name,
+			KillRecord:   *nw.Status.Kills[i].DeepCopy(),
+		})
+	}
+	return records
+}
+
+// MergeKills adds records to recent, newest first, and keeps the last 20. Of two
+// records of one kill the one that is further on stays, and of failed attempts at
+// one the last.
+func MergeKills(recent, records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
+	byKey := make(map[killKey]v1alpha1.NodeKillRecord, len(recent)+len(records))
+	for _, list := range [][]v1alpha1.NodeKillRecord{recent, records} {
+		for i := range list {
+			key := keyOf(&list[i])
+			if known, ok := byKey[key]; !ok || supersedes(&list[i].KillRecord, &known.KillRecord) {
+				byKey[key] = list[i]
+			}
+		}
+	}
+	if len(byKey) == 0 {
+		return nil
+	}
+	merged := make([]v1alpha1.NodeKillRecord, 0, len(byKey))
+	for _, r := range byKey {
+		merged = append(merged, r)
+	}
+	slices.SortFunc(merged, newestFirst)
+	merged = withoutRetried(merged)
+	return merged[:min(len(merged), maxRecentKills)]
+}
+
+func newestFirst(a, b v1alpha1.NodeKillRecord) int {
+	return cmp.Or(
+		b.StartTime.Compare(a.StartTime.Time),
+		cmp.Compare(a.NodeName, b.NodeName),
+		cmp.Compare(a.ID, b.ID),
+	)
+}
+
+// supersedes reports whether a says more about a kill than the record known: words
+// that come late do not undo its end.
+func supersedes(a, known *v1alpha1.KillRecord) bool {
+	return known.Phase != v1alpha1.KillPhaseDone || a.Phase == v1alpha1.KillPhaseDone
+}
+
+// withoutRetried drops, from records that are newest first, attempts that failed
+// and were followed by another: a runtime that carries no kill out would push
+// everything else out.
+func withoutRetried(records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
+	type target struct {
+		node, containerID string
+		trigger           v1alpha1.KillTrigger
+	}
+	seen := map[target]bool{}
+	return slices.DeleteFunc(records, func(r v1alpha1.NodeKillRecord) bool {
+		t := target{r.NodeName, r.ContainerID, r.Trigger}
+		retried := seen[t] && r.Outcome == v1alpha1.KillOutcomeFailed
+		seen[t] = r.ContainerID != ""
+		return retried
+	})
+}
+
+// ForcedKills counts the kills that the runtime had to force.
+func ForcedKills(records []v1alpha1.NodeKillRecord) int32 {
+	var n int32
+	for i := range records {
+		if records[i].Outcome == v1alpha1.KillOutcomeForced {
+			n++
+		}
+	}
+	return n
+}
+
+// NewlyDone are the records, oldest first, of kills that have ended and that
+// recent does not know as ended. Kills that ended before since were reported by an
+// earlier run of the manager.
+func NewlyDone(recent, records []v1alpha1.NodeKillRecord, since time.Time) []v1alpha1.NodeKillRecord {
+	known := make(map[killKey]bool, len(recent))
+	for i := range recent {
+		known[keyOf(&recent[i])] = recent[i].Phase == v1alpha1.KillPhaseDone
+	}
+	var done []v1alpha1.NodeKillRecord
+	for i := range records {
+		r := &records[i]
+		_, shown := known[keyOf(r)]
+		if r.Phase != v1alpha1.KillPhaseDone || known[keyOf(r)] {
+			continue
+		}
+		if !shown && r.FinishTime != nil && r.FinishTime.Time.Before(since) {
+			continue
+		}
+		done = append(done, *r)
+	}
+	slices.SortFunc(done, func(a, b v1alpha1.NodeKillRecord) int { return newestFirst(b, a) })
+	return done
+}
+
+// KillsDue reports whether changed kills are written now, when nothing else of the
+// status changes, or else after which time.
+func KillsDue(now, lastWrite time.Time, interval time.Duration) (bool, time.Duration) {
+	wait := lastWrite.Add(interval).Sub(now)
+	return wait <= 0, max(wait, 0)
+}

@@ -1,0 +1,242 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// Who asked for the end of a NodeWorkload, as its kill records name it.
+const (
+	byWorkloadGone = "manager (ManagedWorkload gone)"
+	byNodeLost     = "manager (node lost)"
+	byNeverStarted = "manager (no shim ever took it)"
+)
+
+// eventReleased is the reason of the event about a NodeWorkload that was given up.
+const eventReleased = "Released"
+
+// expirySlack is added to timers, so that what they wait for is over by then.
+const expirySlack = 50 * time.Millisecond
+
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// Reconciler says of every NodeWorkload whether its shim responds,
+// and gives up those that no shim can end any more.
+type Reconciler struct {
+	client       client.Client
+	live         client.Reader
+	recorder     record.EventRecorder
+	shims        *Shims
+	releaseAfter time.Duration
+
+	mu sync.Mutex
+	// lost is since when the Node and the shim of a NodeWorkload are both seen to
+	// be gone. It is not kept over a restart: then the time starts again.
+	lost map[types.NamespacedName]loss
+}
+
+// NewReconciler returns a reconciler that reads through c, and through live where a
+// decision cannot be taken back. NodeWorkloads of a Node that is gone are given up
+// after releaseAfter.
+func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *Shims, releaseAfter time.Duration) *Reconciler {
+	return &Reconciler{client: c, live: live, recorder: recorder, shims: shims, releaseAfter: releaseAfter, lost: map[types.NamespacedName]loss{}}
+}
+
+type loss struct {
+	uid   types.UID
+	since time.Time
+}
+
+// Reconcile looks at one NodeWorkload, its Node and its shim's Lease.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	nw := &v1alpha1.NodeWorkload{}
+	if err := r.client.Get(ctx, req.NamespacedName, nw); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.found(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("get NodeWorkload: %w", err)
+	}
+	now := time.Now()
+	shim, err := r.shims.State(ctx, r.client, nw.Spec.NodeName, now)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var requeue time.Duration
+	if shim.Responding() {
+		requeue = shim.Expires.Sub(now) + expirySlack
+	}
+	err = errors.Join(r.reconcileShimResponding(ctx, nw, shim), r.reconcileOwner(ctx, nw))
+	wait, releaseErr := r.reconcileRelease(ctx, nw, shim, now)
+	if wait > 0 {
+		requeue = wait + expirySlack
+	}
+	return writes.Result(ctx, requeue, errors.Join(err, releaseErr))
+}
+
+// reconcileShimResponding writes the one condition that is the manager's. The
+// patch carries the resourceVersion, so it never undoes what the shim wrote.
+func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState) error {
+	status := metav1.ConditionFalse
+	if shim.Responding() {
+		status = metav1.ConditionTrue
+	}
+	base := nw.DeepCopy()
+	known := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding)
+	if known != nil && known.Status == status && known.Reason == shim.Reason && known.Message == shim.Message {
+		return nil
+	}
+	meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{
+		Type:               v1alpha1.ConditionShimResponding,
+		Status:             status,
+		ObservedGeneration: nw.Generation,
+		Reason:             shim.Reason,
+		Message:            shim.Message,
+	})
+	if err := r.client.Status().Patch(ctx, nw, writes.Locked(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the condition %s: %w", v1alpha1.ConditionShimResponding, err)
+	}
+	return nil
+}
+
+// reconcileOwner ends a NodeWorkload whose ManagedWorkload is gone, as a garbage
+// collector would: there may be none in the cluster.
+func (r *Reconciler) reconcileOwner(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+	ref := writes.WorkloadReference(nw)
+	if ref == nil || !nw.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	for _, reader := range []client.Reader{r.client, r.live} {
+		mw := &v1alpha1.ManagedWorkload{}
+		err := reader.Get(ctx, types.NamespacedName{Namespace: nw.Namespace, Name: ref.Name}, mw)
+		if err == nil && mw.UID == ref.UID {
+			return nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get the owner of NodeWorkload: %w", err)
+		}
+	}
+	if err := writes.RequestEnd(ctx, r.client, nw, nil, byWorkloadGone); err != nil {
+		return err
+	}
+	if err := r.client.Delete(ctx, nw, writes.AsSeen(nw)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NodeWorkload without an owner: %w", err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload without an owner", "owner", ref.Name)
+	return nil
+}
+
+// reconcileRelease gives a NodeWorkload up when no shim can end it. wait is the
+// time until that is to be looked at again, 0 for never.
+func (r *Reconciler) reconcileRelease(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState, now time.Time) (wait time.Duration, err error) {
+	if shim.Responding() {
+		r.found(client.ObjectKeyFromObject(nw))
+		return 0, nil
+	}
+	if neverStarted(nw, shim) {
+		return 0, r.release(ctx, nw, byNeverStarted)
+	}
+	gone, err := nodeGone(ctx, r.client, nw.Spec.NodeName)
+	if err != nil {
+		return 0, err
+	}
+	if !gone {
+		r.found(client.ObjectKeyFromObject(nw))
+		return 0, nil
+	}
+	if left := r.lostSince(nw, now).Add(r.releaseAfter).Sub(now); left > 0 {
+		return left, nil
+	}
+	return 0, r.release(ctx, nw, byNodeLost)
+}
+
+// neverStarted reports whether a NodeWorkload that is being deleted was never seen
+// by a shim: there are no containers to wait for.
+func neverStarted(nw *v1alpha1.NodeWorkload, shim ShimState) bool {
+	return !nw.DeletionTimestamp.IsZero() && shim.Reason == v1alpha1.ReasonShimNotFound &&
+		nw.Status.ObservedGeneration < 0 && len(nw.Status.Kills) == 0 && nw.Status.Phase == ""
+}
+
+// release looks at everything once more past the cache, then deletes the
+// NodeWorkload and removes its finalizer. A shim's write in between keeps it.
+func (r *Reconciler) release(ctx context.Context, nw *v1alpha1.NodeWorkload, by string) error {
+	shim, err := r.shims.State(ctx, r.live, nw.Spec.NodeName, time.Now())
+	if err != nil || shim.Responding() || by == byNeverStarted && !neverStarted(nw, shim) {
+		return err
+	}
+	if by == byNodeLost {
+		if gone, err := nodeGone(ctx, r.live, nw.Spec.NodeName); err != nil || !gone {
+			return err
+		}
+	}
+	if err := writes.RequestEnd(ctx, r.client, nw, nil, by); err != nil {
+		return err
+	}
+	if nw.DeletionTimestamp.IsZero() {
+		if err := r.client.Delete(ctx, nw, writes.AsSeen(nw)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete NodeWorkload that is released: %w", err)
+		}
+		return nil // the deletion brings us back here
+	}
+	if !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer) {
+		return nil
+	}
+	base := nw.DeepCopy()
+	controllerutil.RemoveFinalizer(nw, v1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, nw, writes.Locked(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release NodeWorkload: %w", err)
+	}
+	releasedTotal.Inc()
+	r.recorder.Eventf(nw, corev1.EventTypeWarning, eventReleased, "Released although node %s did not confirm the end of the containers: %s", nw.Spec.NodeName, by)
+	logr.FromContextOrDiscard(ctx).Info("Released NodeWorkload", "node", nw.Spec.NodeName, "requestedBy", by)
+	return nil
+}
+
+func (r *Reconciler) lostSince(nw *v1alpha1.NodeWorkload, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(nw)
+	known, ok := r.lost[key]
+	if !ok || known.uid != nw.UID {
+		known = loss{uid: nw.UID, since: now}
+		r.lost[key] = known
+	}
+	return known.since
+}
+
+func (r *Reconciler) found(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.lost, key)
+}
+
+// nodeGone reports whether reader knows no Node of that name.
+func nodeGone(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get node %q: %w", name, err)
+	}
+	return err != nil, nil
+}

@@ -1,0 +1,176 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+)
+
+// Reasons that only the manager gives.
+const (
+	// reasonAdmissionPending: the API server could not be asked yet whether it
+	// admits the template.
+	reasonAdmissionPending = "AdmissionPending"
+	// reasonNameConflict: another object has the name of a NodeWorkload.
+	reasonNameConflict = "NameConflict"
+	// reasonProgressDeadlineExceeded: nothing got better for progressDeadline.
+	reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
+)
+
+// progressDeadline is how long a workload may be without progress until it is
+// said to be stalled: a Deployment's default.
+const progressDeadline = 10 * time.Minute
+
+// maxMessage keeps a condition's message below the API's limit of 32 KiB.
+const maxMessage = 16 * 1024
+
+// conditionState is a condition without its type, generation and times.
+type conditionState struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+func yes(reason, message string) conditionState {
+	return conditionState{metav1.ConditionTrue, reason, message}
+}
+func no(reason, message string) conditionState {
+	return conditionState{metav1.ConditionFalse, reason, message}
+}
+
+// computeAccepted says whether the template is accepted.
+func computeAccepted(v admission.Verdict) conditionState {
+	switch {
+	case v.Accepted:
+		return yes(v.Reason, v.Message)
+	case v.Undecided:
+		return conditionState{metav1.ConditionUnknown, v.Reason, v.Message}
+	}
+	return no(v.Reason, v.Message)
+}
+
+// computeReady is True when every reachable node that the template admits runs
+// the current template and is ready or completed.
+func computeReady(f *facts, t *tally) conditionState {
+	switch {
+	case f.deleting:
+		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
+	case !f.verdict.Accepted:
+		return no(f.verdict.Reason, fmt.Sprintf("Rejected; %d of %d nodes still run the previous template", t.ready, t.desired))
+	case t.desired == 0:
+		return yes(v1alpha1.ReasonNoMatchingNodes, "No node matches the template's placement")
+	case len(t.by[standingConflict]) > 0:
+		return no(reasonNameConflict, conflictMessage(t))
+	case t.reachable() == 0:
+		return no(unreachableReason(t), unreachableMessage(t))
+	case len(t.by[standingUpdating]) > 0:
+		return no(v1alpha1.ReasonUpdating, with(fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable()), unreachableMessage(t)))
+	case len(t.by[standingFailed]) > 0:
+		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
+	case len(t.by[standingNotReady]) > 0:
+		return no(v1alpha1.ReasonNodesNotReady, with(notReadyMessage(t.by[standingNotReady]), unreachableMessage(t)))
+	case len(t.by[standingReady]) == 0:
+		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
+	}
+	return yes(v1alpha1.ReasonAllNodesReady, with(nodes(t.reachable())+" ready with the current template", unreachableMessage(t)))
+}
+
+// computeStalled is True when nothing gets better without a person.
+func computeStalled(f *facts, t *tally, late bool) conditionState {
+	switch updating := len(t.by[standingUpdating]) > 0; {
+	case f.deleting:
+		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
+	case !f.verdict.Accepted && !f.verdict.Undecided:
+		return yes(f.verdict.Reason, f.verdict.Message)
+	case len(t.by[standingConflict]) > 0 && !updating:
+		return yes(reasonNameConflict, conflictMessage(t))
+	case len(t.by[standingFailed]) > 0 && !updating:
+		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
+	case late:
+		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", progressDeadline, computeReady(f, t).message))
+	}
+	return no("Progressing", "Not stalled")
+}
+
+// computeReconciling is True while the nodes are on their way.
+func computeReconciling(f *facts, t *tally, ready, stalled conditionState) conditionState {
+	switch {
+	case f.deleting:
+		message := nodes(len(f.leaving)) + " left"
+		if len(t.stuck) > 0 {
+			message += "; no shim responds on " + names(t.stuck)
+		}
+		return yes(v1alpha1.ReasonTerminating, with(message, f.graceProblem))
+	case stalled.status == metav1.ConditionTrue:
+		return no(stalled.reason, "stalled: see the condition "+v1alpha1.ConditionStalled)
+	case f.verdict.Undecided:
+		return yes(f.verdict.Reason, f.verdict.Message)
+	case ready.status != metav1.ConditionTrue:
+		return yes(ready.reason, ready.message)
+	case len(t.ending) > 0:
+		return yes(v1alpha1.ReasonUpdating, "ending on nodes that the template does not admit: "+names(t.ending))
+	}
+	return no(ready.reason, ready.message)
+}
+
+func unreachableReason(t *tally) string {
+	if len(t.silent) == 0 {
+		return v1alpha1.ReasonShimNotFound
+	}
+	return v1alpha1.ReasonLeaseExpired
+}
+
+func unreachableMessage(t *tally) string {
+	var parts []string
+	if len(t.without) > 0 {
+		parts = append(parts, nodes(len(t.without))+" without a shim: "+names(t.without))
+	}
+	if len(t.silent) > 0 {
+		parts = append(parts, "the shim does not respond on "+names(t.silent))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func conflictMessage(t *tally) string {
+	var parts []string
+	for _, n := range t.by[standingConflict] {
+		parts = append(parts, n.conflict)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// names lists up to five nodes.
+func names(list []string) string {
+	const most = 5
+	return strings.Join(list[:min(len(list), most)], ", ") + andMore(len(list)-most)
+}
+
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// with joins two sentences, either of which may be empty.
+func with(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,124 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// reconcileDelete ends the NodeWorkloads of an object that is being deleted, or
+// lets them go when they are to be kept. No garbage collector is relied on, so
+// the finalizers that ask for one are honoured here.
+func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
+	grace, problem := deletionGrace(s.mw.Annotations)
+	s.graceProblem = problem
+	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, grace, byWorkloadDeleted) }
+	s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents}
+	orphaning := controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents)
+	if orphaning {
+		act = func(nw *v1alpha1.NodeWorkload) error { return r.orphan(ctx, s, nw) }
+		s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerOrphanDependents}
+	}
+	left, err := r.eachShare(ctx, s, act)
+	if err != nil {
+		return err
+	}
+	switch {
+	case orphaning:
+		clear(s.nodeWorkloads)
+		s.finished = true
+	case left == 0 && r.kills.AllGone(s.mw.UID):
+		s.finished = true
+	}
+	return nil
+}
+
+// keptForUs reports whether an object that is being deleted waits for the manager:
+// also one that was deleted before the manager ever saw it, with a finalizer that
+// asks for a garbage collector.
+func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
+	return slices.ContainsFunc([]string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents},
+		func(f string) bool { return controllerutil.ContainsFinalizer(mw, f) })
+}
+
+// unseenInterval is when a deletion looks again at NodeWorkloads that the cache does
+// not have: their watch may be away until they are gone, and then nothing wakes it.
+const unseenInterval = 5 * time.Second
+
+// eachShare calls act for every NodeWorkload that the object controls and returns
+// how many there are. When the cache knows none, the API server is asked: one
+// that was just created must not be left behind.
+func (r *Reconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
+	if len(s.nodeWorkloads)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
+		live := &v1alpha1.NodeWorkloadList{}
+		if err := r.live.List(ctx, live, client.InNamespace(s.mw.Namespace)); err != nil {
+			return 0, fmt.Errorf("list NodeWorkloads: %w", err)
+		}
+		clear(s.nodeWorkloads)
+		s.surplus = nil
+		for i := range live.Items {
+			if metav1.IsControlledBy(&live.Items[i], s.mw) {
+				s.take(&live.Items[i])
+				s.wakeAfter(unseenInterval)
+			}
+		}
+	}
+	var errs []error
+	for _, nw := range s.all() {
+		errs = append(errs, act(nw))
+	}
+	return len(s.nodeWorkloads) + len(s.surplus), errors.Join(errs...)
+}
+
+// all are the NodeWorkloads of the object, by name.
+func (s *scope) all() []*v1alpha1.NodeWorkload {
+	list := slices.Clone(s.surplus)
+	for _, nw := range s.nodeWorkloads {
+		list = append(list, nw)
+	}
+	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// vanishes reports whether the object is gone once its finalizers here are.
+func (s *scope) vanishes() bool {
+	return s.finished && !slices.ContainsFunc(s.mw.Finalizers, func(f string) bool { return !slices.Contains(s.finalizers, f) })
+}
+
+// removeFinalizers lets the object go. The status may just have been written, and
+// the cache may lag: then the object is read again.
+func (r *Reconciler) removeFinalizers(ctx context.Context, s *scope) error {
+	err := r.patchFinalizersAway(ctx, s.mw, s.finalizers)
+	if apierrors.IsConflict(err) {
+		latest := &v1alpha1.ManagedWorkload{}
+		if err = r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), latest); err == nil && latest.UID == s.mw.UID {
+			err = r.patchFinalizersAway(ctx, latest, s.finalizers)
+		}
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizers: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) patchFinalizersAway(ctx context.Context, mw *v1alpha1.ManagedWorkload, finalizers []string) error {
+	base := mw.DeepCopy()
+	for _, f := range finalizers {
+		controllerutil.RemoveFinalizer(mw, f)
+	}
+	return r.client.Patch(ctx, mw, writes.Locked(base))
+}

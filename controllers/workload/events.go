@@ -1,0 +1,80 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// Reasons of events on a ManagedWorkload; those about creation and deletion are a
+// DaemonSet's.
+const (
+	eventSuccessfulCreate = "SuccessfulCreate"
+	eventSuccessfulDelete = "SuccessfulDelete"
+	eventFailedCreate     = "FailedCreate"
+	eventFailedDelete     = "FailedDelete"
+	eventAdopted          = "Adopted"
+	eventKilled           = "Killed"
+	// eventFieldsIgnored: the template has fields that have no effect.
+	eventFieldsIgnored = "FieldsIgnored"
+	// eventBadAnnotation: the annotation of the deletion cannot be used.
+	eventBadAnnotation = "BadAnnotation"
+)
+
+// maxEventMessage is what the API server takes.
+const maxEventMessage = 1000
+
+// announce sends events and sets metrics for what is new in the written status.
+func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, done []v1alpha1.NodeKillRecord) {
+	setWorkloadMetrics(mw, status)
+	r.announceKills(mw, done)
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
+		switch {
+		case c.Status == metav1.ConditionFalse:
+			r.warn(mw, c.Reason, c.Message)
+		case len(s.verdict.Ignored) > 0:
+			r.warn(mw, eventFieldsIgnored, "Ignored: "+strings.Join(s.verdict.Ignored, ", "))
+		}
+	}
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionStalled); changed && c.Status == metav1.ConditionTrue &&
+		slices.Contains([]string{reasonNameConflict, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
+		r.warn(mw, c.Reason, c.Message)
+	}
+	if s.graceProblem != "" && !said(old, s.graceProblem) {
+		r.warn(mw, eventBadAnnotation, s.graceProblem)
+	}
+}
+
+func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done []v1alpha1.NodeKillRecord) {
+	for i := range done {
+		k := &done[i]
+		fleet.CountKill(k)
+		if k.Trigger != v1alpha1.TriggerTermination {
+			continue
+		}
+		kind := corev1.EventTypeNormal
+		if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Event(mw, kind, eventKilled, writes.Limit(fmt.Sprintf("Killed container %s on node %s: %s", k.Container, k.NodeName, k.Summary), maxEventMessage))
+	}
+}
+
+func (r *Reconciler) warn(mw *v1alpha1.ManagedWorkload, reason, message string) {
+	r.recorder.Event(mw, corev1.EventTypeWarning, reason, writes.Limit(message, maxEventMessage))
+}
+
+// said reports whether a condition named a problem before.
+func said(old *v1alpha1.ManagedWorkloadStatus, problem string) bool {
+	return slices.ContainsFunc(old.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, problem) })
+}

@@ -1,0 +1,157 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+)
+
+// facts are what the status of a ManagedWorkload is computed from.
+type facts struct {
+	generation int64
+	deleting   bool
+	verdict    admission.Verdict
+	// graceProblem is what is wrong with the annotation of the deletion.
+	graceProblem string
+	// hash identifies the current template with its defaults.
+	hash string
+	// backoff is that of the current spec.
+	backoff *v1alpha1.RestartBackoff
+	// desired are the nodes that the template admits, by name.
+	desired []nodeView
+	// leaving are nodes that have a NodeWorkload and should have none, or whose
+	// Node is gone. While deleting, all of them.
+	leaving []nodeView
+	now     time.Time
+}
+
+// time is now as a condition carries it.
+func (f *facts) time() metav1.Time { return metav1.NewTime(f.now.Truncate(time.Second)) }
+
+// nodeView is what is known about a node and its NodeWorkload.
+type nodeView struct {
+	name string
+	// nodeWorkload is nil when there is none.
+	nodeWorkload *v1alpha1.NodeWorkload
+	shim         fleet.ShimState
+	// conflict names an object in the place of the NodeWorkload.
+	conflict string
+	// nodeGone: there is no Node of that name.
+	nodeGone bool
+}
+
+// standing is how far a node is.
+type standing int
+
+const (
+	standingUnreachable standing = iota
+	standingConflict
+	standingUpdating
+	standingNotReady
+	standingReady
+	standingCompleted
+	standingFailed
+)
+
+// standing derives how far a node is with what f calls for. Only what the shim
+// reports about the current spec counts.
+func (n *nodeView) standing(f *facts) standing {
+	switch {
+	case n.conflict != "":
+		return standingConflict
+	case !n.shim.Responding():
+		return standingUnreachable
+	case !n.updated(f):
+		return standingUpdating
+	case n.nodeWorkload.Status.Phase == corev1.PodSucceeded:
+		return standingCompleted
+	case n.nodeWorkload.Status.Phase == corev1.PodFailed:
+		return standingFailed
+	case n.ready():
+		return standingReady
+	}
+	return standingNotReady
+}
+
+func (n *nodeView) updated(f *facts) bool {
+	return n.nodeWorkload != nil && n.nodeWorkload.DeletionTimestamp.IsZero() &&
+		n.nodeWorkload.Status.ObservedGeneration == n.nodeWorkload.Generation &&
+		n.nodeWorkload.Status.TemplateHash == f.hash &&
+		template.Hash(&n.nodeWorkload.Spec.Template) == f.hash &&
+		equality.Semantic.DeepEqual(n.nodeWorkload.Spec.RestartBackoff, f.backoff)
+}
+
+func (n *nodeView) ready() bool {
+	return n.nodeWorkload != nil && meta.IsStatusConditionTrue(n.nodeWorkload.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+// tally counts nodes by how far they are.
+type tally struct {
+	desired, updated, ready, available int
+	by                                 map[standing][]*nodeView
+	// without and silent are the unreachable nodes: that never had a shim, and
+	// whose shim does not respond any more.
+	without, silent []string
+	// ending are NodeWorkloads that go and whose shims respond; stuck those that
+	// wait for a shim or a Node.
+	ending, stuck []string
+}
+
+func (f *facts) count() tally {
+	t := tally{desired: len(f.desired), by: map[standing][]*nodeView{}}
+	for i := range f.desired {
+		n := &f.desired[i]
+		s := n.standing(f)
+		t.by[s] = append(t.by[s], n)
+		switch {
+		case s == standingConflict:
+		case n.shim.Reason == v1alpha1.ReasonShimNotFound:
+			t.without = append(t.without, n.name)
+		case s == standingUnreachable:
+			t.silent = append(t.silent, n.name)
+		default:
+			t.countReachable(n, s)
+		}
+	}
+	for i := range f.leaving {
+		if n := &f.leaving[i]; n.shim.Responding() && !n.nodeGone {
+			t.ending = append(t.ending, n.name)
+		} else {
+			t.stuck = append(t.stuck, n.name)
+		}
+	}
+	return t
+}
+
+func (t *tally) countReachable(n *nodeView, s standing) {
+	if s != standingUpdating {
+		t.updated++
+	}
+	if n.ready() {
+		t.ready++
+	}
+	if s == standingReady {
+		t.available++
+	}
+}
+
+func (t *tally) unreachable() int { return len(t.without) + len(t.silent) }
+
+func (t *tally) reachable() int { return t.desired - t.unreachable() }
+
+func sortNodes(list []nodeView) {
+	slices.SortFunc(list, func(a, b nodeView) int { return cmp.Compare(a.name, b.name) })
+}

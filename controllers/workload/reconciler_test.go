@@ -1,0 +1,243 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// bench is a reconciler over an API server in memory; nothing wakes it but the
+// test.
+type bench struct {
+	*Reconciler
+	t      *testing.T
+	events *record.FakeRecorder
+}
+
+func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *bench {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(objects...).WithInterceptorFuncs(funcs).
+		WithStatusSubresource(&v1alpha1.ManagedWorkload{}, &v1alpha1.NodeWorkload{}).
+		WithIndex(&v1alpha1.NodeWorkload{}, indexController, indexByController).Build()
+	recorder := record.NewFakeRecorder(100)
+	return &bench{t: t, events: recorder, Reconciler: &Reconciler{
+		client: c, live: c, recorder: recorder, shims: fleet.NewShims("system"), admission: admission.NewJudge(c),
+		kills: fleet.NewLedger(), killsInterval: 10 * time.Second, startedAt: time.Now(),
+	}}
+}
+
+func workloadInMemory() *v1alpha1.ManagedWorkload {
+	return &v1alpha1.ManagedWorkload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "mw", Generation: 1},
+		Spec:       v1alpha1.ManagedWorkloadSpec{Template: currentTemplate},
+		Status:     v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1},
+	}
+}
+
+// reconcile runs once and returns the stored object.
+func (b *bench) reconcile() (ctrl.Result, *v1alpha1.ManagedWorkload, error) {
+	b.t.Helper()
+	res, err := b.Reconcile(b.t.Context(), request("default", "web"))
+	mw := &v1alpha1.ManagedWorkload{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, mw); err != nil {
+		b.t.Fatal(err)
+	}
+	return res, mw, err
+}
+
+func (b *bench) drain(reason string) []string {
+	var found []string
+	for {
+		select {
+		case e := <-b.events.Events:
+			if strings.Contains(e, " "+reason+" ") {
+				found = append(found, e)
+			}
+		default:
+			return found
+		}
+	}
+}
+
+// Kills alone are written once in 10 s; with anything else they are written at
+// once. They are told of only after they were written.
+func TestRecentKillsAreThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, interceptor.Funcs{}, workloadInMemory())
+		n := 0
+		report := func() {
+			n++
+			nw := managertest.NodeWorkload("n1", "mw", managertest.Kill(fmt.Sprint("k", n), n, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
+			nw.Status.Kills[0].FinishTime = &metav1.MicroTime{Time: time.Now()}
+			b.kills.Observe(nil, nw)
+		}
+		expect := func(what string, wantKills, wantEvents int) ctrl.Result {
+			t.Helper()
+			res, mw, err := b.reconcile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(mw.Status.RecentKills); got != wantKills {
+				t.Errorf("%s: %d kills in the status, want %d", what, got, wantKills)
+			}
+			if got := len(b.drain(eventKilled)); got != wantEvents {
+				t.Errorf("%s: %d events, want %d", what, got, wantEvents)
+			}
+			return res
+		}
+		expect("no kill", 0, 0)
+		report()
+		expect("the first kill", 1, 1)
+		time.Sleep(3 * time.Second)
+		report()
+		report()
+		res := expect("two more within 10 s", 1, 0)
+		if res.RequeueAfter != 7*time.Second {
+			t.Errorf("asked for another look after %s, want 7s", res.RequeueAfter)
+		}
+		time.Sleep(res.RequeueAfter)
+		expect("when the 10 s are over", 3, 2)
+		report()
+		expect("at once again", 3, 0)
+		if err := b.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
+			t.Fatal(err)
+		}
+		expect("together with a change of the nodes", 4, 1)
+		expect("nothing new", 4, 0)
+	})
+}
+
+// While the API server cannot be asked nothing is created and the status says so;
+// what it accepted before goes on.
+func TestAdmissionThatCannotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuse error
+		asked := 0
+		b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if pod, ok := obj.(*corev1.Pod); ok {
+				asked++
+				if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+					t.Error("asked with automountServiceAccountToken")
+				}
+				if pod.Name != "web-n1" {
+					t.Errorf("asked for Pod %q", pod.Name)
+				}
+				return refuse
+			}
+			return c.Create(ctx, obj, opts...)
+		}}, workloadInMemory(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		accepted := func(mw *v1alpha1.ManagedWorkload) string {
+			c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionAccepted)
+			return string(c.Status) + " " + c.Reason
+		}
+		nodeWorkloads := func() int {
+			list := &v1alpha1.NodeWorkloadList{}
+			if err := b.client.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			return len(list.Items)
+		}
+
+		refuse = apierrors.NewInternalError(errors.New("webhook is away"))
+		_, mw, err := b.reconcile()
+		if err == nil || accepted(mw) != "Unknown AdmissionPending" || managertest.Kstatus(mw) != "InProgress" || nodeWorkloads() != 0 {
+			t.Errorf("away: error %v, Accepted %s, kstatus %s, %d NodeWorkloads", err, accepted(mw), managertest.Kstatus(mw), nodeWorkloads())
+		}
+		pods := schema.GroupResource{Resource: "pods"}
+		refuse = apierrors.NewForbidden(pods, "web-n1", errors.New("violates PodSecurity"))
+		res, mw, err := b.reconcile()
+		if err != nil || accepted(mw) != "False InvalidTemplate" || managertest.Kstatus(mw) != "Failed" || nodeWorkloads() != 0 || res.RequeueAfter != 2*time.Second {
+			t.Errorf("forbidden: error %v, Accepted %s, kstatus %s, %d NodeWorkloads, again after %s", err, accepted(mw), managertest.Kstatus(mw), nodeWorkloads(), res.RequeueAfter)
+		}
+		asked = 0
+		if _, _, err := b.reconcile(); err != nil || asked != 0 {
+			t.Errorf("asked again %d times before the time: %v", asked, err)
+		}
+		time.Sleep(res.RequeueAfter)
+		refuse = apierrors.NewAlreadyExists(pods, "web-n1") // admitted: only the name is taken
+		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" || nodeWorkloads() != 1 {
+			t.Errorf("admitted: error %v, Accepted %s, %d NodeWorkloads", err, accepted(mw), nodeWorkloads())
+		}
+		b.admission = admission.NewJudge(b.client) // the manager restarts
+		refuse = apierrors.NewInternalError(errors.New("webhook is away"))
+		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" {
+			t.Errorf("away after it was accepted: error %v, Accepted %s", err, accepted(mw))
+		}
+	})
+}
+
+// A create that fails on one node leaves the others alone.
+func TestOneNodeDoesNotHoldTheOthersUp(t *testing.T) {
+	node := func(name string) client.Object { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if obj.GetName() == "web-n1" && obj.GetLabels()[v1alpha1.LabelNode] != "" {
+			return errors.New("no")
+		}
+		return c.Create(ctx, obj, opts...)
+	}}, workloadInMemory(), node("n1"), node("n2"))
+	_, mw, err := b.reconcile()
+	if err == nil {
+		t.Error("the failed create is not reported")
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web-n2"}, &v1alpha1.NodeWorkload{}); err != nil {
+		t.Errorf("the other node: %v", err)
+	}
+	if mw.Status.DesiredNodes != 2 || managertest.Kstatus(mw) != "InProgress" || len(b.drain(eventFailedCreate)) != 1 {
+		t.Errorf("status: %s", managertest.Dump(mw.Status))
+	}
+}
+
+func TestHeartbeatsWakeNobody(t *testing.T) {
+	node := func(change func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: "1", Labels: map[string]string{"a": "b"}}}
+		change(n)
+		return n
+	}
+	tests := map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"a heartbeat": {func(n *corev1.Node) {
+			n.ResourceVersion = "2"
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+		}, false},
+		"an annotation": {func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
+		"a label":       {func(n *corev1.Node) { n.Labels["a"] = "c" }, true},
+		"a taint": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{managertest.Taint("a", corev1.TaintEffectNoExecute)}
+		}, true},
+		"a new UID": {func(n *corev1.Node) { n.UID = "2" }, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			old := node(func(*corev1.Node) {})
+			if got := nodeChanged().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: node(tc.change)}); got != tc.want {
+				t.Errorf("woken = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// nodeInMemory is the Node of benches, with a shim that lives.
+func nodeInMemory() []client.Object {
+	return []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, managertest.Lease(time.Now())}
+}
+
+// runningShare is the NodeWorkload of node n1 as the shim reports it ready.
+func runningShare(owner types.UID) *v1alpha1.NodeWorkload {
+	view := on("n1", corev1.PodRunning, true)
+	nw := view.nodeWorkload.DeepCopy() // its template is everybody's
+	nw.Namespace, nw.UID, nw.Finalizers = "default", "nw", []string{v1alpha1.Finalizer}
+	nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web"}
+	nw.OwnerReferences = managertest.NodeWorkload("n1", owner).OwnerReferences
+	template.SetDefaults(&nw.Spec.Template)
+	nw.Status.TemplateHash = template.Hash(&nw.Spec.Template)
+	return nw
+}
+
+// readerOf answers with one object, whatever the cache says.
+type readerOf struct {
+	client.Reader
+	mw *v1alpha1.ManagedWorkload
+}
+
+func (r readerOf) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	seen, ok := obj.(*v1alpha1.ManagedWorkload)
+	if !ok {
+		return r.Reader.Get(ctx, key, obj, opts...)
+	}
+	if r.mw == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "managedworkloads"}, key.Name)
+	}
+	r.mw.DeepCopyInto(seen)
+	return nil
+}
+
+// The cache may learn of the end of a NodeWorkload before it learns that the
+// ManagedWorkload was deleted with it: nothing is created or adopted then.
+func TestNothingIsMadeForADeletedObject(t *testing.T) {
+	deleted := workloadInMemory()
+	deleted.DeletionTimestamp = new(metav1.Now())
+	another := workloadInMemory()
+	another.UID = "another"
+	for name, live := range map[string]*v1alpha1.ManagedWorkload{"being deleted": deleted, "another of its name": another, "gone": nil} {
+		for what, before := range map[string][]client.Object{"create": nil, "adopt": {runningShare("")}} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				b := newBench(t, interceptor.Funcs{}, append(append(nodeInMemory(), workloadInMemory()), before...)...)
+				b.live = readerOf{Reader: b.client, mw: live}
+				if _, _, err := b.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+				list := &v1alpha1.NodeWorkloadList{}
+				if err := b.client.List(t.Context(), list); err != nil {
+					t.Fatal(err)
+				}
+				if len(list.Items) != len(before) || len(before) == 1 && len(list.Items[0].OwnerReferences) != 0 {
+					t.Errorf("NodeWorkloads: %s", managertest.Dump(list.Items))
+				}
+			})
+		}
+	}
+}
+
+// A NodeWorkload that was let go in the meantime keeps its containers, although it
+// still looks like one of a deleted object.
+func TestLetGoIsNotEnded(t *testing.T) {
+	orphaned := runningShare("")
+	orphaned.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "an earlier attempt"}
+	seen := runningShare("mw")
+	seen.Annotations = orphaned.Annotations
+	seen.ResourceVersion = "1"
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), orphaned, workloadInMemory())...)
+	err := b.end(t.Context(), workloadInMemory(), seen, nil, byWorkloadDeleted)
+	if !writes.OnlyConflicts(err) || err == nil {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	nw := &v1alpha1.NodeWorkload{}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(orphaned), nw); err != nil || !nw.DeletionTimestamp.IsZero() {
+		t.Errorf("%v\n%s", err, managertest.Dump(nw))
+	}
+}
+
+// A change that did not reach a NodeWorkload is not taken for one that did.
+func TestFailedUpdateIsNotReady(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Generation = 2
+	mw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{MaxSeconds: ptr.To[int32](5)}
+	fail := true
+	b := newBench(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		if _, ok := obj.(*v1alpha1.NodeWorkload); ok && fail {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "nodeworkloads"}, obj.GetName(), errors.New("changed"))
+		}
+		return c.Patch(ctx, obj, patch, opts...)
+	}}, append(nodeInMemory(), mw, runningShare("mw"))...)
+	_, got, err := b.reconcile()
+	if err != nil || managertest.Kstatus(got) != "InProgress" || got.Status.UpdatedNodes != 0 {
+		t.Errorf("after a conflict: %v, kstatus %s\n%s", err, managertest.Kstatus(got), managertest.Dump(got.Status))
+	}
+	fail = false
+	if _, got, err = b.reconcile(); err != nil || managertest.Kstatus(got) != "Current" {
+		t.Errorf("without one: %v\n%s", err, managertest.Dump(got.Status))
+	}
+	nw := runningShare("mw")
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil || ptr.Deref(nw.Spec.RestartBackoff.MaxSeconds, 0) != 5 {
+		t.Errorf("NodeWorkload: %v\n%s", err, managertest.Dump(nw))
+	}
+}
+
+// The NodeWorkloads of an earlier object of the same name are waited for: that is
+// no conflict, and nobody needs to do anything. Another's are one, until they go.
+func TestNodeWorkloadsInTheWay(t *testing.T) {
+	of := func(name string, uid types.UID) *v1alpha1.NodeWorkload {
+		nw := runningShare("")
+		nw.OwnerReferences = []metav1.OwnerReference{writes.OwnerReference(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}})}
+		return nw
+	}
+	ending := of("other", "other")
+	ending.DeletionTimestamp = new(metav1.Now())
+	tests := map[string]struct {
+		inTheWay    *v1alpha1.NodeWorkload
+		wantKstatus string
+	}{
+		"an earlier object of the name": {of("web", "old"), "InProgress"},
+		"another's, ending":             {ending, "InProgress"},
+		"another's":                     {of("other", "other"), "Failed"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if _, ok := obj.(*v1alpha1.NodeWorkload); ok {
+					t.Error("tried to create a NodeWorkload whose name is taken")
+				}
+				return c.Create(ctx, obj, opts...)
+			}}, append(nodeInMemory(), workloadInMemory(), tc.inTheWay)...)
+			res, mw, err := b.reconcile()
+			if err != nil || managertest.Kstatus(mw) != tc.wantKstatus || res.RequeueAfter != inTheWayRecheck {
+				t.Errorf("error %v, kstatus %s, again after %s\n%s", err, managertest.Kstatus(mw), res.RequeueAfter, managertest.Dump(mw.Status))
+			}
+		})
+	}
+}
+
+// The watch may be away for as long as a NodeWorkload lives: the cache never has it,
+// and nothing reports its end. The deletion that finds it past the cache asks again.
+func TestDeletionOfWhatTheCacheNeverHad(t *testing.T) {
+	unseen := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		cached := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector != nil
+		if _, ok := list.(*v1alpha1.NodeWorkloadList); ok && cached {
+			return nil
+		}
+		return c.List(ctx, list, opts...)
+	}}
+	mw, nw := workloadInMemory(), runningShare("mw")
+	mw.Finalizers = []string{v1alpha1.Finalizer}
+	b := newBench(t, unseen, append(nodeInMemory(), mw, nw)...)
+	if err := b.client.Delete(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := b.reconcile()
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 10*time.Second {
+		t.Fatalf("asks again after %s, %v", result.RequeueAfter, err)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil || nw.DeletionTimestamp == nil {
+		t.Fatalf("the NodeWorkload was not deleted: %v", err)
+	}
+	nw.Finalizers = nil // as its shim does
+	if err := b.client.Update(t.Context(), nw); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Reconcile(t.Context(), request(mw.Namespace, mw.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), mw); !apierrors.IsNotFound(err) {
+		t.Errorf("the ManagedWorkload is still there: %v", err)
+	}
+}

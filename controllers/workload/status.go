@@ -1,0 +1,166 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// maxSummary is the API's limit of a summary's length.
+const maxSummary = 256
+
+// computeStatus is the status of a ManagedWorkload that the facts call for; kills
+// are not its matter. wait is the time until the answer may change by itself, 0
+// for never.
+//
+// The conditions follow the rules of kstatus: Stalled and Reconciling are never True
+// together, and Ready is not True while something refuses or stalls.
+func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, wait time.Duration) {
+	t := f.count()
+	status = *old.DeepCopy()
+	status.ObservedGeneration = f.generation
+	status.DesiredNodes = count32(t.desired)
+	status.UpdatedNodes = count32(t.updated)
+	status.ReadyNodes = count32(t.ready)
+	status.AvailableNodes = count32(t.available)
+	status.UnreachableNodes = count32(t.unreachable())
+	// A webhook's words may have more than one line.
+	status.Summary = writes.Limit(strings.Join(strings.Fields(computeSummary(f, &t)), " "), maxSummary)
+
+	progress := progressed(&status, old)
+	late, left := overdue(old, progress, f.now)
+	ready := computeReady(f, &t)
+	stalled := computeStalled(f, &t, late && ready.status != metav1.ConditionTrue)
+	reconciling := computeReconciling(f, &t, ready, stalled)
+
+	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
+	if !f.deleting { // then the template is judged no more
+		set(v1alpha1.ConditionAccepted, computeAccepted(f.verdict))
+	}
+	set(v1alpha1.ConditionReady, ready)
+	set(v1alpha1.ConditionReconciling, reconciling)
+	set(v1alpha1.ConditionStalled, stalled)
+	if reconciling.status != metav1.ConditionTrue || f.deleting {
+		return status, 0
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReconciling); progress {
+		c.LastTransitionTime = f.time() // the deadline counts from here
+	}
+	return status, left
+}
+
+// progressed reports whether the nodes are further than before.
+func progressed(status, old *v1alpha1.ManagedWorkloadStatus) bool {
+	return status.ObservedGeneration != old.ObservedGeneration ||
+		status.DesiredNodes != old.DesiredNodes ||
+		status.UpdatedNodes > old.UpdatedNodes ||
+		status.ReadyNodes > old.ReadyNodes
+}
+
+// overdue reports whether the progress deadline is over, and how much is left of
+// it. The time of the last progress is kept as the Reconciling condition's
+// transition.
+func overdue(old *v1alpha1.ManagedWorkloadStatus, progress bool, now time.Time) (bool, time.Duration) {
+	if progress {
+		return false, progressDeadline
+	}
+	if c := meta.FindStatusCondition(old.Conditions, v1alpha1.ConditionStalled); c != nil &&
+		c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded {
+		return true, 0
+	}
+	c := meta.FindStatusCondition(old.Conditions, v1alpha1.ConditionReconciling)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return false, progressDeadline
+	}
+	left := c.LastTransitionTime.Add(progressDeadline).Sub(now)
+	return left <= 0, max(left, 0)
+}
+
+func setCondition(conditions *[]metav1.Condition, f *facts, kind string, o conditionState) {
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type:               kind,
+		Status:             o.status,
+		ObservedGeneration: f.generation,
+		LastTransitionTime: f.time(),
+		Reason:             o.reason,
+		Message:            writes.Limit(o.message, maxMessage),
+	})
+}
+
+// computeSummary is the one line of the STATUS column.
+func computeSummary(f *facts, t *tally) string {
+	var aside string
+	if n := len(t.without); n > 0 {
+		aside = nodes(n) + " without a shim"
+	}
+	if n := len(t.silent); n > 0 {
+		aside = with(aside, nodes(n)+" not responding")
+	}
+	switch {
+	case f.deleting:
+		return deletingSummary(f, t)
+	case f.verdict.Undecided:
+		return "waiting for admission: " + f.verdict.Message
+	case !f.verdict.Accepted:
+		return "refused: " + f.verdict.Message
+	case t.desired == 0:
+		return with("no matching nodes", endingSummary(t))
+	case len(t.by[standingConflict]) > 0:
+		return "name conflict: " + conflictMessage(t)
+	case t.reachable() == 0:
+		return aside
+	case len(t.by[standingUpdating]) > 0:
+		return with(fmt.Sprintf("updating %d/%d", t.updated, t.reachable()), aside)
+	case len(t.by[standingFailed]) > 0:
+		return with("failed on "+nodes(len(t.by[standingFailed])), aside)
+	case len(t.by[standingNotReady]) > 0:
+		return with(nodes(len(t.by[standingNotReady]))+" not ready", aside)
+	case len(t.by[standingReady]) == 0:
+		return with("completed", aside)
+	}
+	return with(with("ready", endingSummary(t)), aside)
+}
+
+func deletingSummary(f *facts, t *tally) string {
+	s := "deleting, " + nodes(len(f.leaving)) + " left"
+	if len(t.stuck) > 0 {
+		s += ", " + nodes(len(t.stuck)) + " without a responding shim"
+	}
+	return with(s, f.graceProblem)
+}
+
+func endingSummary(t *tally) string {
+	if len(t.ending)+len(t.stuck) == 0 {
+		return ""
+	}
+	return "ending on " + nodes(len(t.ending)+len(t.stuck))
+}
+
+// conditionChanged reports whether a condition came to say something else.
+func conditionChanged(old, status *v1alpha1.ManagedWorkloadStatus, kind string) (metav1.Condition, bool) {
+	i := slices.IndexFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return metav1.Condition{}, false
+	}
+	now := status.Conditions[i]
+	before := meta.FindStatusCondition(old.Conditions, kind)
+	changed := before == nil || before.Status != now.Status || before.Reason != now.Reason ||
+		before.Message != now.Message || before.ObservedGeneration != now.ObservedGeneration
+	return now, changed
+}
+
+// count32 is a number of nodes as the API carries it.
+func count32(n int) int32 {
+	const most = 1<<31 - 1
+	return int32(min(n, most))
+}

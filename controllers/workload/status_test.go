@@ -1,0 +1,346 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+var (
+	alive   = fleet.ShimState{Reason: v1alpha1.ReasonLeaseRenewed}
+	noShim  = fleet.ShimState{Reason: v1alpha1.ReasonShimNotFound}
+	expired = fleet.ShimState{Reason: v1alpha1.ReasonLeaseExpired}
+
+	oldTemplate     = corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}}
+	currentTemplate = corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:2"}}}}
+	currentHash     = template.Hash(&currentTemplate)
+	accepted        = admission.Verdict{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "the template is accepted"}
+)
+
+// on describes a node whose shim reported phase and ready about the current
+// template.
+func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeView)) nodeView {
+	status := metav1.ConditionFalse
+	if ready {
+		status = metav1.ConditionTrue
+	}
+	n := nodeView{name: name, shim: alive, nodeWorkload: &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-" + name, Generation: 2},
+		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: name, Template: currentTemplate},
+		Status: v1alpha1.NodeWorkloadStatus{
+			ObservedGeneration: 2, TemplateHash: currentHash, Phase: phase, Summary: string(phase),
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status}},
+		},
+	}}
+	for _, f := range change {
+		f(&n)
+	}
+	return n
+}
+
+func shim(s fleet.ShimState) func(*nodeView) { return func(n *nodeView) { n.shim = s } }
+
+func outdated(n *nodeView) {
+	n.nodeWorkload.Spec.Template = oldTemplate
+	n.nodeWorkload.Status.TemplateHash = template.Hash(&oldTemplate)
+}
+
+type counts struct{ Desired, Updated, Ready, Available, Unreachable int32 }
+
+func TestComputeStatus(t *testing.T) {
+	running, succeeded, failed := corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed
+	refused := admission.Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: "spec.template.spec.x: Forbidden: no"}
+	tests := map[string]struct {
+		facts       facts
+		want        counts
+		wantReady   string // "status reason"
+		wantSummary string
+		wantKstatus string
+		wantStalled string
+	}{
+		"no matching nodes": {
+			facts: facts{}, wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes", wantKstatus: "Current",
+		},
+		"no matching nodes any more": {
+			facts:     facts{leaving: []nodeView{on("n1", running, true)}},
+			wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes; ending on 1 node", wantKstatus: "InProgress",
+		},
+		"just created": {
+			facts: facts{desired: []nodeView{{name: "n1", shim: alive}, {name: "n2", shim: alive}}},
+			want:  counts{Desired: 2}, wantReady: "False Updating", wantSummary: "updating 0/2", wantKstatus: "InProgress",
+		},
+		"all ready": {
+			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", running, true)}},
+			want:  counts{2, 2, 2, 2, 0}, wantReady: "True AllNodesReady", wantSummary: "ready", wantKstatus: "Current",
+		},
+		"one not ready": {
+			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", running, false)}},
+			want:  counts{2, 2, 1, 1, 0}, wantReady: "False NodesNotReady", wantSummary: "1 node not ready", wantKstatus: "InProgress",
+		},
+		"one outdated and still ready": {
+			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", running, true, outdated)}},
+			want:  counts{2, 1, 2, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
+		},
+		"updated in the spec only": {
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Status.TemplateHash = "old" })}},
+			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+		},
+		"the shim has not seen the current generation": {
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Generation = 3 })}},
+			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+		},
+		"being replaced": {
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} })}},
+			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+		},
+		"one without a shim": {
+			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", "", false, shim(noShim))}},
+			want:  counts{2, 1, 1, 1, 1}, wantReady: "True AllNodesReady", wantSummary: "ready; 1 node without a shim", wantKstatus: "Current",
+		},
+		"no shim at all": {
+			facts: facts{desired: []nodeView{on("n1", "", false, shim(noShim)), on("n2", "", false, shim(noShim))}},
+			want:  counts{Desired: 2, Unreachable: 2}, wantReady: "False ShimNotFound", wantSummary: "2 nodes without a shim", wantKstatus: "InProgress",
+		},
+		"shims gone silent": {
+			facts: facts{desired: []nodeView{on("n1", running, true, shim(expired)), on("n2", "", false, shim(noShim))}},
+			want:  counts{Desired: 2, Unreachable: 2}, wantReady: "False LeaseExpired", wantSummary: "1 node without a shim; 1 node not responding", wantKstatus: "InProgress",
+		},
+		"all completed": {
+			facts: facts{desired: []nodeView{on("n1", succeeded, false), on("n2", succeeded, false)}},
+			want:  counts{2, 2, 0, 0, 0}, wantReady: "True Completed", wantSummary: "completed", wantKstatus: "Current",
+		},
+		"completed and running": {
+			facts: facts{desired: []nodeView{on("n1", succeeded, false), on("n2", running, true)}},
+			want:  counts{2, 2, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready", wantKstatus: "Current",
+		},
+		"failed for good": {
+			facts: facts{desired: []nodeView{on("n1", failed, false), on("n2", running, true)}},
+			want:  counts{2, 2, 1, 1, 0}, wantReady: "False Failed", wantSummary: "failed on 1 node", wantKstatus: "Failed", wantStalled: "Failed",
+		},
+		"failed with an earlier template": {
+			facts: facts{desired: []nodeView{on("n1", failed, false, outdated)}},
+			want:  counts{Desired: 1}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+		},
+		"failed here, updating there": {
+			facts: facts{desired: []nodeView{on("n1", failed, false), on("n2", running, true, outdated)}},
+			want:  counts{2, 1, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
+		},
+		"refused, runs an earlier one": {
+			facts: facts{verdict: refused, desired: []nodeView{on("n1", running, true, outdated)}},
+			want:  counts{1, 0, 1, 0, 0}, wantReady: "False RefusedFields", wantSummary: "refused: " + refused.Message, wantKstatus: "Failed", wantStalled: "RefusedFields",
+		},
+		"the API server cannot be asked": {
+			facts: facts{verdict: admission.Verdict{Undecided: true, Reason: reasonAdmissionPending, Message: "no route"}, desired: []nodeView{{name: "n1", shim: alive}}},
+			want:  counts{Desired: 1}, wantReady: "False AdmissionPending", wantSummary: "waiting for admission: no route", wantKstatus: "InProgress",
+		},
+		"name taken": {
+			facts: facts{desired: []nodeView{on("n1", running, true), {name: "n2", shim: alive, conflict: "NodeWorkload web-n2 is another's"}}},
+			want:  counts{2, 1, 1, 1, 0}, wantReady: "False NameConflict", wantSummary: "name conflict: NodeWorkload web-n2 is another's", wantKstatus: "Failed", wantStalled: "NameConflict",
+		},
+		"ending on a node that no longer matches": {
+			facts: facts{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true)}},
+			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "InProgress",
+		},
+		"a lost node holds nobody up": {
+			facts: facts{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true, shim(expired))}},
+			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "Current",
+		},
+		"deleting": {
+			facts: facts{deleting: true, leaving: []nodeView{on("n1", running, true), on("n2", running, true, shim(noShim))}},
+			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 2 nodes left, 1 node without a responding shim", wantKstatus: "Terminating",
+		},
+		"deleting with a bad annotation": {
+			facts: facts{deleting: true, graceProblem: "annotation a: bad", leaving: []nodeView{on("n1", running, true)}},
+			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 1 node left; annotation a: bad", wantKstatus: "Terminating",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := tc.facts
+			f.generation, f.hash, f.now = 5, currentHash, managertest.Epoch
+			if f.verdict.Reason == "" {
+				f.verdict = accepted
+			}
+			status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1})
+			got := counts{status.DesiredNodes, status.UpdatedNodes, status.ReadyNodes, status.AvailableNodes, status.UnreachableNodes}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+			ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+			if diff := cmp.Diff(tc.wantReady, string(ready.Status)+" "+ready.Reason); diff != "" {
+				t.Errorf("Ready (-want +got):\n%s\n%s", diff, ready.Message)
+			}
+			if diff := cmp.Diff(tc.wantSummary, status.Summary); diff != "" {
+				t.Errorf("summary (-want +got):\n%s", diff)
+			}
+			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Status: status}
+			if f.deleting {
+				mw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch}
+			}
+			if got := managertest.Kstatus(mw); got != tc.wantKstatus {
+				t.Errorf("kstatus = %s, want %s", got, tc.wantKstatus)
+			}
+			checkConditions(t, status.Conditions, tc.wantStalled)
+		})
+	}
+}
+
+// checkConditions holds for every state.
+func checkConditions(t *testing.T, conditions []metav1.Condition, wantStalled string) {
+	t.Helper()
+	stalled := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled)
+	if (stalled.Status == metav1.ConditionTrue) != (wantStalled != "") || wantStalled != "" && stalled.Reason != wantStalled {
+		t.Errorf("Stalled = %s %s, want %q", stalled.Status, stalled.Reason, wantStalled)
+	}
+	is := func(kind string) bool { return meta.IsStatusConditionTrue(conditions, kind) }
+	if is(v1alpha1.ConditionStalled) && (is(v1alpha1.ConditionReconciling) || is(v1alpha1.ConditionReady)) {
+		t.Error("Stalled together with Reconciling or Ready")
+	}
+	if !is(v1alpha1.ConditionStalled) && !is(v1alpha1.ConditionReconciling) && !is(v1alpha1.ConditionReady) {
+		t.Error("none of Ready, Reconciling and Stalled is True")
+	}
+	for _, c := range conditions {
+		if c.Reason == "" || c.Message == "" || c.ObservedGeneration != 5 || c.LastTransitionTime.IsZero() {
+			t.Errorf("incomplete condition: %+v", c)
+		}
+	}
+}
+
+// A workload that was ended says why, not how one of its containers left.
+func TestFailureOfTheWhole(t *testing.T) {
+	n := on("n1", corev1.PodFailed, false, func(n *nodeView) {
+		n.nodeWorkload.Status.Summary, n.nodeWorkload.Status.Reason, n.nodeWorkload.Status.Message = "Completed", "DeadlineExceeded", "too long"
+	})
+	f := facts{generation: 5, verdict: accepted, now: managertest.Epoch, hash: currentHash, desired: []nodeView{n}}
+	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if want := "Failed on n1, DeadlineExceeded: too long; will not restart"; ready.Message != want {
+		t.Errorf("message %q, want %q", ready.Message, want)
+	}
+}
+
+// Before the manager has seen a generation, kstatus says so.
+func TestKstatusOfUnseenGenerations(t *testing.T) {
+	f := facts{generation: 5, verdict: accepted, now: managertest.Epoch, hash: currentHash, desired: []nodeView{on("n1", corev1.PodRunning, true)}}
+	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	for name, mw := range map[string]*v1alpha1.ManagedWorkload{
+		"new":     {ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}},
+		"changed": {ObjectMeta: metav1.ObjectMeta{Generation: 6}, Status: status},
+	} {
+		if got := managertest.Kstatus(mw); got != "InProgress" {
+			t.Errorf("%s: kstatus = %s, want InProgress", name, got)
+		}
+	}
+}
+
+func TestProgressDeadline(t *testing.T) {
+	at := func(minutes int, old v1alpha1.ManagedWorkloadStatus, desired ...nodeView) (v1alpha1.ManagedWorkloadStatus, time.Duration) {
+		f := facts{generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch.Add(time.Duration(minutes) * time.Minute), desired: desired}
+		return computeStatus(&f, &old)
+	}
+	stalled := func(s v1alpha1.ManagedWorkloadStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
+		return c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded
+	}
+	n1, n2, waiting := on("n1", corev1.PodRunning, true), on("n2", corev1.PodPending, false), nodeView{name: "n1", shim: alive}
+
+	s, wait := at(0, v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}, waiting, n2)
+	if stalled(s) || wait != progressDeadline {
+		t.Fatalf("at the start: stalled %v, wait %s", stalled(s), wait)
+	}
+	s, wait = at(7, s, waiting, n2)
+	if stalled(s) || wait != 3*time.Minute {
+		t.Fatalf("after 7 min: stalled %v, wait %s", stalled(s), wait)
+	}
+	s, _ = at(9, s, n1, n2) // progress: the time starts again
+	s, wait = at(12, s, n1, n2)
+	if stalled(s) || wait != 7*time.Minute {
+		t.Fatalf("3 min after progress: stalled %v, wait %s", stalled(s), wait)
+	}
+	s, _ = at(19, s, n1, n2)
+	if !stalled(s) || managertest.Kstatus(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Status: s}) != "Failed" {
+		t.Fatalf("10 min after progress: %+v", s.Conditions)
+	}
+	s, _ = at(30, s, n1, n2)
+	if !stalled(s) {
+		t.Fatal("no longer stalled without progress")
+	}
+	s, _ = at(31, s, n1, on("n2", corev1.PodRunning, true))
+	if stalled(s) || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
+		t.Fatalf("after progress: %+v", s.Conditions)
+	}
+}
+
+func TestSummaryAndMessagesAreBounded(t *testing.T) {
+	f := facts{generation: 5, now: managertest.Epoch, verdict: admission.Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: strings.Repeat("spec.template.spec.x: Forbidden; ", 2000)}}
+	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	if len(status.Summary) > maxSummary {
+		t.Errorf("summary has %d bytes", len(status.Summary))
+	}
+	for _, c := range status.Conditions {
+		if len(c.Message) > 32768 {
+			t.Errorf("message of %s has %d bytes", c.Type, len(c.Message))
+		}
+	}
+	f.verdict.Message = "denied:\n\n  labels: missing\n"
+	if status, _ = computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{}); status.Summary != "refused: denied: labels: missing" {
+		t.Errorf("summary %q", status.Summary)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
+	with := func(n nodeView, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
+		n.nodeWorkload.Finalizers = []string{v1alpha1.Finalizer}
+		if change != nil {
+			change(n.nodeWorkload)
+		}
+		return n.nodeWorkload
+	}
+	current := func(phase corev1.PodPhase) nodeView { return on("n1", phase, true) }
+	tests := map[string]struct {
+		placement    placement.Placement
+		nodeWorkload *v1alpha1.NodeWorkload
+		want         step
+	}{
+		"another back-off":            {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
+		"another back-off, completed": {run, with(current(corev1.PodSucceeded), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
+		"missing":                     {run, nil, stepCreate},
+		"missing, only stays":         {stay, nil, stepNone},
+		"missing, not wanted":         {never, nil, stepNone},
+		"current":                     {run, with(current(corev1.PodRunning), nil), stepNone},
+		"current, only stays":         {stay, with(current(corev1.PodRunning), nil), stepNone},
+		"not wanted":                  {never, with(current(corev1.PodRunning), nil), stepEnd},
+		"outdated":                    {run, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
+		"outdated, only stays":        {stay, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
+		"without a finalizer":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Finalizers = nil }), stepUpdate},
+		"being deleted":               {run, with(on("n1", corev1.PodRunning, true, outdated), func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} }), stepNone},
+		"completed":                   {run, with(current(corev1.PodSucceeded), nil), stepNone},
+		"failed":                      {run, with(current(corev1.PodFailed), nil), stepNone},
+		"completed, outdated":         {run, with(on("n1", corev1.PodSucceeded, false, outdated), nil), stepReplace},
+		"failed, outdated":            {run, with(on("n1", corev1.PodFailed, false, outdated), nil), stepReplace},
+		"ended while it was updated ": {run, with(current(corev1.PodFailed), func(nw *v1alpha1.NodeWorkload) { nw.Status.TemplateHash = "old" }), stepReplace},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := decide(tc.placement, tc.nodeWorkload, currentHash, nil); got != tc.want {
+				t.Errorf("decide = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}

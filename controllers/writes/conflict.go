@@ -1,0 +1,58 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package writes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// retryAfter is when a write that met another one is tried again.
+const retryAfter = 500 * time.Millisecond
+
+// Locked is a minimal patch that fails when the object has changed since base.
+func Locked(base client.Object) client.Patch {
+	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+}
+
+// AsSeen lets a deletion fail when the object has changed meanwhile: it may have
+// been let go, to keep its containers.
+func AsSeen(nw *v1alpha1.NodeWorkload) client.Preconditions {
+	return client.Preconditions{UID: &nw.UID, ResourceVersion: &nw.ResourceVersion}
+}
+
+// Result turns the outcome of a reconciliation into what the queue does: a write
+// that met another one is tried again without a word.
+func Result(ctx context.Context, requeue time.Duration, err error) (ctrl.Result, error) {
+	if err == nil {
+		return ctrl.Result{RequeueAfter: requeue}, nil
+	}
+	if OnlyConflicts(err) {
+		logr.FromContextOrDiscard(ctx).V(1).Info("Conflict with another write; retrying", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// OnlyConflicts reports whether every error in err is one of a stale cache.
+func OnlyConflicts(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			if !OnlyConflicts(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}

@@ -1,0 +1,43 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package writes
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+func TestShrunkGrace(t *testing.T) {
+	tests := map[string]struct {
+		template, current, wanted *int64
+		want                      *int64
+	}{
+		"nothing wanted":                 {template: ptr.To[int64](30)},
+		"nothing wanted, set before":     {template: ptr.To[int64](30), current: ptr.To[int64](4), want: ptr.To[int64](4)},
+		"shorter than the template's":    {template: ptr.To[int64](30), wanted: ptr.To[int64](5), want: ptr.To[int64](5)},
+		"zero":                           {template: ptr.To[int64](30), wanted: ptr.To[int64](0), want: ptr.To[int64](0)},
+		"longer than the template's":     {template: ptr.To[int64](30), wanted: ptr.To[int64](60), want: ptr.To[int64](30)},
+		"longer than it is":              {template: ptr.To[int64](30), current: ptr.To[int64](4), wanted: ptr.To[int64](10), want: ptr.To[int64](4)},
+		"shorter than it is":             {template: ptr.To[int64](30), current: ptr.To[int64](10), wanted: ptr.To[int64](4), want: ptr.To[int64](4)},
+		"a template without any default": {wanted: ptr.To[int64](4), want: ptr.To[int64](4)},
+		"longer than the default":        {wanted: ptr.To[int64](60), want: ptr.To[int64](30)},
+		"a template that makes no sense": {template: ptr.To[int64](-5), wanted: ptr.To[int64](4), want: ptr.To[int64](0)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := &v1alpha1.NodeWorkloadSpec{
+				Template:                   corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: tc.template}},
+				DeletionGracePeriodSeconds: tc.current,
+			}
+			if diff := cmp.Diff(tc.want, shrunkGrace(spec, tc.wanted)); diff != "" {
+				t.Errorf("grace (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

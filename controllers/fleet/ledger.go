@@ -151,7 +151,7 @@ func (l *Ledger) AllGone(owner types.UID) bool {
 	return !ok || len(b.live) == 0
 }
 
-// forget drops what is remembered of objects of that name.
+// Forget drops what is remembered of objects of that name.
 func (l *Ledger) Forget(owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,6 @@ package workload
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,10 +23,6 @@ const (
 	// reasonProgressDeadlineExceeded: nothing got better for progressDeadline.
 	reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
-
-// progressDeadline is how long a workload may be without progress until it is
-// said to be stalled: a Deployment's default.
-const progressDeadline = 10 * time.Minute
 
 // maxMessage keeps a condition's message below the API's limit of 32 KiB.
 const maxMessage = 16 * 1024

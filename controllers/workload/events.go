@@ -50,7 +50,7 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		slices.Contains([]string{reasonNameConflict, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
 		r.warn(mw, c.Reason, c.Message)
 	}
-	if s.graceProblem != "" && !said(old, s.graceProblem) {
+	if s.graceProblem != "" && s.graceProblem != s.memory.told {
 		r.warn(mw, eventBadAnnotation, s.graceProblem)
 	}
 }
@@ -72,9 +72,4 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done []v1alpha1
 
 func (r *Reconciler) warn(mw *v1alpha1.ManagedWorkload, reason, message string) {
 	r.recorder.Event(mw, corev1.EventTypeWarning, reason, writes.Limit(message, maxEventMessage))
-}
-
-// said reports whether a condition named a problem before.
-func said(old *v1alpha1.ManagedWorkloadStatus, problem string) bool {
-	return slices.ContainsFunc(old.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, problem) })
 }

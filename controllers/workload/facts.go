@@ -35,7 +35,9 @@ type facts struct {
 	// leaving are nodes that have a NodeWorkload and should have none, or whose
 	// Node is gone. While deleting, all of them.
 	leaving []nodeView
-	now     time.Time
+	// progress is what was remembered of it.
+	progress progress
+	now      time.Time
 }
 
 // time is now as a condition carries it.

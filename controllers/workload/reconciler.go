@@ -46,6 +46,7 @@ type Reconciler struct {
 	kills         *fleet.Ledger
 	killsInterval time.Duration
 	startedAt     time.Time
+	memories      memories
 }
 
 // NewReconciler returns a reconciler that reads through c, and through live where a
@@ -63,6 +64,7 @@ type scope struct {
 	mw *v1alpha1.ManagedWorkload
 	// before is the status as it was read.
 	before v1alpha1.ManagedWorkloadStatus
+	memory memory
 	now    time.Time
 	// template is that of mw with its defaults, and hash identifies it.
 	template corev1.PodTemplateSpec
@@ -146,6 +148,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	s := &scope{
 		mw:            mw,
 		before:        *mw.Status.DeepCopy(),
+		memory:        r.memories.of(mw),
 		now:           time.Now(),
 		template:      *mw.Spec.Template.DeepCopy(),
 		placer:        placement.New(&mw.Spec.Template),
@@ -253,4 +256,5 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
 	r.kills.Forget(name)
 	r.admission.Forget(name)
+	r.memories.forget(name)
 }

@@ -33,7 +33,7 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	status, wait := computeStatus(f, &s.before)
+	status, next, wait := computeStatus(f, &s.before)
 	s.wakeAfter(wait)
 	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
 	pending := r.kills.Pending(s.mw.UID)
@@ -43,6 +43,8 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {
 		if due, later := fleet.KillsDue(s.now, r.kills.LastWrite(s.mw.UID), r.killsInterval); !due {
 			s.wakeAfter(later)
+			s.memory.progress = next
+			r.memories.keep(s.mw, s.memory)
 			return nil
 		}
 	}
@@ -54,6 +56,8 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	done := fleet.NewlyDone(s.before.RecentKills, pending, r.startedAt.Add(-overlap))
 	r.kills.Settled(s.mw.UID, pending, s.now)
 	r.announce(s.mw, &s.before, &status, s, done)
+	s.memory.progress, s.memory.told = next, s.graceProblem
+	r.memories.keep(s.mw, s.memory)
 	return nil
 }
 
@@ -76,6 +80,7 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		graceProblem: s.graceProblem,
 		hash:         s.hash,
 		backoff:      s.mw.Spec.RestartBackoff,
+		progress:     s.memory.progress,
 		now:          s.now,
 	}
 	var errs []error

@@ -20,12 +20,12 @@ import (
 const maxSummary = 256
 
 // computeStatus is the status of a ManagedWorkload that the facts call for; kills
-// are not its matter. wait is the time until the answer may change by itself, 0
-// for never.
+// are not its matter. next is the progress to be remembered. wait is the time until
+// the answer may change by itself, 0 for never.
 //
 // The conditions follow the rules of kstatus: Stalled and Reconciling are never True
 // together, and Ready is not True while something refuses or stalls.
-func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, wait time.Duration) {
+func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, next progress, wait time.Duration) {
 	t := f.count()
 	status = *old.DeepCopy()
 	status.ObservedGeneration = f.generation
@@ -37,10 +37,10 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	// A webhook's words may have more than one line.
 	status.Summary = writes.Limit(strings.Join(strings.Fields(computeSummary(f, &t)), " "), maxSummary)
 
-	progress := progressed(&status, old)
-	late, left := overdue(old, progress, f.now)
+	next = f.progress.next(f, &t)
+	left := next.left(f.now)
 	ready := computeReady(f, &t)
-	stalled := computeStalled(f, &t, late && ready.status != metav1.ConditionTrue)
+	stalled := computeStalled(f, &t, left == 0 && ready.status != metav1.ConditionTrue)
 	reconciling := computeReconciling(f, &t, ready, stalled)
 
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
@@ -50,40 +50,13 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionReconciling, reconciling)
 	set(v1alpha1.ConditionStalled, stalled)
-	if reconciling.status != metav1.ConditionTrue || f.deleting {
-		return status, 0
+	switch {
+	case stalled.reason == reasonProgressDeadlineExceeded:
+		return status, next, 0
+	case reconciling.status != metav1.ConditionTrue || f.deleting:
+		return status, progress{}, 0 // the deadline starts again with the next wait
 	}
-	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReconciling); progress {
-		c.LastTransitionTime = f.time() // the deadline counts from here
-	}
-	return status, left
-}
-
-// progressed reports whether the nodes are further than before.
-func progressed(status, old *v1alpha1.ManagedWorkloadStatus) bool {
-	return status.ObservedGeneration != old.ObservedGeneration ||
-		status.DesiredNodes != old.DesiredNodes ||
-		status.UpdatedNodes > old.UpdatedNodes ||
-		status.ReadyNodes > old.ReadyNodes
-}
-
-// overdue reports whether the progress deadline is over, and how much is left of
-// it. The time of the last progress is kept as the Reconciling condition's
-// transition.
-func overdue(old *v1alpha1.ManagedWorkloadStatus, progress bool, now time.Time) (bool, time.Duration) {
-	if progress {
-		return false, progressDeadline
-	}
-	if c := meta.FindStatusCondition(old.Conditions, v1alpha1.ConditionStalled); c != nil &&
-		c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded {
-		return true, 0
-	}
-	c := meta.FindStatusCondition(old.Conditions, v1alpha1.ConditionReconciling)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return false, progressDeadline
-	}
-	left := c.LastTransitionTime.Add(progressDeadline).Sub(now)
-	return left <= 0, max(left, 0)
+	return status, next, left
 }
 
 func setCondition(conditions *[]metav1.Condition, f *facts, kind string, o conditionState) {

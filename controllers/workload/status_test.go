@@ -176,7 +176,7 @@ func TestComputeStatus(t *testing.T) {
 			if f.verdict.Reason == "" {
 				f.verdict = accepted
 			}
-			status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1})
+			status, _, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1})
 			got := counts{status.DesiredNodes, status.UpdatedNodes, status.ReadyNodes, status.AvailableNodes, status.UnreachableNodes}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
@@ -227,7 +227,7 @@ func TestFailureOfTheWhole(t *testing.T) {
 		n.nodeWorkload.Status.Summary, n.nodeWorkload.Status.Reason, n.nodeWorkload.Status.Message = "Completed", "DeadlineExceeded", "too long"
 	})
 	f := facts{generation: 5, verdict: accepted, now: managertest.Epoch, hash: currentHash, desired: []nodeView{n}}
-	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	status, _, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 	if want := "Failed on n1, DeadlineExceeded: too long; will not restart"; ready.Message != want {
 		t.Errorf("message %q, want %q", ready.Message, want)
@@ -237,7 +237,7 @@ func TestFailureOfTheWhole(t *testing.T) {
 // Before the manager has seen a generation, kstatus says so.
 func TestKstatusOfUnseenGenerations(t *testing.T) {
 	f := facts{generation: 5, verdict: accepted, now: managertest.Epoch, hash: currentHash, desired: []nodeView{on("n1", corev1.PodRunning, true)}}
-	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	status, _, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	for name, mw := range map[string]*v1alpha1.ManagedWorkload{
 		"new":     {ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}},
 		"changed": {ObjectMeta: metav1.ObjectMeta{Generation: 6}, Status: status},
@@ -248,47 +248,50 @@ func TestKstatusOfUnseenGenerations(t *testing.T) {
 	}
 }
 
+// The deadline counts from the last progress that the manager remembers, whatever the
+// status says: people may write it.
 func TestProgressDeadline(t *testing.T) {
-	at := func(minutes int, old v1alpha1.ManagedWorkloadStatus, desired ...nodeView) (v1alpha1.ManagedWorkloadStatus, time.Duration) {
-		f := facts{generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch.Add(time.Duration(minutes) * time.Minute), desired: desired}
-		return computeStatus(&f, &old)
+	var status v1alpha1.ManagedWorkloadStatus
+	var known progress
+	at := func(minutes int, desired ...nodeView) (stalled bool, wait time.Duration) {
+		f := facts{generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch.Add(time.Duration(minutes) * time.Minute), desired: desired, progress: known}
+		status, known, wait = computeStatus(&f, &status)
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
+		return c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded, wait
 	}
-	stalled := func(s v1alpha1.ManagedWorkloadStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
-		return c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded
+	expect := func(what string, minutes int, wantStalled bool, wantWait time.Duration, desired ...nodeView) {
+		t.Helper()
+		if stalled, wait := at(minutes, desired...); stalled != wantStalled || wait != wantWait {
+			t.Errorf("%s: stalled %v, wait %s, want %v, %s", what, stalled, wait, wantStalled, wantWait)
+		}
 	}
 	n1, n2, waiting := on("n1", corev1.PodRunning, true), on("n2", corev1.PodPending, false), nodeView{name: "n1", shim: alive}
 
-	s, wait := at(0, v1alpha1.ManagedWorkloadStatus{ObservedGeneration: -1}, waiting, n2)
-	if stalled(s) || wait != progressDeadline {
-		t.Fatalf("at the start: stalled %v, wait %s", stalled(s), wait)
+	expect("at the start", 0, false, progressDeadline, waiting, n2)
+	expect("after 7 min", 7, false, 3*time.Minute, waiting, n2)
+	expect("progress", 9, false, progressDeadline, n1, n2)
+	expect("3 min after progress", 12, false, 7*time.Minute, n1, n2)
+	for i := range status.Conditions { // as somebody may who may write the status
+		status.Conditions[i].LastTransitionTime = metav1.NewTime(managertest.Epoch.Add(-time.Hour))
 	}
-	s, wait = at(7, s, waiting, n2)
-	if stalled(s) || wait != 3*time.Minute {
-		t.Fatalf("after 7 min: stalled %v, wait %s", stalled(s), wait)
+	status.ReadyNodes, status.UpdatedNodes = 0, 0
+	expect("4 min after progress, with another status", 13, false, 6*time.Minute, n1, n2)
+	expect("10 min after progress", 19, true, 0, n1, n2)
+	if got := managertest.Kstatus(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Status: status}); got != "Failed" {
+		t.Errorf("kstatus %s", got)
 	}
-	s, _ = at(9, s, n1, n2) // progress: the time starts again
-	s, wait = at(12, s, n1, n2)
-	if stalled(s) || wait != 7*time.Minute {
-		t.Fatalf("3 min after progress: stalled %v, wait %s", stalled(s), wait)
-	}
-	s, _ = at(19, s, n1, n2)
-	if !stalled(s) || managertest.Kstatus(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Status: s}) != "Failed" {
-		t.Fatalf("10 min after progress: %+v", s.Conditions)
-	}
-	s, _ = at(30, s, n1, n2)
-	if !stalled(s) {
-		t.Fatal("no longer stalled without progress")
-	}
-	s, _ = at(31, s, n1, on("n2", corev1.PodRunning, true))
-	if stalled(s) || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
-		t.Fatalf("after progress: %+v", s.Conditions)
-	}
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionStalled)
+	expect("without progress, with another status", 30, true, 0, n1, n2)
+	known = progress{} // the manager restarts
+	expect("a new manager starts the deadline again", 31, false, progressDeadline, n1, n2)
+	expect("and keeps to it", 41, true, 0, n1, n2)
+	expect("ready", 42, false, 0, n1, on("n2", corev1.PodRunning, true))
+	expect("not ready for the first time since", 60, false, progressDeadline, n1, n2)
 }
 
 func TestSummaryAndMessagesAreBounded(t *testing.T) {
 	f := facts{generation: 5, now: managertest.Epoch, verdict: admission.Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: strings.Repeat("spec.template.spec.x: Forbidden; ", 2000)}}
-	status, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+	status, _, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
 	if len(status.Summary) > maxSummary {
 		t.Errorf("summary has %d bytes", len(status.Summary))
 	}
@@ -298,7 +301,7 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 		}
 	}
 	f.verdict.Message = "denied:\n\n  labels: missing\n"
-	if status, _ = computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{}); status.Summary != "refused: denied: labels: missing" {
+	if status, _, _ = computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{}); status.Summary != "refused: denied: labels: missing" {
 		t.Errorf("summary %q", status.Summary)
 	}
 }

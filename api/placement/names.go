@@ -14,18 +14,25 @@ import (
 // maxNameLength keeps the name of a NodeWorkload usable as a host name.
 const maxNameLength = validation.DNS1123LabelMaxLength
 
-// hashLength is the number of hex digits that stand for what was cut off.
+// hashLength is the number of hex digits that tell equal beginnings apart.
 const hashLength = 10
 
-// NodeWorkloadName is the name of a workload's NodeWorkload on a node:
-// `<workload>-<node>`, its end replaced by a hash when that is longer than 63.
+// NodeWorkloadName is the name of a workload's new NodeWorkload on a node, computed
+// from both names alone: `<workload>-<node>-<hash>`, what is before the hash cut so
+// that it has at most 63 characters. The hash keeps `web` on `gpu-node-1` apart from
+// `web-gpu` on `node-1`.
 func NodeWorkloadName(workload, node string) string {
-	name := workload + "-" + node
-	if len(name) <= maxNameLength {
+	// A slash is in no name, so that no two pairs have the same hash.
+	return hashed(workload+"-"+node, workload+"/"+node)
+}
+
+// EarlierNodeWorkloadName is the name that NodeWorkloads had before all of them had a
+// hash: `<workload>-<node>`, hashed when it is longer than 63. They keep it for life.
+func EarlierNodeWorkloadName(workload, node string) string {
+	if name := workload + "-" + node; len(name) <= maxNameLength {
 		return name
 	}
-	// A slash is in no name, so that no two pairs have the same hash.
-	return cut(name, workload+"/"+node)
+	return NodeWorkloadName(workload, node)
 }
 
 // LabelValue is a name as the value of a label, hashed when it is longer than a
@@ -34,13 +41,12 @@ func LabelValue(name string) string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
 	}
-	return cut(name, name)
+	return hashed(name, name)
 }
 
-// cut shortens name to 63 characters; identity distinguishes it from names
-// with the same beginning.
-func cut(name, identity string) string {
+// hashed is name, cut to 63 characters together with a hash of identity.
+func hashed(name, identity string) string {
 	sum := sha256.Sum256([]byte(identity))
-	prefix := strings.TrimRight(name[:maxNameLength-hashLength-1], "-._")
+	prefix := strings.TrimRight(name[:min(len(name), maxNameLength-hashLength-1)], "-._")
 	return prefix + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }

@@ -15,11 +15,10 @@ func TestNodeWorkloadName(t *testing.T) {
 	long := strings.Repeat("n", 60)
 	tests := map[string]struct {
 		workload, node string
-		want           string
+		want           string // before the hash
 	}{
-		"short":                    {"web", "n1", "web-n1"},
-		"node with dots":           {"web", "n1.example.com", "web-n1.example.com"},
-		"just fits":                {"ab", long, "ab-" + long},
+		"short":                    {"web", "n1", "web-n1-"},
+		"node with dots":           {"web", "n1.example.com", "web-n1.example.com-"},
 		"too long":                 {"abc", long, "abc-" + strings.Repeat("n", 48) + "-"},
 		"cut in front of a dot":    {"abc", strings.Repeat("n", 48) + "." + long, "abc-" + strings.Repeat("n", 48) + "-"},
 		"cut behind a dot's label": {"abc", strings.Repeat("n", 47) + "." + long, "abc-" + strings.Repeat("n", 47) + "-"},
@@ -27,15 +26,33 @@ func TestNodeWorkloadName(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := NodeWorkloadName(tc.workload, tc.node)
-			hashed := strings.HasSuffix(tc.want, "-")
-			if !hashed && got != tc.want || hashed && (!strings.HasPrefix(got, tc.want) || len(got) != len(tc.want)+hashLength) {
-				t.Errorf("NodeWorkloadName(%q, %q) = %q, want %q", tc.workload, tc.node, got, tc.want)
+			if !strings.HasPrefix(got, tc.want) || len(got) != len(tc.want)+hashLength {
+				t.Errorf("NodeWorkloadName(%q, %q) = %q, want %q and a hash", tc.workload, tc.node, got, tc.want)
 			}
 		})
 	}
+	if a, b := NodeWorkloadName("web", "gpu-node-1"), NodeWorkloadName("web-gpu", "node-1"); a == b {
+		t.Errorf("two workloads have a NodeWorkload %q", a)
+	}
 }
 
-// Every name is one that a Pod may have, and long names do not collide.
+// The hash is part of what users and scripts have seen: it does not change.
+func TestNamesStay(t *testing.T) {
+	long := strings.Repeat("n", 70)
+	for got, want := range map[string]string{
+		NodeWorkloadName("web", "n1"):             "web-n1-1e6049b0da",
+		EarlierNodeWorkloadName("web", "n1"):      "web-n1",
+		EarlierNodeWorkloadName("web", long):      NodeWorkloadName("web", long),
+		LabelValue("web"):                         "web",
+		NodeWorkloadName("web", "n1.example.com"): "web-n1.example.com-069820284f",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Every name is one that a Pod and a host may have, and no two pairs have the same.
 func TestNamesAreValid(t *testing.T) {
 	name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?){0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,8 +64,11 @@ func TestNamesAreValid(t *testing.T) {
 		if errs := validation.IsValidLabelValue(LabelValue(workload)); len(errs) > 0 {
 			t.Fatalf("%q is no label value: %v", LabelValue(workload), errs)
 		}
-		if len(workload)+len(node) > 62 && got == NodeWorkloadName(workload, node+"x") {
+		if got == NodeWorkloadName(workload, node+"x") {
 			t.Fatalf("two nodes have the name %q", got)
+		}
+		if front, back, cut := strings.Cut(node, "-"); cut && got == NodeWorkloadName(workload+"-"+front, back) {
+			t.Fatalf("two workloads have the name %q", got)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/hack/managertest"
@@ -48,14 +49,14 @@ func newReleaseBench(t *testing.T, change func(*v1alpha1.NodeWorkload), objects 
 func (b *releaseBench) reconcile() (kept bool, wait time.Duration) {
 	b.t.Helper()
 	for range 3 {
-		res, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web-n1"}})
+		res, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}})
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		wait = res.RequeueAfter
 	}
 	nw := &v1alpha1.NodeWorkload{}
-	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: "web-n1"}, nw)
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}, nw)
 	if client.IgnoreNotFound(err) != nil {
 		b.t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestReleaseOfWhatNeverStarted(t *testing.T) {
 				nw.DeletionTimestamp = new(metav1.Now())
 			}, objects...)
 			b.reconcile()
-			err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web-n1"}, &v1alpha1.NodeWorkload{})
+			err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}, &v1alpha1.NodeWorkload{})
 			if client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +167,7 @@ func TestLetGoIsNotEnded(t *testing.T) {
 	b := newReleaseBench(t, func(nw *v1alpha1.NodeWorkload) {
 		nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "an earlier attempt"}
 	})
-	key := client.ObjectKey{Namespace: "default", Name: "web-n1"}
+	key := client.ObjectKey{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}
 	nw := &v1alpha1.NodeWorkload{}
 	if err := b.client.Get(t.Context(), key, nw); err != nil {
 		t.Fatal(err)

@@ -37,12 +37,18 @@ func (r *Reconciler) reconcileAdoption(ctx context.Context, s *scope) error {
 	var errs []error
 	for i := range labelled.Items {
 		nw := &labelled.Items[i]
-		if metav1.GetControllerOfNoCopy(nw) != nil || nw.Name != placement.NodeWorkloadName(s.mw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
+		if !s.isOrphan(nw) || !s.isName(nw.Name, nw.Spec.NodeName) || !nw.DeletionTimestamp.IsZero() {
 			continue
 		}
 		errs = append(errs, r.adopt(ctx, s, nw.DeepCopy()))
 	}
 	return errors.Join(errors.Join(errs...), r.findInTheWay(ctx, s))
+}
+
+// isName reports whether a name is one that our NodeWorkload on a node has or may have
+// had.
+func (s *scope) isName(name, node string) bool {
+	return name == placement.NodeWorkloadName(s.mw.Name, node) || name == placement.EarlierNodeWorkloadName(s.mw.Name, node)
 }
 
 // adopt makes a NodeWorkload without a controller one of ours.
@@ -64,27 +70,54 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkl
 }
 
 // findInTheWay notes the nodes on which the name of our NodeWorkload is taken by
-// another's.
+// another's, or on which a NodeWorkload of an earlier object of our name still ends:
+// two instances of one workload never run at once on a node.
 func (r *Reconciler) findInTheWay(ctx context.Context, s *scope) error {
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		if s.nodeWorkloads[node.Name] != nil || !s.placer.Place(node).ShouldRun {
 			continue
 		}
-		nw := &v1alpha1.NodeWorkload{}
-		name := placement.NodeWorkloadName(s.mw.Name, node.Name)
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: s.mw.Namespace, Name: name}, nw)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
+		nw, err := r.inTheWay(ctx, s, node.Name)
 		if err != nil {
-			return fmt.Errorf("get NodeWorkload %q: %w", name, err)
+			return err
 		}
-		s.inTheWay[node.Name] = nw
-		// The end of another workload's NodeWorkload does not wake this one.
-		s.wakeAfter(inTheWayRecheck)
+		if nw != nil {
+			s.inTheWay[node.Name] = nw
+			// The end of another workload's NodeWorkload does not wake this one.
+			s.wakeAfter(inTheWayRecheck)
+		}
 	}
 	return nil
+}
+
+// inTheWay is the NodeWorkload that keeps ours from a node, or nil. The earlier form of
+// our name may be that of another workload, which is not in the way.
+func (r *Reconciler) inTheWay(ctx context.Context, s *scope, node string) (*v1alpha1.NodeWorkload, error) {
+	ours := placement.NodeWorkloadName(s.mw.Name, node)
+	for _, name := range []string{ours, placement.EarlierNodeWorkloadName(s.mw.Name, node)} {
+		nw := &v1alpha1.NodeWorkload{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: s.mw.Namespace, Name: name}, nw)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("get NodeWorkload %q: %w", name, err)
+		case name == ours, nw.Spec.NodeName == node && (s.isNamesake(nw) || s.isOrphan(nw)):
+			return nw, nil
+		}
+	}
+	return nil, nil
+}
+
+// isOrphan reports whether a NodeWorkload of ours was let go.
+func (s *scope) isOrphan(nw *v1alpha1.NodeWorkload) bool {
+	return metav1.GetControllerOfNoCopy(nw) == nil && nw.Labels[v1alpha1.LabelWorkload] == placement.LabelValue(s.mw.Name)
+}
+
+// isNamesake reports whether an object of our name controls a NodeWorkload.
+func (s *scope) isNamesake(nw *v1alpha1.NodeWorkload) bool {
+	ref := writes.WorkloadReference(nw)
+	return ref != nil && ref.Name == s.mw.Name
 }
 
 // conflict says why the NodeWorkload that is in the way on a node is not ours; it
@@ -94,7 +127,7 @@ func (s *scope) conflict(node string) string {
 	if nw == nil || !nw.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	if ref := writes.WorkloadReference(nw); ref != nil && ref.Name == s.mw.Name {
+	if s.isNamesake(nw) {
 		return "" // of an earlier object of our name, and ends with it
 	}
 	if ref := metav1.GetControllerOfNoCopy(nw); ref != nil {

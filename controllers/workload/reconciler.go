@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,8 +173,8 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	return s, nil
 }
 
-// take adds a NodeWorkload that mw controls. Of two on a node that of the right
-// name stays.
+// take adds a NodeWorkload that mw controls, whatever its name is. Of two on a node
+// the one that runs stays.
 func (s *scope) take(nw *v1alpha1.NodeWorkload) {
 	node := nw.Spec.NodeName
 	other, taken := s.nodeWorkloads[node]
@@ -181,12 +182,29 @@ func (s *scope) take(nw *v1alpha1.NodeWorkload) {
 	case !taken:
 		s.nodeWorkloads[node] = nw
 	case other.UID == nw.UID:
-	case nw.Name == placement.NodeWorkloadName(s.mw.Name, node):
+	case staying(nw, other) < 0:
 		s.nodeWorkloads[node] = nw
 		s.surplus = append(s.surplus, other)
 	default:
 		s.surplus = append(s.surplus, nw)
 	}
+}
+
+// staying orders two NodeWorkloads of one workload on one node, the one that stays
+// first: not being deleted, taken by its shim, the older one.
+func staying(a, b *v1alpha1.NodeWorkload) int {
+	last := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		last(!a.DeletionTimestamp.IsZero())-last(!b.DeletionTimestamp.IsZero()),
+		last(a.Status.ObservedGeneration < 0)-last(b.Status.ObservedGeneration < 0),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	)
 }
 
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.ManagedWorkload) error {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
@@ -143,7 +144,7 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 				if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
 					t.Error("asked with automountServiceAccountToken")
 				}
-				if pod.Name != "web-n1" {
+				if pod.Name != placement.NodeWorkloadName("web", "n1") {
 					t.Errorf("asked for Pod %q", pod.Name)
 				}
 				return refuse
@@ -194,7 +195,7 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 func TestOneNodeDoesNotHoldTheOthersUp(t *testing.T) {
 	node := func(name string) client.Object { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-		if obj.GetName() == "web-n1" && obj.GetLabels()[v1alpha1.LabelNode] != "" {
+		if obj.GetName() == placement.NodeWorkloadName("web", "n1") && obj.GetLabels()[v1alpha1.LabelNode] != "" {
 			return errors.New("no")
 		}
 		return c.Create(ctx, obj, opts...)
@@ -203,7 +204,7 @@ func TestOneNodeDoesNotHoldTheOthersUp(t *testing.T) {
 	if err == nil {
 		t.Error("the failed create is not reported")
 	}
-	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web-n2"}, &v1alpha1.NodeWorkload{}); err != nil {
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: placement.NodeWorkloadName("web", "n2")}, &v1alpha1.NodeWorkload{}); err != nil {
 		t.Errorf("the other node: %v", err)
 	}
 	if mw.Status.DesiredNodes != 2 || managertest.Kstatus(mw) != "InProgress" || len(b.drain(eventFailedCreate)) != 1 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -197,5 +199,69 @@ func TestDeletionOfWhatTheCacheNeverHad(t *testing.T) {
 	}
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), mw); !apierrors.IsNotFound(err) {
 		t.Errorf("the ManagedWorkload is still there: %v", err)
+	}
+}
+
+// withName is a NodeWorkload under another name.
+func withName(nw *v1alpha1.NodeWorkload, name string) *v1alpha1.NodeWorkload {
+	nw.Name, nw.UID = name, types.UID("uid-"+name)
+	return nw
+}
+
+// A NodeWorkload keeps the name it was made with: it is found by its owner and node.
+func TestNodeWorkloadsKeepTheirNames(t *testing.T) {
+	earlier := placement.EarlierNodeWorkloadName("web", "n1")
+	ended := withName(runningShare("old"), earlier)
+	ended.Finalizers, ended.DeletionTimestamp = []string{v1alpha1.Finalizer}, new(metav1.Now())
+	letGo := withName(runningShare(""), earlier)
+	letGo.DeletionTimestamp = new(metav1.Now())
+	another := withName(runningShare("another"), earlier)
+	another.OwnerReferences[0].Name, another.Labels[v1alpha1.LabelWorkload] = "other", "other"
+	tests := map[string]struct {
+		there *v1alpha1.NodeWorkload
+		want  map[string]bool // names, and whether the workload controls them
+	}{
+		"ours":                             {withName(runningShare("mw"), earlier), map[string]bool{earlier: true}},
+		"an orphan":                        {withName(runningShare(""), earlier), map[string]bool{earlier: true}},
+		"an orphan of today":               {runningShare(""), map[string]bool{placement.NodeWorkloadName("web", "n1"): true}},
+		"of an earlier object, not ended":  {ended, map[string]bool{earlier: false}},
+		"an orphan that has not ended yet": {letGo, map[string]bool{earlier: false}},
+		"another workload's":               {another, map[string]bool{earlier: false, placement.NodeWorkloadName("web", "n1"): true}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), tc.there)...)
+			if _, _, err := b.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			list := &v1alpha1.NodeWorkloadList{}
+			if err := b.client.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]bool{}
+			for i := range list.Items {
+				got[list.Items[i].Name] = metav1.IsControlledBy(&list.Items[i], workloadInMemory())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("NodeWorkloads and whether they are ours (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Of two on a node the one that runs stays, whatever their names are.
+func TestOfTwoTheOneThatRunsStays(t *testing.T) {
+	earlier := placement.EarlierNodeWorkloadName("web", "n1")
+	waiting := runningShare("mw")
+	waiting.Status = v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1}
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), waiting, withName(runningShare("mw"), earlier))...)
+	if _, _, err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	for name, wantEnding := range map[string]bool{waiting.Name: true, earlier: false} {
+		nw := &v1alpha1.NodeWorkload{}
+		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, nw); err != nil || nw.DeletionTimestamp.IsZero() == wantEnding {
+			t.Errorf("%s: ending %v, want %v (%v)", name, !nw.DeletionTimestamp.IsZero(), wantEnding, err)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeView
 		status = metav1.ConditionTrue
 	}
 	n := nodeView{name: name, shim: alive, nodeWorkload: &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-" + name, Generation: 2},
+		ObjectMeta: metav1.ObjectMeta{Name: placement.NodeWorkloadName("web", name), Generation: 2},
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: name, Template: currentTemplate},
 		Status: v1alpha1.NodeWorkloadStatus{
 			ObservedGeneration: 2, TemplateHash: currentHash, Phase: phase, Summary: string(phase),

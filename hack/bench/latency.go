@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -102,7 +103,7 @@ func withHook(name string) *v1alpha1.ManagedWorkload {
 
 // apply creates a workload and waits until it runs.
 func (b *bench) apply(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen, err error) {
-	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, mw.Name+"-"+b.stack.NodeName())
+	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, placement.NodeWorkloadName(mw.Name, b.stack.NodeName()))
 	if err != nil {
 		return s, err
 	}
@@ -128,7 +129,7 @@ func (b *bench) apply(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen
 
 // remove deletes a workload and waits until it is gone.
 func (b *bench) remove(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen, err error) {
-	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, mw.Name+"-"+b.stack.NodeName())
+	node, err := b.watchOne(ctx, &v1alpha1.NodeWorkloadList{}, placement.NodeWorkloadName(mw.Name, b.stack.NodeName()))
 	if err != nil {
 		return s, err
 	}

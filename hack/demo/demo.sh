@@ -32,10 +32,13 @@ rm -f "${TMPDIR:-/tmp}/mw-demo-env.$$"
 export KUBECACHEDIR="$state/kubectl-cache"
 kubectl() { "$bin/kubectl" "$@"; }
 
+# of NAME: the selector of a workload's NodeWorkload on the demo's node.
+of() { printf 'managedworkload.dev/workload=%s,managedworkload.dev/node=%s' "$1" "$node"; }
+
 # kills NAME [SINCE]: the story of the kills of a workload, oldest first.
 kills() {
-  printf '$ kubectl get nw %s -o jsonpath=... # the kill records\n' "$1-$node"
-  kubectl get nw "$1-$node" -o jsonpath='{range .status.kills[*]}{.container}{"|"}{.trigger}{"|"}{.requestedBy}{"|"}{.grace.seconds}{" s ("}{.grace.source}{")|"}{.outcome}{"|"}{.summary}{"\n"}{end}' |
+  printf '$ kubectl get nw -l %s -o jsonpath=... # the kill records\n' "$(of "$1")"
+  kubectl get nw -l "$(of "$1")" -o jsonpath='{range .items[0].status.kills[*]}{.container}{"|"}{.trigger}{"|"}{.requestedBy}{"|"}{.grace.seconds}{" s ("}{.grace.source}{")|"}{.outcome}{"|"}{.summary}{"\n"}{end}' |
     awk -F'|' 'BEGIN { row = "%-10s %-18s %-10s %-15s %-15s %s\n"
         printf row, "CONTAINER", "TRIGGER", "ASKED BY", "GRACE", "OUTCOME", "STORY" }
       { line[NR] = $0 }
@@ -44,7 +47,7 @@ kills() {
 
 # wait_kill NAME TRIGGER: until a kill of that trigger has ended.
 wait_kill() {
-  kubectl wait nw "$1-$node" --timeout=120s \
+  kubectl wait nw -l "$(of "$1")" --timeout=120s \
     --for=jsonpath="{.status.kills[?(@.trigger==\"$2\")].phase}=Done" >/dev/null
 }
 
@@ -55,11 +58,11 @@ run kubectl get mw
 run kubectl get nw
 
 title "2. A liveness failure: preStop hook, SIGTERM, exit, restart"
-ip=$(kubectl get nw "web-$node" -o jsonpath='{.status.podIPs[0]}')
+ip=$(kubectl get nw -l "$(of web)" -o jsonpath='{.items[0].status.podIPs[0]}')
 echo "\$ http-get http://$ip:8080/fail   # the server turns unhealthy"
 bin/testprogram http-get "http://$ip:8080/fail" >/dev/null
 wait_kill web LivenessProbe
-kubectl wait nw "web-$node" --timeout=120s --for=jsonpath='{.status.restarts}=1' >/dev/null
+kubectl wait nw -l "$(of web)" --timeout=120s --for=jsonpath='{.status.restarts}=1' >/dev/null
 run kubectl wait mw web --for=condition=Ready --timeout=60s
 kills web
 
@@ -73,7 +76,7 @@ echo "pod IP before: $ip"
 run kubectl patch mw web --type=json -p '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"managedworkload.dev/testprogram:v2"}]'
 wait_kill web DefinitionChanged
 run kubectl wait mw web --for=condition=Ready --timeout=60s
-echo "pod IP after:  $(kubectl get nw "web-$node" -o jsonpath='{.status.podIPs[0]}')"
+echo "pod IP after:  $(kubectl get nw -l "$(of web)" -o jsonpath='{.items[0].status.podIPs[0]}')"
 kills web
 
 title "5. A graceful delete: it returns when the containers are gone, the sidecar after the main container"

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/managedworkload/managedworkload/api/placement"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +42,7 @@ func Kill(id string, second int, phase v1alpha1.KillPhase, outcome v1alpha1.Kill
 func NodeWorkload(node string, owner types.UID, records ...v1alpha1.KillRecord) *v1alpha1.NodeWorkload {
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: owner}}
 	nw := &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-" + node, UID: types.UID("uid-" + node)},
+		ObjectMeta: metav1.ObjectMeta{Name: placement.NodeWorkloadName("web", node), UID: types.UID("uid-" + node)},
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: node},
 		Status:     v1alpha1.NodeWorkloadStatus{Kills: records},
 	}

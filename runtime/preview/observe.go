@@ -6,10 +6,12 @@ package preview
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
@@ -81,11 +83,16 @@ func imagesOf(nw *v1alpha1.NodeWorkload) []string {
 	return names
 }
 
-// instancesOf returns the UIDs of the node's pods with the workload's name.
+// instancesOf returns the UIDs of the node's pods with the workload's name. What the
+// manager made earlier for a ManagedWorkload may still have the name of that time.
 func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
+	names := []string{nw.Name}
+	if workload := nw.Labels[v1alpha1.LabelWorkload]; nw.UID == "" && workload != "" {
+		names = append(names, placement.EarlierNodeWorkloadName(workload, nw.Spec.NodeName))
+	}
 	var uids []types.UID
 	for _, p := range pods {
-		if p.Ours && p.Namespace == nw.Namespace && p.Name == nw.Name {
+		if p.Ours && p.Namespace == nw.Namespace && slices.Contains(names, p.Name) {
 			uids = append(uids, p.UID)
 		}
 	}

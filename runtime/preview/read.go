@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -46,6 +47,9 @@ func (r reader) read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	}
 	document, err := onlyDocument(data)
 	if err != nil {
+		return nil, err
+	}
+	if document, err = onlyItem(document); err != nil {
 		return nil, err
 	}
 	object, err := decode(document)
@@ -89,6 +93,23 @@ func onlyDocument(data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("it holds %d documents: want one NodeWorkload or ManagedWorkload", len(found))
 }
 
+// onlyItem returns the one object of a list, as kubectl prints it for a selector, or
+// what is no list as it is.
+func onlyItem(document []byte) ([]byte, error) {
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if err := yaml.Unmarshal(document, &list); err != nil || list.APIVersion != "v1" || list.Kind != "List" {
+		return document, nil //nolint:nilerr // decode says what is wrong with it.
+	}
+	if len(list.Items) != 1 {
+		return nil, fmt.Errorf("it is a list of %d objects: want one NodeWorkload or ManagedWorkload", len(list.Items))
+	}
+	return list.Items[0], nil
+}
+
 // blank is whether a document has nothing but comments.
 func blank(document []byte) bool {
 	for line := range strings.Lines(string(document)) {
@@ -106,9 +127,9 @@ func decode(document []byte) (runtime.Object, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
-		json.SerializerOptions{Yaml: true, Strict: true})
-	object, kind, err := serializer.Decode(document, nil, nil)
+	strict := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
+		serializer.SerializerOptions{Yaml: true, Strict: true})
+	object, kind, err := strict.Decode(document, nil, nil)
 	if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
 		return nil, wrongKind(kind)
 	}
@@ -152,8 +173,12 @@ func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 		return nil, field.Required(field.NewPath("metadata", "name"), "")
 	}
 	return &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: placement.NodeWorkloadName(mw.Name, r.node)},
-		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: r.node, Template: mw.Spec.Template},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: mw.Namespace,
+			Name:      placement.NodeWorkloadName(mw.Name, r.node),
+			Labels:    map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)},
+		},
+		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.node, Template: mw.Spec.Template},
 	}, nil
 }
 

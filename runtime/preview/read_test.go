@@ -61,7 +61,8 @@ func TestReadErrors(t *testing.T) {
 			text: strings.Replace(managed, "name: web,", "name: web, deletionTimestamp: 2026-01-01T00:00:00Z,", 1), node: "n1",
 			want: []string{"metadata.deletionTimestamp"},
 		},
-		"too long": {text: strings.Repeat("#", maxObject+1), want: []string{"longer than"}},
+		"a list of two": {text: "{apiVersion: v1, kind: List, items: [{}, {}]}", want: []string{"list of 2 objects"}},
+		"too long":      {text: strings.Repeat("#", maxObject+1), want: []string{"longer than"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,12 +87,13 @@ func TestRead(t *testing.T) {
 	}{
 		"NodeWorkload":      {text: node("  nodeName: n1\n  template: {spec: {containers: [{name: c, image: a}]}}\n"), namespace: "default", name: "web-n1", on: "n1"},
 		"of the named node": {text: node("  nodeName: n1\n  template: {spec: {containers: [{name: c, image: a}]}}\n"), node: "n1", namespace: "default", name: "web-n1", on: "n1"},
-		"ManagedWorkload":   {text: managed + "spec: " + template, node: "n7", namespace: "shop", name: "web-n7", on: "n7"},
-		"after a comment":   {text: "# hello\n---\n" + managed + "spec: " + template + "\n---\n", node: "n7", namespace: "shop", name: "web-n7", on: "n7"},
+		"ManagedWorkload":   {text: managed + "spec: " + template, node: "n7", namespace: "shop", name: "web-n7-e8c48203b0", on: "n7"},
+		"a list of one":     {text: "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(node("  nodeName: n1\n  template: {spec: {containers: [{name: c, image: a}]}}\n")), "\n", "\n  "), namespace: "default", name: "web-n1", on: "n1"},
+		"after a comment":   {text: "# hello\n---\n" + managed + "spec: " + template + "\n---\n", node: "n7", namespace: "shop", name: "web-n7-e8c48203b0", on: "n7"},
 		"JSON": {
 			text: `{"apiVersion": "managedworkload.dev/v1alpha1", "kind": "ManagedWorkload", "metadata": {"name": "w"},
 				"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "a"}]}}}}`,
-			node: "n1", namespace: "default", name: "w-n1", on: "n1",
+			node: "n1", namespace: "default", name: "w-n1-348835682e", on: "n1",
 		},
 	}
 	for name, tc := range tests {

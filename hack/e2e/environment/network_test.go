@@ -131,12 +131,12 @@ func TestHostnames(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		spec         string
-		wantHostname string // $NS is the namespace
+		wantHostname string // $NS is the namespace, $NAME that of the NodeWorkload
 		wantHosts    string
 	}{
 		"hostname":               {"hostname: h", "h", "\th\n"},
 		"hostname and subdomain": {"hostname: h\nsubdomain: s", "h", "\th.s.$NS.svc.mw.test\th\n"},
-		"subdomain":              {"subdomain: s", "w-localstack", "\tw-localstack.s.$NS.svc.mw.test\tw-localstack\n"},
+		"subdomain":              {"subdomain: s", "$NAME", "\t$NAME.s.$NS.svc.mw.test\t$NAME\n"},
 		"fqdn":                   {"hostname: h\nsubdomain: s\nsetHostnameAsFQDN: true", "h.s.$NS.svc.mw.test", "\th.s.$NS.svc.mw.test\th\n"},
 	}
 	commands := []string{"hostname", "cat /etc/hosts"}
@@ -146,7 +146,7 @@ func TestHostnames(t *testing.T) {
 			w := env.Apply(t, fmt.Sprintf("%s\ncontainers:\n- {name: c, image: %s, args: %s}", tc.spec, testImage, show(commands...)))
 			w.AwaitReady()
 			got := shown(t, w, "c", commands...)
-			expand := func(text string) string { return strings.ReplaceAll(text, "$NS", w.Namespace) }
+			expand := strings.NewReplacer("$NS", w.Namespace, "$NAME", w.Node().Name).Replace
 			expect(t, got, map[string]string{"hostname": expand(tc.wantHostname)})
 			contains(t, "/etc/hosts", got["cat /etc/hosts"]+"\n", expand(tc.wantHosts))
 		})

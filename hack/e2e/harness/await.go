@@ -18,15 +18,15 @@ import (
 // errWatchEnded is a watch that the API server closed: it is opened again.
 var errWatchEnded = errors.New("the watch ended")
 
-// await watches one object until done says so. It fails the test, with the
-// object as it is, when that does not come to pass.
-func await[T client.Object](t *testing.T, e *Env, list client.ObjectList, obj T, what string, done func(T, bool) bool) {
+// await watches what is selected until done says so about obj, which read fills. It
+// fails the test, with the object as it is, when that does not come to pass.
+func await(t *testing.T, e *Env, list client.ObjectList, selected []client.ListOption, obj client.Object, read func(context.Context) error, what string, done func(exists bool) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	err := errWatchEnded
 	for errors.Is(err, errWatchEnded) {
-		err = watchUntil(ctx, e, list, obj, done)
+		err = watchUntil(ctx, e, list, selected, read, done)
 	}
 	if err != nil {
 		text, _ := yaml.Marshal(obj)
@@ -35,18 +35,17 @@ func await[T client.Object](t *testing.T, e *Env, list client.ObjectList, obj T,
 }
 
 // watchUntil opens the watch before it looks, so that nothing falls between.
-func watchUntil[T client.Object](ctx context.Context, e *Env, list client.ObjectList, obj T, done func(T, bool) bool) error {
-	key := client.ObjectKeyFromObject(obj)
-	w, err := e.Kube.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+func watchUntil(ctx context.Context, e *Env, list client.ObjectList, selected []client.ListOption, read func(context.Context) error, done func(exists bool) bool) error {
+	w, err := e.Kube.Watch(ctx, list, selected...)
 	if err != nil {
 		return waitOr(ctx, err)
 	}
 	defer w.Stop()
-	err = e.Kube.Get(ctx, key, obj)
+	err = read(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return waitOr(ctx, err)
 	}
-	if done(obj, err == nil) {
+	if done(err == nil) {
 		return nil
 	}
 	for {
@@ -58,11 +57,11 @@ func watchUntil[T client.Object](ctx context.Context, e *Env, list client.Object
 				return errWatchEnded
 			}
 			// The object is read anew: obj has to hold it, and may be newer.
-			err := e.Kube.Get(ctx, key, obj)
+			err := read(ctx)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return waitOr(ctx, err)
 			}
-			if done(obj, err == nil) {
+			if done(err == nil) {
 				return nil
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -169,29 +170,49 @@ func (w *Workload) Get() *v1alpha1.ManagedWorkload {
 	return mw
 }
 
-// NodeKey names the NodeWorkload on the stack's node.
-func (w *Workload) NodeKey() client.ObjectKey {
-	return client.ObjectKey{Namespace: w.Namespace, Name: w.Name + "-" + w.env.Stack.NodeName()}
+// onNode selects the NodeWorkload on the stack's node: its name depends on the version
+// of the manager that made it.
+func (w *Workload) onNode() []client.ListOption {
+	return []client.ListOption{client.InNamespace(w.Namespace), client.MatchingLabels{
+		v1alpha1.LabelWorkload: placement.LabelValue(w.Name),
+		v1alpha1.LabelNode:     placement.LabelValue(w.env.Stack.NodeName()),
+	}}
 }
 
 // Node reads the NodeWorkload.
 func (w *Workload) Node() *v1alpha1.NodeWorkload {
 	w.t.Helper()
-	nw := &v1alpha1.NodeWorkload{}
-	if err := w.env.Kube.Get(w.t.Context(), w.NodeKey(), nw); err != nil {
+	nw, err := w.FindNode(w.t.Context())
+	if err != nil {
 		w.t.Fatalf("get NodeWorkload: %v", err)
 	}
 	return nw
 }
 
+// FindNode returns the NodeWorkload, or an error that says that there is none.
+func (w *Workload) FindNode(ctx context.Context) (*v1alpha1.NodeWorkload, error) {
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := w.env.Kube.List(ctx, list, w.onNode()...); err != nil {
+		return nil, err
+	}
+	if len(list.Items) == 0 {
+		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("nodeworkloads").GroupResource(), w.Name+" on "+w.env.Stack.NodeName())
+	}
+	return &list.Items[0], nil
+}
+
 // Await waits until the NodeWorkload is as wanted.
 func (w *Workload) Await(what string, done func(*v1alpha1.NodeWorkload) bool) *v1alpha1.NodeWorkload {
 	w.t.Helper()
-	key := w.NodeKey()
-	nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	await(w.t, w.env, &v1alpha1.NodeWorkloadList{}, nw, what, func(nw *v1alpha1.NodeWorkload, exists bool) bool {
-		return exists && done(nw)
-	})
+	nw := &v1alpha1.NodeWorkload{}
+	read := func(ctx context.Context) error {
+		found, err := w.FindNode(ctx)
+		if err == nil {
+			found.DeepCopyInto(nw)
+		}
+		return err
+	}
+	await(w.t, w.env, &v1alpha1.NodeWorkloadList{}, w.onNode(), nw, read, what, func(exists bool) bool { return exists && done(nw) })
 	return nw
 }
 
@@ -199,9 +220,7 @@ func (w *Workload) Await(what string, done func(*v1alpha1.NodeWorkload) bool) *v
 func (w *Workload) AwaitObject(what string, done func(*v1alpha1.ManagedWorkload) bool) *v1alpha1.ManagedWorkload {
 	w.t.Helper()
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
-	await(w.t, w.env, &v1alpha1.ManagedWorkloadList{}, mw, what, func(mw *v1alpha1.ManagedWorkload, exists bool) bool {
-		return exists && done(mw)
-	})
+	w.awaitObject(mw, what, func(exists bool) bool { return exists && done(mw) })
 	return mw
 }
 
@@ -268,9 +287,14 @@ func (w *Workload) Delete(options ...client.DeleteOption) {
 func (w *Workload) AwaitGone() {
 	w.t.Helper()
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
-	await(w.t, w.env, &v1alpha1.ManagedWorkloadList{}, mw, "the ManagedWorkload is gone", func(_ *v1alpha1.ManagedWorkload, exists bool) bool {
-		return !exists
-	})
+	w.awaitObject(mw, "the ManagedWorkload is gone", func(exists bool) bool { return !exists })
+}
+
+func (w *Workload) awaitObject(mw *v1alpha1.ManagedWorkload, what string, done func(exists bool) bool) {
+	w.t.Helper()
+	one := []client.ListOption{client.InNamespace(mw.Namespace), client.MatchingFields{"metadata.name": mw.Name}}
+	read := func(ctx context.Context) error { return w.env.Kube.Get(ctx, client.ObjectKeyFromObject(mw), mw) }
+	await(w.t, w.env, &v1alpha1.ManagedWorkloadList{}, one, mw, read, what, done)
 }
 
 // DeleteAndCollect deletes the ManagedWorkload, waits until it is gone, and
@@ -286,10 +310,9 @@ func (w *Workload) DeleteAndCollect() []v1alpha1.KillRecord {
 func (w *Workload) CollectUntilGone() []v1alpha1.KillRecord {
 	w.t.Helper()
 	var kills []v1alpha1.KillRecord
-	key := w.NodeKey()
 	ctx, cancel := context.WithTimeout(w.t.Context(), Timeout)
 	defer cancel()
-	watcher, err := w.env.Kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	watcher, err := w.env.Kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, w.onNode()...)
 	if err != nil {
 		w.t.Fatalf("watch NodeWorkload: %v", err)
 	}

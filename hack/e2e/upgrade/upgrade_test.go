@@ -167,8 +167,8 @@ func take(t *testing.T, w *harness.Workload) picture {
 	for _, s := range sandboxes.GetItems() {
 		p.Sandboxes[s.GetId()] = s.GetState().String()
 	}
-	nw := &v1alpha1.NodeWorkload{}
-	if err := env.Kube.Get(t.Context(), w.NodeKey(), nw); err != nil {
+	nw, err := w.FindNode(t.Context())
+	if err != nil {
 		return p // deleted
 	}
 	for _, name := range []string{"first", "second", "main", "other"} {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
@@ -64,17 +65,13 @@ const unseenInterval = 5 * time.Second
 // that was just created must not be left behind.
 func (r *Reconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
 	if len(s.nodeWorkloads)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
-		live := &v1alpha1.NodeWorkloadList{}
-		if err := r.live.List(ctx, live, client.InNamespace(s.mw.Namespace)); err != nil {
-			return 0, fmt.Errorf("list NodeWorkloads: %w", err)
-		}
 		clear(s.nodeWorkloads)
 		s.surplus = nil
-		for i := range live.Items {
-			if metav1.IsControlledBy(&live.Items[i], s.mw) {
-				s.take(&live.Items[i])
-				s.wakeAfter(unseenInterval)
-			}
+		if err := r.takeLive(ctx, s); err != nil {
+			return 0, err
+		}
+		if len(s.nodeWorkloads)+len(s.surplus) > 0 {
+			s.wakeAfter(unseenInterval)
 		}
 	}
 	var errs []error
@@ -82,6 +79,59 @@ func (r *Reconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1
 		errs = append(errs, act(nw))
 	}
 	return len(s.nodeWorkloads) + len(s.surplus), errors.Join(errs...)
+}
+
+// pageSize is how many NodeWorkloads are read from the API server at once.
+const pageSize = 100
+
+// takeLive takes the NodeWorkloads of the object from the API server: those with its
+// label and, once there are none, by their owner those that lost it. Only that last
+// look is at all NodeWorkloads of the namespace, and at nothing but their metadata.
+func (r *Reconciler) takeLive(ctx context.Context, s *scope) error {
+	labelled := &v1alpha1.NodeWorkloadList{}
+	err := r.eachPage(ctx, labelled, func() error {
+		for i := range labelled.Items {
+			if metav1.IsControlledBy(&labelled.Items[i], s.mw) {
+				s.take(labelled.Items[i].DeepCopy())
+			}
+		}
+		return nil
+	}, client.InNamespace(s.mw.Namespace), client.MatchingLabels{v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name)})
+	found := len(s.nodeWorkloads)+len(s.surplus) > 0
+	if err != nil || found && !controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
+		return err // they are waited for, and then this is asked again
+	}
+	every := &metav1.PartialObjectMetadataList{}
+	every.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWorkloadList"))
+	return r.eachPage(ctx, every, func() error {
+		for i := range every.Items {
+			if found := &every.Items[i]; metav1.IsControlledBy(found, s.mw) && found.Labels[v1alpha1.LabelWorkload] != placement.LabelValue(s.mw.Name) {
+				nw := &v1alpha1.NodeWorkload{}
+				if err := r.live.Get(ctx, client.ObjectKeyFromObject(found), nw); client.IgnoreNotFound(err) != nil {
+					return fmt.Errorf("get NodeWorkload %q past the cache: %w", found.Name, err)
+				} else if err == nil && metav1.IsControlledBy(nw, s.mw) {
+					s.take(nw)
+				}
+			}
+		}
+		return nil
+	}, client.InNamespace(s.mw.Namespace))
+}
+
+// eachPage reads a list past the cache page by page and calls look after each.
+func (r *Reconciler) eachPage(ctx context.Context, list client.ObjectList, look func() error, options ...client.ListOption) error {
+	next := ""
+	for {
+		if err := r.live.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(next))...); err != nil {
+			return fmt.Errorf("list NodeWorkloads past the cache: %w", err)
+		}
+		if err := look(); err != nil {
+			return err
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
 }
 
 // all are the NodeWorkloads of the object, by name.

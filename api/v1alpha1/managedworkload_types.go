@@ -115,6 +115,11 @@ type NodeKillRecord struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	NodeWorkload string `json:"nodeWorkload"`
+	// observedTime is when the manager first saw the record, by its own clock, where
+	// startTime is later than that: the node's clock is ahead. The order of
+	// recentKills goes by it.
+	// +optional
+	ObservedTime *metav1.MicroTime `json:"observedTime,omitempty"`
 
 	KillRecord `json:",inline"`
 }

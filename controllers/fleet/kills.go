@@ -8,11 +8,17 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // maxRecentKills is how many kills of the fleet a ManagedWorkload shows.
 const maxRecentKills = 20
+
+// clockTolerance is how far a node's clock may be ahead until its times are not used
+// to order kills.
+const clockTolerance = time.Minute
 
 // killKey identifies a kill in the fleet: an ID is unique on its node.
 type killKey struct{ node, id string }
@@ -35,13 +41,18 @@ func killsOf(nw *v1alpha1.NodeWorkload) []v1alpha1.NodeKillRecord {
 // MergeKills adds records to recent, newest first, and keeps the last 20. Of two
 // records of one kill the one that is further on stays, and of failed attempts at
 // one the last.
-func MergeKills(recent, records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
+// now is the manager's time.
+func MergeKills(recent, records []v1alpha1.NodeKillRecord, now time.Time) []v1alpha1.NodeKillRecord {
 	byKey := make(map[killKey]v1alpha1.NodeKillRecord, len(recent)+len(records))
 	for _, list := range [][]v1alpha1.NodeKillRecord{recent, records} {
 		for i := range list {
 			key := keyOf(&list[i])
 			if known, ok := byKey[key]; !ok || supersedes(&list[i].KillRecord, &known.KillRecord) {
-				byKey[key] = list[i]
+				r := list[i]
+				if known.ObservedTime != nil {
+					r.ObservedTime = known.ObservedTime
+				}
+				byKey[key] = withObservedTime(r, now)
 			}
 		}
 	}
@@ -57,8 +68,26 @@ func MergeKills(recent, records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRe
 	return merged[:min(len(merged), maxRecentKills)]
 }
 
+// withObservedTime is r as seen at a time, if its own time is later and it was not seen
+// before: a clock that is ahead would keep it the newest for good.
+func withObservedTime(r v1alpha1.NodeKillRecord, at time.Time) v1alpha1.NodeKillRecord {
+	if r.ObservedTime == nil && r.StartTime.After(at.Add(clockTolerance)) {
+		r.ObservedTime = new(metav1.NewMicroTime(at))
+	}
+	return r
+}
+
+// orderTime is the time by which a record is ordered.
+func orderTime(r *v1alpha1.NodeKillRecord) time.Time {
+	if r.ObservedTime != nil {
+		return r.ObservedTime.Time
+	}
+	return r.StartTime.Time
+}
+
 func newestFirst(a, b v1alpha1.NodeKillRecord) int {
 	return cmp.Or(
+		orderTime(&b).Compare(orderTime(&a)),
 		b.StartTime.Compare(a.StartTime.Time),
 		cmp.Compare(a.NodeName, b.NodeName),
 		cmp.Compare(a.ID, b.ID),

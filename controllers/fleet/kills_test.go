@@ -6,9 +6,11 @@ package fleet
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/managertest"
@@ -29,6 +31,9 @@ func describeKills(list []v1alpha1.NodeKillRecord) []string {
 	}
 	return out
 }
+
+// later is when the records are merged.
+var later = managertest.Epoch.Add(time.Hour)
 
 func TestMergeKills(t *testing.T) {
 	stopping, done := v1alpha1.KillPhaseStopping, v1alpha1.KillPhaseDone
@@ -60,7 +65,7 @@ func TestMergeKills(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, describeKills(MergeKills(tc.recent, tc.records))); diff != "" {
+			if diff := cmp.Diff(tc.want, describeKills(MergeKills(tc.recent, tc.records, later))); diff != "" {
 				t.Errorf("merged (-want +got):\n%s", diff)
 			}
 		})
@@ -75,7 +80,7 @@ func TestMergeKillsKeepsTheLast20(t *testing.T) {
 	for i := range 15 {
 		records = append(records, onNode("n2", managertest.Kill(fmt.Sprint("new", i), 100+i, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))...)
 	}
-	merged := MergeKills(recent, records)
+	merged := MergeKills(recent, records, later)
 	if len(merged) != 20 || merged[0].ID != "new14" || merged[19].ID != "old15" {
 		t.Errorf("kept %v", describeKills(merged))
 	}
@@ -99,7 +104,7 @@ func TestNewlyDone(t *testing.T) {
 // way, not counted as forced, and counted under a name of its own.
 func TestUnknownOutcome(t *testing.T) {
 	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
-	merged := MergeKills(onNode("n1", managertest.Kill("a", 1, done, "")), onNode("n1", managertest.Kill("a", 1, stopping, "")))
+	merged := MergeKills(onNode("n1", managertest.Kill("a", 1, done, "")), onNode("n1", managertest.Kill("a", 1, stopping, "")), later)
 	if diff := cmp.Diff([]string{"n1/a Done "}, describeKills(merged)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
@@ -145,19 +150,76 @@ func TestFailedAttemptsPushNothingOut(t *testing.T) {
 	}
 	recent := onNode("n1", managertest.Kill("told", 1, done, v1alpha1.KillOutcomeForced))
 	for i := range 30 {
-		recent = MergeKills(recent, onNode("n2", attempt(i, v1alpha1.KillPhaseStopping, "")))
-		recent = MergeKills(recent, onNode("n2", attempt(i, done, failed)))
+		recent = MergeKills(recent, onNode("n2", attempt(i, v1alpha1.KillPhaseStopping, "")), later)
+		recent = MergeKills(recent, onNode("n2", attempt(i, done, failed)), later)
 	}
 	other := attempt(40, done, failed)
 	other.ContainerID = "containerd://2"
-	recent = MergeKills(recent, onNode("n2", other))
+	recent = MergeKills(recent, onNode("n2", other), later)
 	want := []string{"n2/try40 Done Failed", "n2/try29 Done Failed", "n1/told Done Forced"}
 	if diff := cmp.Diff(want, describeKills(recent)); diff != "" {
 		t.Errorf("failed (-want +got):\n%s", diff)
 	}
-	recent = MergeKills(recent, onNode("n2", attempt(50, done, v1alpha1.KillOutcomeGraceful)))
+	recent = MergeKills(recent, onNode("n2", attempt(50, done, v1alpha1.KillOutcomeGraceful)), later)
 	want = []string{"n2/try50 Done Graceful", "n2/try40 Done Failed", "n1/told Done Forced"}
 	if diff := cmp.Diff(want, describeKills(recent)); diff != "" {
 		t.Errorf("carried out at last (-want +got):\n%s", diff)
 	}
+}
+
+// A node whose clock is a year ahead does not fill the list for good: its kills are
+// ordered by when the manager saw them, by its own clock, also after its restart.
+func TestKillsOfAClockThatIsAhead(t *testing.T) {
+	done, graceful := v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful
+	const year = 365 * 24 * 3600
+	var ahead, honest []v1alpha1.KillRecord
+	for i := range 20 {
+		ahead = append(ahead, managertest.Kill(fmt.Sprint("ahead", i), year+i, done, graceful))
+		honest = append(honest, managertest.Kill(fmt.Sprint("honest", i), 60+i, done, graceful))
+	}
+	at := func(seconds int) time.Time { return managertest.Epoch.Add(time.Duration(seconds) * time.Second) }
+	nodes := func(list []v1alpha1.NodeKillRecord) map[string]int {
+		count := map[string]int{}
+		for i := range list {
+			count[list[i].NodeName]++
+		}
+		return count
+	}
+	for name, stored := range map[string][]v1alpha1.NodeKillRecord{"new": nil, "stored by an earlier version": onNode("n1", ahead...)} {
+		t.Run(name, func(t *testing.T) {
+			recent := MergeKills(stored, onNode("n1", ahead...), at(30))
+			if diff := cmp.Diff(map[string]int{"n1": 20}, nodes(recent)); diff != "" {
+				t.Errorf("at first (-want +got):\n%s", diff)
+			}
+			for i := range 5 {
+				recent = MergeKills(recent, onNode("n2", honest[i]), at(100))
+			}
+			if diff := cmp.Diff(map[string]int{"n1": 15, "n2": 5}, nodes(recent)); diff != "" || recent[0].ID != "honest4" {
+				t.Errorf("after 5 honest ones (-want +got):\n%s", diff)
+			}
+			recent = MergeKills(recent, onNode("n2", honest...), at(100))
+			if diff := cmp.Diff(map[string]int{"n2": 20}, nodes(recent)); diff != "" {
+				t.Errorf("after 20 honest ones (-want +got):\n%s", diff)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLedger()
+		ours := managertest.NodeWorkload("n1", "mw", ahead[:10]...)
+		ours.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		l.Observe(nil, ours) // the first look of a manager that restarted
+		for _, r := range l.Pending("mw") {
+			if !r.ObservedTime.Time.Equal(ours.CreationTimestamp.Time) {
+				t.Errorf("%s: observed at %s, want when its object was created", r.ID, r.ObservedTime)
+			}
+		}
+		next := ours.DeepCopy()
+		next.Status.Kills = append(next.Status.Kills, ahead[10])
+		l.Observe(ours, next)
+		for _, r := range l.Pending("mw") {
+			if r.ID == ahead[10].ID && !r.ObservedTime.Time.Equal(time.Now()) {
+				t.Errorf("%s: observed at %s, want now", r.ID, r.ObservedTime)
+			}
+		}
+	})
 }

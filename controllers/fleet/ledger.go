@@ -90,7 +90,7 @@ func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) {
 // add keeps the records of nw that differ from those it reported last. No more
 // than a status shows are taken from one NodeWorkload.
 func (b *killBook) add(nw *v1alpha1.NodeWorkload) {
-	last := b.live[nw.UID]
+	last, seen := b.live[nw.UID]
 	before := make(map[string]*v1alpha1.KillRecord, len(last))
 	for i := range last {
 		before[last[i].ID] = &last[i]
@@ -99,7 +99,12 @@ func (b *killBook) add(nw *v1alpha1.NodeWorkload) {
 		if known, ok := before[r.ID]; ok && equality.Semantic.DeepEqual(*known, r.KillRecord) {
 			continue
 		}
-		b.pending[keyOf(&r)] = r
+		r.ObservedTime = b.pending[keyOf(&r)].ObservedTime
+		at := time.Now()
+		if !seen && r.StartTime.After(at.Add(clockTolerance)) {
+			at = nw.CreationTimestamp.Time // an earlier run of the manager may have seen it long ago
+		}
+		b.pending[keyOf(&r)] = withObservedTime(r, at)
 	}
 	b.live[nw.UID] = nw.Status.Kills
 }

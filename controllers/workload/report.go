@@ -37,7 +37,7 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	s.wakeAfter(wait)
 	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
 	pending := r.kills.Pending(s.mw.UID)
-	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending)
+	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending, s.now)
 	status.ForcedKills = fleet.ForcedKills(status.RecentKills)
 	killsChanged := !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
 	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {

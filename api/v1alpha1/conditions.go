@@ -134,9 +134,12 @@ const (
 	// AnnotationRestartedAt in a template restarts the containers when it
 	// changes, as kubectl rollout restart does.
 	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
-	// AnnotationConfirmOrphans on a Node, with the list's reported token as its
-	// value, confirms that orphans may be killed although suspiciously many
-	// workloads are gone at once.
+	// AnnotationOrphansHeld on a shim's Lease says why orphans are kept and how to
+	// confirm that they may be killed.
+	AnnotationOrphansHeld = "managedworkload.dev/orphans-held"
+	// AnnotationConfirmOrphans on a shim's Lease, with the token that
+	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
+	// although suspiciously many workloads are gone at once.
 	AnnotationConfirmOrphans = "managedworkload.dev/confirm-orphans"
 	// LeaseNamePrefix is before the node's name in the name of its shim's Lease,
 	// in the namespace of the manager.

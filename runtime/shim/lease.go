@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,8 +34,13 @@ type lease struct {
 	clock           *clock.Clock
 	namespace, name string
 	holder          string
+
+	mu sync.Mutex
 	// last is the lease as it was written last.
 	last *coordinationv1.Lease
+	// held is the annotation about orphans that are kept, "" for none; nil leaves the
+	// one that is there.
+	held *string
 }
 
 // shimLease is the lease by which the manager knows that this shim works.
@@ -47,8 +53,31 @@ func nodeLease(api client.Client, c *clock.Clock, o Options) *lease {
 	return &lease{api: api, clock: c, namespace: corev1.NamespaceNodeLease, name: o.NodeName, holder: o.NodeName}
 }
 
+// reportHeld writes about orphans that are kept into the lease, where a person finds it
+// and confirms; "" says that there are none. It stays with each renewal.
+func (l *lease) reportHeld(ctx context.Context, message string) error {
+	l.mu.Lock()
+	l.held = &message
+	l.mu.Unlock()
+	return l.renew(ctx)
+}
+
+// confirmation is the token by which a person confirms that orphans may be killed, ""
+// if there is none.
+func (l *lease) confirmation(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	found := &coordinationv1.Lease{}
+	if err := l.api.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: l.name}, found); err != nil {
+		return ""
+	}
+	return found.Annotations[v1alpha1.AnnotationConfirmOrphans]
+}
+
 // renew writes the lease.
 func (l *lease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if l.last != nil {
@@ -92,6 +121,13 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.HolderIdentity = &l.holder
 	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
+	switch {
+	case l.held == nil:
+	case *l.held == "":
+		delete(found.Annotations, v1alpha1.AnnotationOrphansHeld)
+	default:
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationOrphansHeld, *l.held)
+	}
 }
 
 // keep renews until the context is done.

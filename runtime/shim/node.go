@@ -39,9 +39,6 @@ const (
 	heartbeatInterval = time.Minute
 	// Reasons of the Node's condition Ready.
 	reasonShimReady = "ShimReady"
-	// conditionOrphansHeld on a Node is True while orphans wait for a person's
-	// confirmation.
-	conditionOrphansHeld = "managedworkload.dev/OrphansHeld"
 )
 
 // errForeignNode says that the Node is not the shim's.

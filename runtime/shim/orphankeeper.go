@@ -12,18 +12,15 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
-// reasonOrphansHeld is the reason of the event and of the Node's condition.
+// reasonOrphansHeld is the reason of the event about the Node.
 const reasonOrphansHeld = "OrphansHeld"
 
 // orphanKeeper finds workloads that the API server does not have any more, and
@@ -38,10 +35,11 @@ type orphanKeeper struct {
 	// cluster asks for the identity of the cluster that the list is from.
 	cluster *clusterIdentity
 	events  *events
-	node    string
+	// lease is the shim's own, where a person confirms.
+	lease *lease
+	node  string
 	// progress takes note of each step.
 	progress *progress
-	clock    *clock.Clock
 
 	// What follows belongs to the caller of consider.
 	token    string
@@ -91,7 +89,7 @@ func (k *orphanKeeper) decide(ctx context.Context, in orphanInput) (orphanDecisi
 		return orphanDecision{}, err
 	}
 	if decision = decideOrphans(in); len(decision.Held) > 0 {
-		in.Confirmed = k.confirmation(ctx)
+		in.Confirmed = k.lease.confirmation(ctx)
 		decision = decideOrphans(in)
 	}
 	return decision, nil
@@ -188,19 +186,8 @@ func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload) {
 	}
 }
 
-// confirmation is the token that a person put on the Node, "" if none.
-func (k *orphanKeeper) confirmation(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	n := &corev1.Node{}
-	if err := k.api.Get(ctx, client.ObjectKey{Name: k.node}, n); err != nil {
-		return ""
-	}
-	return n.Annotations[v1alpha1.AnnotationConfirmOrphans]
-}
-
-// report makes an event and a condition of the Node about orphans that are held, and
-// clears the condition when there are none left.
+// report makes an event about orphans that are held and writes it into the shim's
+// lease, and takes it away there when there are none left.
 func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
 	if k.reported && d.Token == k.token {
 		return
@@ -215,40 +202,12 @@ func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
 	if d.Token == "" && first && k.reported {
 		return
 	}
-	if err := k.writeCondition(ctx, d); err != nil {
+	if err := k.lease.reportHeld(ctx, d.Message); err != nil {
 		if !errors.Is(err, context.Canceled) {
-			log.Info("Failed to write the Node's condition; retrying", "reason", err.Error())
+			log.Info("Failed to write held orphans into the lease; retrying", "reason", err.Error())
 		}
 		k.reported = false
 		return
 	}
 	k.reported = true
-}
-
-// writeCondition writes the Node's condition. A Node that is not there, or that
-// never had the condition while nothing is held, is left alone.
-func (k *orphanKeeper) writeCondition(ctx context.Context, d orphanDecision) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	n := &corev1.Node{}
-	if err := k.api.Get(ctx, client.ObjectKey{Name: k.node}, n); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if d.Token == "" && nodeCondition(n, conditionOrphansHeld) == nil {
-		return nil
-	}
-	base := n.DeepCopy()
-	now := metav1.NewTime(k.clock.Now())
-	c := corev1.NodeCondition{
-		Type: conditionOrphansHeld, Status: corev1.ConditionFalse, Reason: "NoOrphansHeld",
-		LastHeartbeatTime: now, LastTransitionTime: now,
-	}
-	if d.Token != "" {
-		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonOrphansHeld, d.Message
-	}
-	setNodeCondition(n, c)
-	if err := k.api.Status().Patch(ctx, n, client.StrategicMergeFrom(base)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write condition of node: %w", err)
-	}
-	return nil
 }

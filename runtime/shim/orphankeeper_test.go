@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -64,7 +67,8 @@ func newKeeper(t *testing.T, n int, objects ...client.Object) keeperFixture {
 	f.orphanKeeper = &orphanKeeper{
 		runtime: f.runtime, pool: podworker.New(podworker.Config{}), cached: f.api, api: f.api,
 		synced:  func() bool { return true },
-		cluster: newClusterIdentity(f.api, t.TempDir()), events: &events{recorder: f.recorder, node: "node", ended: make(chan struct{})}, node: "node", progress: newProgress(),
+		cluster: newClusterIdentity(f.api, t.TempDir()), events: &events{recorder: f.recorder, node: "node", ended: make(chan struct{})},
+		lease: shimLease(f.api, nil, Options{NodeName: "node", Shared: options.Shared{Namespace: "system"}}), node: "node", progress: newProgress(),
 	}
 	return f
 }
@@ -78,13 +82,13 @@ func (f keeperFixture) ending() (uids []string) {
 	return uids
 }
 
-func (f keeperFixture) node(t *testing.T) *corev1.Node {
+func (f keeperFixture) lease(t *testing.T) *coordinationv1.Lease {
 	t.Helper()
-	n := &corev1.Node{}
-	if err := f.api.Get(t.Context(), client.ObjectKey{Name: "node"}, n); err != nil {
+	l := &coordinationv1.Lease{}
+	if err := f.api.Get(t.Context(), client.ObjectKey{Namespace: "system", Name: v1alpha1.LeaseNamePrefix + "node"}, l); err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return l
 }
 
 func TestFewOrphansAreEnded(t *testing.T) {
@@ -126,25 +130,31 @@ func TestManyOrphansAreHeld(t *testing.T) {
 	f := newKeeper(t, 3)
 	f.consider(t.Context(), f.runtime.pods, "here")
 	f.consider(t.Context(), f.runtime.pods, "here")
-	held := nodeCondition(f.node(t), conditionOrphansHeld)
-	if got := f.ending(); len(got) != 0 || held == nil || held.Status != corev1.ConditionTrue {
-		t.Fatalf("ended %q, condition %+v", got, held)
+	held := f.lease(t).Annotations[v1alpha1.AnnotationOrphansHeld]
+	if got := f.ending(); len(got) != 0 || !strings.Contains(held, v1alpha1.AnnotationConfirmOrphans+"="+f.token) {
+		t.Fatalf("ended %q, the lease says %q", got, held)
 	}
 	if len(f.recorder.Events) != 1 {
 		t.Errorf("%d events, want one for the same news", len(f.recorder.Events))
 	}
-	n := f.node(t)
-	n.Annotations = map[string]string{v1alpha1.AnnotationConfirmOrphans: f.token}
-	if err := f.api.Update(t.Context(), n); err != nil {
+	l := f.lease(t)
+	l.Annotations[v1alpha1.AnnotationConfirmOrphans] = f.token
+	if err := f.api.Update(t.Context(), l); err != nil {
 		t.Fatal(err)
+	}
+	if err := f.orphanKeeper.lease.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.lease(t).Annotations; got[v1alpha1.AnnotationConfirmOrphans] != f.token || got[v1alpha1.AnnotationOrphansHeld] != held {
+		t.Errorf("annotations %v after a renewal", got)
 	}
 	f.consider(t.Context(), f.runtime.pods, "here")
 	if got := f.ending(); len(got) != 3 {
 		t.Errorf("ended %q after the confirmation", got)
 	}
 	f.consider(t.Context(), nil, "here")
-	if c := nodeCondition(f.node(t), conditionOrphansHeld); c.Status != corev1.ConditionFalse {
-		t.Errorf("condition %+v once none is held", c)
+	if still, ok := f.lease(t).Annotations[v1alpha1.AnnotationOrphansHeld]; ok {
+		t.Errorf("the lease says %q once none is held", still)
 	}
 }
 
@@ -153,7 +163,7 @@ func TestOrphansOfAnotherCluster(t *testing.T) {
 	f := newKeeper(t, 1)
 	f.runtime.pods[0].ClusterID = "there"
 	f.consider(t.Context(), f.runtime.pods, "here")
-	if got := f.ending(); len(got) != 0 || nodeCondition(f.node(t), conditionOrphansHeld) == nil {
+	if got := f.ending(); len(got) != 0 || f.lease(t).Annotations[v1alpha1.AnnotationOrphansHeld] == "" {
 		t.Errorf("ended %q", got)
 	}
 }

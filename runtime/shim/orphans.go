@@ -107,7 +107,7 @@ func hold(in orphanInput, kill, held []types.UID, why string) orphanDecision {
 	}
 	return orphanDecision{
 		Kill: kill, Held: held, Token: token,
-		Message: fmt.Sprintf("%s: their containers are kept until the annotation %s=%s on the Node confirms that they may be killed",
+		Message: fmt.Sprintf("%s: their containers are kept until the annotation %s=%s on the shim's lease confirms that they may be killed",
 			why, v1alpha1.AnnotationConfirmOrphans, token),
 	}
 }

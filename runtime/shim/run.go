@@ -93,6 +93,7 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	overseer *overseer
+	lease    *lease
 	garbage  *collector
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
 	counted     *prometheus.Registry
@@ -256,10 +257,11 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 		return err
 	}
 	made := newProgress()
+	s.lease = shimLease(s.api, s.clock, s.options)
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
-		api: s.api, cluster: identity, events: s.events, node: s.options.NodeName,
-		progress: made, clock: s.clock,
+		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
+		progress: made,
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
@@ -320,7 +322,7 @@ func (s *shim) run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep, s.bounds.run,
-		shimLease(s.api, s.clock, s.options).keep, s.interruptAtEnd,
+		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {
 		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}

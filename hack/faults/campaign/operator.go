@@ -8,10 +8,11 @@ import (
 	"regexp"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 // afterRestore is how long after a restoration an administrator believes that
@@ -43,22 +44,18 @@ func (c *campaign) restoredLately() bool {
 func (c *campaign) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	node := &corev1.Node{}
-	if err := c.kube.Get(ctx, client.ObjectKey{Name: c.stack.NodeName()}, node); err != nil {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: localstack.SystemNamespace, Name: v1alpha1.LeaseNamePrefix + c.stack.NodeName()}
+	if err := c.kube.Get(ctx, key, lease); err != nil {
 		return err
 	}
-	for _, condition := range node.Status.Conditions {
-		token := confirmation.FindStringSubmatch(condition.Message)
-		if condition.Status != corev1.ConditionTrue || token == nil || node.Annotations[v1alpha1.AnnotationConfirmOrphans] == token[1] {
-			continue
-		}
-		c.progress("confirming orphans: %s", condition.Message)
-		base := node.DeepCopy()
-		if node.Annotations == nil {
-			node.Annotations = map[string]string{}
-		}
-		node.Annotations[v1alpha1.AnnotationConfirmOrphans] = token[1]
-		return c.kube.Patch(ctx, node, client.MergeFrom(base))
+	held := lease.Annotations[v1alpha1.AnnotationOrphansHeld]
+	token := confirmation.FindStringSubmatch(held)
+	if token == nil || lease.Annotations[v1alpha1.AnnotationConfirmOrphans] == token[1] {
+		return nil
 	}
-	return nil
+	c.progress("confirming orphans: %s", held)
+	base := lease.DeepCopy()
+	lease.Annotations[v1alpha1.AnnotationConfirmOrphans] = token[1]
+	return c.kube.Patch(ctx, lease, client.MergeFrom(base))
 }

@@ -97,6 +97,8 @@ const (
 	ReasonStatusTooLarge = "StatusTooLarge"
 	// ReasonForeignPods: the runtime holds pods that are not the shim's own.
 	ReasonForeignPods = "ForeignPods"
+	// ReasonPolicyNotEnforced: the API server does not keep NodeWorkloads the manager's.
+	ReasonPolicyNotEnforced = "PolicyNotEnforced"
 	// ReasonForeignContainers: the workload's sandbox holds containers that are not
 	// the shim's own.
 	ReasonForeignContainers = "ForeignContainers"

@@ -33,6 +33,8 @@ var (
 	admin   = identity{name: "admin"}
 	manager = serviceAccount("manager", "managedworkload-manager", false)
 	shim    = serviceAccount("shim", "managedworkload-shim", true)
+	// standaloneShim is a shim on a node without a kubelet, from the same kubeconfig.
+	standaloneShim = serviceAccount("shim", "managedworkload-standalone-shim", true)
 )
 
 // nodeNameKey is what a token bound to a node says about it.
@@ -147,6 +149,16 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 		}
 	}
 	return nil
+}
+
+// becomeStandalone gives the shim the identity of one on a node without a kubelet.
+func (s *Stack) becomeStandalone() error {
+	config, err := clientcmd.LoadFromFile(s.layout.kubeconfig(shim))
+	if err != nil {
+		return err
+	}
+	config.AuthInfos[shim.name].Impersonate = standaloneShim.as
+	return clientcmd.WriteToFile(*config, s.layout.kubeconfig(shim))
 }
 
 func (s *Stack) kubeconfigFor(who identity, server string, ca, cert, key []byte) *clientcmdapi.Config {

@@ -4,6 +4,7 @@
 package localstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -115,22 +119,72 @@ func httpReady(url string) func(context.Context) error {
 	}
 }
 
-// applyConfig applies what a user would apply, and waits for the CRDs.
-func (s *Stack) applyConfig(ctx context.Context) error {
-	config := s.opts.Config
-	if config == "" {
-		config = filepath.Join(s.tools.root, "config", "default")
-	}
-	if _, err := os.Stat(config); err != nil {
-		return fmt.Errorf("configuration to apply: %w", err)
-	}
-	s.progress("Applying %s", config)
-	if _, err := s.Kubectl(ctx, "apply", "-k", config); err != nil {
+// withoutKubelet is the component that a node without a kubelet needs, beside config/default.
+const withoutKubelet = "../components/nodes-without-kubelet"
+
+// ApplyConfig applies a kustomize folder as a user would whose node has no kubelet: with
+// the component for that, if there is one beside it, and the Node. Then it waits for
+// the CRDs.
+func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
 		return err
 	}
-	_, err := s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s",
+	if _, err := os.Stat(folder); err != nil {
+		return fmt.Errorf("configuration to apply: %w", err)
+	}
+	s.progress("Applying %s", folder)
+	if component := filepath.Join(folder, withoutKubelet); isDir(component) {
+		if folder, err = s.writeOverlay(folder, component); err != nil {
+			return fmt.Errorf("write the kustomization: %w", err)
+		}
+		if err := s.becomeStandalone(); err != nil {
+			return fmt.Errorf("kubeconfig of the shim: %w", err)
+		}
+		if err := s.makeNode(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := s.Kubectl(ctx, "apply", "-k", folder); err != nil {
+		return err
+	}
+	_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s",
 		"crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev")
 	return err
+}
+
+func (s *Stack) applyConfig(ctx context.Context) error {
+	return s.ApplyConfig(ctx, cmp.Or(s.opts.Config, filepath.Join(s.tools.root, "config", "default")))
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// writeOverlay writes a kustomization of a folder and a component.
+func (s *Stack) writeOverlay(folder, component string) (string, error) {
+	overlay := filepath.Join(s.layout.dir, "overlay")
+	if err := os.MkdirAll(overlay, 0o755); err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("resources: [%q]\ncomponents: [%q]\n", folder, component)
+	return overlay, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o644)
+}
+
+// makeNode makes the Node to which a shim's token would be bound, unless it is there.
+func (s *Stack) makeNode(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.api)
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: s.opts.NodeName, Labels: map[string]string{"managedworkload.dev/registered-by": "shim"},
+	}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the Node: %w", err)
+	}
+	return nil
 }
 
 // freePorts finds ports on the loopback interface that nobody listens on. They

@@ -42,6 +42,7 @@ func TestRelists(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, f := &countedLists{events: tt.events}, newKeeper(t, 0)
 				o := &overseer{
+					policy:  &policyProbe{},
 					runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
 					firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
 				}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	goruntime "runtime"
@@ -93,23 +94,28 @@ func (n *node) register(ctx context.Context) error {
 	if err := n.heartbeat(ctx, found); err != nil {
 		return err
 	}
-	return n.keepTaints(ctx, found)
+	return n.keepLabelsAndTaints(ctx, found)
 }
 
 // fresh is the Node as it is registered.
 func (n *node) fresh() *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: n.name,
-			Labels: map[string]string{
-				corev1.LabelHostname:   n.name,
-				corev1.LabelOSStable:   goruntime.GOOS,
-				corev1.LabelArchStable: goruntime.GOARCH,
-				labelRegisteredBy:      registeredByShim,
-			},
+			Name:   n.name,
+			Labels: n.labels(map[string]string{labelRegisteredBy: registeredByShim}),
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{noPods}},
 	}
+}
+
+// labels adds to others what a kubelet says of its node. config/policy lets a shim
+// change no other labels. (kubelet kubelet_node_status.go:updateDefaultLabels)
+func (n *node) labels(others map[string]string) map[string]string {
+	labels := maps.Clone(others)
+	labels[corev1.LabelHostname] = n.name
+	labels[corev1.LabelOSStable] = goruntime.GOOS
+	labels[corev1.LabelArchStable] = goruntime.GOARCH
+	return labels
 }
 
 // noPods keeps Pods away: there is no kubelet to run them.
@@ -119,21 +125,22 @@ var noPods = corev1.Taint{Key: v1alpha1.TaintNoPods, Effect: corev1.TaintEffectN
 // TaintNodesByCondition)
 var notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 
-// keepTaints puts the taint back when it was removed, and removes the one that the
-// API server gives a new Node: the Node is ready, and there may be no controller
-// manager that would remove it.
-func (n *node) keepTaints(ctx context.Context, found *corev1.Node) error {
+// keepLabelsAndTaints puts back what was removed, or was never there on a Node that an
+// administrator made, and removes the taint that the API server gives a new Node: the
+// Node is ready, and there may be no controller manager that would remove it.
+func (n *node) keepLabelsAndTaints(ctx context.Context, found *corev1.Node) error {
 	taints := slices.DeleteFunc(slices.Clone(found.Spec.Taints), func(t corev1.Taint) bool { return t.MatchTaint(&notReady) })
 	if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&noPods) }) {
 		taints = append(taints, noPods)
 	}
-	if equality.Semantic.DeepEqual(taints, found.Spec.Taints) {
+	labels := n.labels(found.Labels)
+	if equality.Semantic.DeepEqual(taints, found.Spec.Taints) && maps.Equal(labels, found.Labels) {
 		return nil
 	}
 	base := found.DeepCopy()
-	found.Spec.Taints = taints
+	found.Spec.Taints, found.Labels = taints, labels
 	if err := n.api.Patch(ctx, found, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("taint node: %w", err)
+		return fmt.Errorf("label and taint node: %w", err)
 	}
 	return nil
 }

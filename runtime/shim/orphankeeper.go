@@ -168,6 +168,21 @@ func (k *orphanKeeper) list(ctx context.Context) ([]v1alpha1.NodeWorkload, error
 	return list.Items, nil
 }
 
+// policyProblem asks about one of the node's NodeWorkloads whether the policies are
+// enforced; with none the last answer holds.
+func (k *orphanKeeper) policyProblem(ctx context.Context, policy *policyProbe) string {
+	if k.synced() {
+		if items, err := k.list(ctx); err == nil {
+			for i := range items {
+				if items[i].Spec.NodeName == k.node && items[i].DeletionTimestamp.IsZero() {
+					return policy.ask(ctx, &items[i])
+				}
+			}
+		}
+	}
+	return policy.known()
+}
+
 func uidsOf(items []v1alpha1.NodeWorkload) map[types.UID]bool {
 	uids := make(map[types.UID]bool, len(items))
 	for i := range items {

@@ -68,6 +68,7 @@ type overseer struct {
 	events       *events
 	cluster      *clusterIdentity
 	orphans      *orphanKeeper
+	policy       *policyProbe
 	progress     *progress
 	allowForeign bool
 	// firstSeen is called when the runtime answers for the first time.
@@ -196,6 +197,8 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
 	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
+	} else if problem := o.orphans.policyProblem(ctx, o.policy); problem != "" {
+		usable = podworker.Usable{Reason: v1alpha1.ReasonPolicyNotEnforced, Message: problem}
 	}
 	o.setUsable(ctx, usable)
 	o.orphans.consider(ctx, pods, o.cluster.current())
@@ -272,8 +275,8 @@ func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
 	switch {
 	case u.OK:
 		log.Info("Container runtime is usable")
-	case u.Reason == v1alpha1.ReasonForeignPods:
-		log.Info("Container runtime has pods that this shim does not manage; nothing new is started", "reason", u.Message)
+	case u.Reason == v1alpha1.ReasonForeignPods, u.Reason == v1alpha1.ReasonPolicyNotEnforced:
+		log.Info("Nothing new is started", "reason", u.Message)
 		o.events.warnNode(u.Reason, u.Message)
 	case was.Reason != u.Reason:
 		log.Info("Container runtime is not ready; retrying", "reason", u.Message)

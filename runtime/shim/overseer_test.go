@@ -110,6 +110,7 @@ func newOverseer(t *testing.T, r *fakeCRI) (*overseer, *fakeWorkers) {
 	t.Helper()
 	f, pool := newKeeper(t, 0), &fakeWorkers{}
 	return &overseer{
+		policy:  &policyProbe{},
 		runtime: r, pool: pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
 		firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
 	}, pool
@@ -265,6 +266,7 @@ func TestListsOfABurstOfEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f := &countedLists{events: true}, newKeeper(t, 0)
 		o := &overseer{
+			policy:  &policyProbe{},
 			runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
 			firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
 		}

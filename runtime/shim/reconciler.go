@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,11 +19,15 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
+// policyPause is how long the first NodeWorkload waits when the policies are not enforced.
+const policyPause = time.Second
+
 // reconciler hands NodeWorkloads to their workers. It never waits for them.
 type reconciler struct {
 	reader client.Reader
 	node   string
 	pool   *podworker.Pool
+	policy *policyProbe
 	// vanished is called when an object is gone: its worker may not know.
 	vanished func()
 }
@@ -39,6 +44,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("get NodeWorkload: %w", err)
 	case nw.Spec.NodeName != r.node:
 		return ctrl.Result{}, nil
+	}
+	if !r.policy.asked() && r.policy.ask(ctx, nw) != "" {
+		r.vanished() // asks for a look, which forbids starts
+		return ctrl.Result{RequeueAfter: policyPause}, nil
 	}
 	r.pool.Update(nw) //nolint:contextcheck // a worker outlives this call
 	if r.pool.Superseded(podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}) {

@@ -94,7 +94,9 @@ type shim struct {
 	pool     *podworker.Pool
 	overseer *overseer
 	lease    *lease
-	garbage  *collector
+	// tokenFile is where client-go reads the token from; "" if it has none.
+	tokenFile string
+	garbage   *collector
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
 	counted     *prometheus.Registry
 	runtimeName string
@@ -137,6 +139,7 @@ func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("make the API client: %w", err)
 	}
+	s.tokenFile = cfg.BearerTokenFile
 	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
 	return err
 }
@@ -265,14 +268,14 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
 	}
 	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, vanished: s.overseer.kick}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick}
 	return r.setup(s.mgr)
 }
 
@@ -327,6 +330,10 @@ func (s *shim) run(ctx context.Context) error {
 	if s.options.RegisterNode {
 		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
 		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
+		if s.tokenFile != "" {
+			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}
+			parts = append(parts, t.keep)
+		}
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	for _, part := range parts {

@@ -148,6 +148,7 @@ func TestRegisterNode(t *testing.T) {
 		t.Errorf("condition %+v, labels %v, addresses %v", ready, got.Labels, got.Status.Addresses)
 	}
 	got.Spec.Taints = []corev1.Taint{notReady}
+	delete(got.Labels, corev1.LabelOSStable)
 	if err := api.Update(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +157,9 @@ func TestRegisterNode(t *testing.T) {
 	}
 	if err := api.Get(t.Context(), key, got); err != nil || len(got.Spec.Taints) != 1 || !got.Spec.Taints[0].MatchTaint(&noPods) {
 		t.Errorf("taints %v, error %v, want the one that keeps Pods away", got.Spec.Taints, err)
+	}
+	if got.Labels[corev1.LabelOSStable] != "linux" {
+		t.Errorf("labels %v, want the operating system's put back", got.Labels)
 	}
 }
 

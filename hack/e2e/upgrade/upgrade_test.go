@@ -106,13 +106,8 @@ func upgrade(t *testing.T) {
 			t.Fatal(stop)
 		}
 	}
-	for _, args := range [][]string{
-		{"apply", "-k", filepath.Join("config", "default")},
-		{"wait", "--for=condition=Established", "--timeout=60s", "crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev"},
-	} {
-		if _, err := env.Stack.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	if err := env.Stack.ApplyConfig(t.Context(), filepath.Join(root, "config", "default")); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Rename(newProgram, program); err != nil {
 		t.Fatal(err)

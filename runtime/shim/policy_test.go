@@ -1,0 +1,68 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// The policies are asked about hourly, and every 10 s while they are not enforced. An
+// answer holds until the next one.
+func TestPolicyProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer error
+		asked := 0
+		api := newFakeAPI(t, interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, _ client.Object, _ client.Patch, opts ...client.PatchOption) error {
+			options := (&client.PatchOptions{}).ApplyOptions(opts)
+			if len(options.DryRun) != 1 {
+				t.Error("a change is asked for and not a dry run of it")
+			}
+			asked++
+			return answer
+		}})
+		p := &policyProbe{api: api}
+		resource := schema.GroupResource{Group: "managedworkload.dev", Resource: "nodeworkloads"}
+		forbidden := apierrors.NewForbidden(resource, "n", errors.New("denied"))
+		look := func(after time.Duration, now error, wantAsked int, wantProblem bool) {
+			t.Helper()
+			time.Sleep(after)
+			answer, asked = now, 0
+			if got := p.ask(t.Context(), nodeWorkload()); asked != wantAsked || (got != "") != wantProblem || got != p.known() {
+				t.Errorf("asked %d times, problem %q, known %q", asked, got, p.known())
+			}
+		}
+		look(0, errors.New("no answer"), 1, false)
+		if p.asked() {
+			t.Error("no answer counts as one")
+		}
+		look(0, forbidden, 1, false)
+		look(59*time.Minute, nil, 0, false)
+		look(time.Minute, nil, 1, true)
+		look(9*time.Second, forbidden, 0, true)
+		look(time.Second, errors.New("no answer"), 1, true)
+		look(0, forbidden, 1, false)
+	})
+}
+
+// While the policies are not enforced nothing new is started, and they are asked
+// about again soon.
+func TestNothingStartsWithoutPolicies(t *testing.T) {
+	f := newKeeper(t, 0, nodeWorkload())
+	o, pool := newOverseer(t, &fakeCRI{events: true})
+	o.orphans, o.policy = f.orphanKeeper, &policyProbe{api: f.api}
+	if next := o.look(t.Context()); next != relistForeign || pool.current().OK || pool.current().Reason != v1alpha1.ReasonPolicyNotEnforced {
+		t.Errorf("usable %+v, looked at again after %s", pool.current(), next)
+	}
+}

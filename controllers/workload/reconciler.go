@@ -29,7 +29,7 @@ import (
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/finalizers,verbs=update
-// +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;create;update;patch;delete;manage
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch

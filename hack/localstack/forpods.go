@@ -8,12 +8,16 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // podFlags are kube-apiserver's flags by which pods are or are not served. Without
 // kube-controller-manager nobody makes service accounts for namespaces, so the
 // admission plugin that asks for them is off.
 func (s *Stack) podFlags() []string {
+	if len(s.opts.AdmissionPlugins) > 0 {
+		return []string{"--enable-admission-plugins=" + strings.Join(s.opts.AdmissionPlugins, ",")}
+	}
 	if !s.opts.ForPods {
 		return []string{"--disable-admission-plugins=ServiceAccount"}
 	}

@@ -70,6 +70,9 @@ type Options struct {
 	// it, lets it reach the kubelet, and has it ask for service accounts, which
 	// kube-controller-manager makes.
 	ForPods bool
+	// AdmissionPlugins are those of kube-apiserver beside the default ones. Without any,
+	// and without ForPods, that for service accounts is off.
+	AdmissionPlugins []string
 	// HostRuntime is the text of a /etc/managedworkload/containerd.toml. With it,
 	// the shim's containerd lies where docs/operations.md has it and not in the
 	// state folder; a machine that has something there is refused. HostNetwork is

@@ -1,0 +1,199 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// installation is config/ as one user installs it.
+type installation struct {
+	// edit are lines of the kustomization; namespace is what its namespace becomes.
+	edit, prefix, suffix, namespace string
+}
+
+// account is the name of a service account of config/.
+func (i installation) account(name string) string {
+	return i.prefix + "managedworkload-" + name + i.suffix
+}
+
+// apply applies the installation, which ends with the test.
+func (i installation) apply(t *testing.T) {
+	t.Helper()
+	config, err := filepath.Abs(filepath.Join(root, "config"))
+	must(t, err)
+	dir := t.TempDir()
+	text := i.edit + "resources: [" + filepath.Join(config, "default") + "]\n" +
+		"components: [" + filepath.Join(config, "components", "nodes-without-kubelet") + "]\n"
+	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+	_, err = stack.Kubectl(t.Context(), "apply", "-k", dir)
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := stack.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=60s"); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s",
+		"crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev")
+	must(t, err)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create makes objects that end with the test, finalizers or not.
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		must(t, admin.Create(t.Context(), o))
+		t.Cleanup(func() {
+			ctx := context.Background()
+			bare, ok := o.DeepCopyObject().(client.Object)
+			if !ok {
+				return
+			}
+			err := admin.Patch(ctx, bare, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			if err = errors.Join(client.IgnoreNotFound(err), client.IgnoreNotFound(admin.Delete(ctx, o))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Who tries something.
+const (
+	aManager         = "the manager"
+	aShim            = "the shim of node n1"
+	anotherShim      = "the shim of node n2"
+	aShimWithoutNode = "a shim's account without a node"
+	aStandaloneShim  = "the shim of node n3, without a kubelet"
+	anOwner          = "the owner of the namespace"
+	aBoundOwner      = "the owner with a token bound to n1"
+	anEditor         = "an editor without Pods"
+	aCollector       = "the garbage collector"
+	anAdministrator  = "a cluster administrator's account"
+)
+
+// people are clients with real tokens, by who has them.
+func people(t *testing.T, i installation) map[string]client.Client {
+	t.Helper()
+	everything := []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	account(t, tenant, "owner")
+	account(t, tenant, "editor")
+	account(t, tenant, "administrator")
+	role(t, "owner", everything)
+	role(t, "editor", []rbacv1.PolicyRule{{
+		APIGroups: []string{"managedworkload.dev"}, Resources: []string{"managedworkloads"}, Verbs: []string{"*"},
+	}})
+	// What the manager will need for tokens of containers, to see how it is limited.
+	create(t,
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "tokens"}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"},
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "tokens"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tokens"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: i.namespace, Name: i.account("manager")}},
+		})
+	create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "tenancy-administrator"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: tenant, Name: "administrator"}},
+	})
+	shim := func(node string) client.Client {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "shim-" + node},
+			Spec: corev1.PodSpec{
+				ServiceAccountName: i.account("shim"), NodeName: node,
+				Containers: []corev1.Container{{Name: "shim", Image: "managedworkload"}},
+			},
+		}
+		await(t, "a shim's Pod may be made", func(context.Context) error { return admin.Create(t.Context(), pod) })
+		t.Cleanup(func() { _ = admin.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
+		return as(t, admin, i.namespace, i.account("shim"), &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
+	}
+	toNode := func(name string) *authenticationv1.BoundObjectReference {
+		node := &corev1.Node{}
+		must(t, admin.Get(t.Context(), client.ObjectKey{Name: name}, node))
+		return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}
+	}
+	all := map[string]client.Client{
+		aManager:         as(t, admin, i.namespace, i.account("manager"), nil),
+		aShim:            shim("n1"),
+		anotherShim:      shim("n2"),
+		aShimWithoutNode: as(t, admin, i.namespace, i.account("shim"), nil),
+		aStandaloneShim:  as(t, admin, i.namespace, i.account("standalone-shim"), toNode("n3")),
+		anOwner:          as(t, admin, tenant, "owner", nil),
+		anEditor:         as(t, admin, tenant, "editor", nil),
+		aCollector:       as(t, admin, "kube-system", "generic-garbage-collector", nil),
+		anAdministrator:  as(t, admin, tenant, "administrator", nil),
+	}
+	all[aBoundOwner] = as(t, all[anOwner], tenant, "owner", toNode("n1")) // minted by himself
+	return all
+}
+
+func account(t *testing.T, namespace, name string) {
+	t.Helper()
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+}
+
+// role gives an account of the tenant's namespace rights there.
+func role(t *testing.T, name string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	create(t,
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}, Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: tenant, Name: name}},
+		})
+}
+
+// as is a client with a token that minter gets for an account.
+func as(t *testing.T, minter client.Client, namespace, name string, bound *authenticationv1.BoundObjectReference) client.Client {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}
+	await(t, "a token of "+namespace+"/"+name, func(ctx context.Context) error {
+		sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		return minter.SubResource("token").Create(ctx, sa, request)
+	})
+	config := rest.AnonymousClientConfig(stack.RESTConfig())
+	config.BearerToken, config.QPS, config.Burst = request.Status.Token, 500, 500
+	c, err := client.New(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
+	must(t, err)
+	return c
+}
+
+// await tries until it works: controllers make accounts, and rights take a moment.
+func await(t *testing.T, what string, try func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil || apierrors.IsAlreadyExists(last), nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", what, last)
+	}
+}

@@ -168,6 +168,14 @@ func (s *Stack) writeOverlay(folder, component string) (string, error) {
 	if err := os.MkdirAll(overlay, 0o755); err != nil {
 		return "", err
 	}
+	// kustomize takes no absolute paths.
+	folder, err := filepath.Rel(overlay, folder)
+	if err != nil {
+		return "", err
+	}
+	if component, err = filepath.Rel(overlay, component); err != nil {
+		return "", err
+	}
 	text := fmt.Sprintf("resources: [%q]\ncomponents: [%q]\n", folder, component)
 	return overlay, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o644)
 }

@@ -35,9 +35,11 @@ func (i installation) account(name string) string {
 // apply applies the installation, which ends with the test.
 func (i installation) apply(t *testing.T) {
 	t.Helper()
+	dir := t.TempDir()
 	config, err := filepath.Abs(filepath.Join(root, "config"))
 	must(t, err)
-	dir := t.TempDir()
+	config, err = filepath.Rel(dir, config) // kustomize takes no absolute ones
+	must(t, err)
 	text := i.edit + "resources: [" + filepath.Join(config, "default") + "]\n" +
 		"components: [" + filepath.Join(config, "components", "nodes-without-kubelet") + "]\n"
 	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))

@@ -52,11 +52,10 @@ const (
 func TestWhoMayDoWhat(t *testing.T) {
 	wrong := 0
 	for name, i := range map[string]installation{
-		"as it is":              {namespace: "managedworkload-system"},
-		"with a namePrefix":     {edit: "namePrefix: team-a-\n", prefix: "team-a-", namespace: "managedworkload-system"},
-		"with a nameSuffix":     {edit: "nameSuffix: -blue\n", suffix: "-blue", namespace: "managedworkload-system"},
-		"in another namespace":  {edit: "namespace: other-system\n", namespace: "other-system"},
-		"renamed and elsewhere": {edit: "namePrefix: team-a-\nnamespace: other-system\n", prefix: "team-a-", namespace: "other-system"},
+		"as it is":             {namespace: "managedworkload-system"},
+		"with a namePrefix":    {edit: "namePrefix: team-a-\n", prefix: "team-a-", namespace: "managedworkload-system"},
+		"with a nameSuffix":    {edit: "nameSuffix: -blue\n", suffix: "-blue", namespace: "managedworkload-system"},
+		"in another namespace": {edit: "namespace: other-system\n", namespace: "other-system"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i.apply(t)
@@ -284,9 +283,9 @@ func aboutNodes() map[string]attempt {
 		"taint the Node of a kubelet":        {change(node("n1"), taint), all, shims},
 		"taint the Node of a shim":           {change(node("n3"), taint), append(all, aStandaloneShim), nil},
 		"taint another shim's Node":          {change(node("n4"), taint), all, shims},
-		"say a kubelet's Node is ready":      {ready("n1"), []string{anAdministrator}, shims},
-		"say a shim's Node is ready":         {ready("n3"), []string{anAdministrator, aStandaloneShim}, nil},
-		"say another shim's Node is ready":   {ready("n4"), []string{anAdministrator}, shims},
+		"say a kubelet's Node is ready":      {ready("n1"), all, shims},
+		"say a shim's Node is ready":         {ready("n3"), append(all, aStandaloneShim), nil},
+		"say another shim's Node is ready":   {ready("n4"), all, shims},
 		"label the Node of a shim by its os": {change(node("n3"), `{"metadata":{"labels":{"kubernetes.io/os":"linux"}}}`), append(all, aStandaloneShim), nil},
 		"label the Node of a shim otherwise": {change(node("n3"), `{"metadata":{"labels":{"node-role":"infra"}}}`), all, map[string]string{aStandaloneShim: "a shim may change no labels of its Node"}},
 		"take a label from a shim's Node":    {change(node("n3"), `{"metadata":{"labels":{"a":null}}}`), all, map[string]string{aStandaloneShim: "a shim may change no labels of its Node"}},
@@ -321,7 +320,7 @@ func aboutLeases(i installation) map[string]attempt {
 func aboutEvents() map[string]attempt {
 	const group = "managedworkload.dev/v1alpha1"
 	dry := func(e *corev1.Event) func(context.Context, client.Client) error { return creation(e, client.DryRunAll) }
-	all := []string{anAdministrator, aManager}
+	all := []string{anAdministrator, aManager, aCollector}
 	owners := append(slices.Clone(all), anOwner, aBoundOwner)
 	shims := map[string]string{aShim: ownEvents, anotherShim: ownEvents, aStandaloneShim: ownEvents, aShimWithoutNode: unbound}
 	return map[string]attempt{

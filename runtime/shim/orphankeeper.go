@@ -200,9 +200,10 @@ func (k *orphanKeeper) confirmation(ctx context.Context) string {
 }
 
 // report makes an event and a condition of the Node about orphans that are held, and
-// clears the condition when there are none left.
+// clears the condition when there are none left. While some are held it looks after the
+// condition: an API server that was restored may have lost it.
 func (k *orphanKeeper) report(ctx context.Context, d orphanDecision) {
-	if k.reported && d.Token == k.token {
+	if k.reported && d.Token == "" && k.token == "" {
 		return
 	}
 	log := logr.FromContextOrDiscard(ctx)
@@ -234,7 +235,8 @@ func (k *orphanKeeper) writeCondition(ctx context.Context, d orphanDecision) err
 	if err := k.api.Get(ctx, client.ObjectKey{Name: k.node}, n); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if d.Token == "" && nodeCondition(n, conditionOrphansHeld) == nil {
+	there := nodeCondition(n, conditionOrphansHeld)
+	if there == nil && d.Token == "" || there != nil && there.Status == corev1.ConditionTrue && there.Message == d.Message {
 		return nil
 	}
 	base := n.DeepCopy()

@@ -133,6 +133,15 @@ func TestManyOrphansAreHeld(t *testing.T) {
 	if len(f.recorder.Events) != 1 {
 		t.Errorf("%d events, want one for the same news", len(f.recorder.Events))
 	}
+	restored := f.node(t)
+	restored.Status.Conditions = nil
+	if err := f.api.Status().Update(t.Context(), restored); err != nil {
+		t.Fatal(err)
+	}
+	f.consider(t.Context(), f.runtime.pods, "here")
+	if again := nodeCondition(f.node(t), conditionOrphansHeld); again == nil || again.Message != held.Message || len(f.recorder.Events) != 1 {
+		t.Errorf("condition %+v and %d events after the Node has lost the condition, want it again and no new event", again, len(f.recorder.Events))
+	}
 	n := f.node(t)
 	n.Annotations = map[string]string{v1alpha1.AnnotationConfirmOrphans: f.token}
 	if err := f.api.Update(t.Context(), n); err != nil {

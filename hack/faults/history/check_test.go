@@ -265,6 +265,14 @@ func TestCheck(t *testing.T) {
 			}},
 			wantRules: []string{"record disagrees with the journal"},
 		},
+		"a hook that ran before the program took signals": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(-0.5), Done: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopSucceeded}
+				})},
+			},
+		},
 		"a trigger that nothing pulled": {
 			history: History{Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{
 				recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerLivenessProbe }),

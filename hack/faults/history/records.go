@@ -86,7 +86,7 @@ func (j *judge) disagreement(r *Record, l *Life) string {
 	if wrong := outcomeDisagrees(r, l); wrong != "" {
 		return wrong
 	}
-	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() {
+	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) {
 		return "the hook never reached the container"
 	}
 	if r.UID != l.UID {

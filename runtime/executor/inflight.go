@@ -154,6 +154,9 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 	k.applyLimit() // of a shortening between the phases
 	k.cancel = cancel
 	k.phaseEnd = started.Add(seconds(k.left))
+	if k.limit.IsZero() {
+		k.ends = k.phaseEnd // the next process counts by it
+	}
 	k.timer = time.AfterFunc(seconds(k.left), func() { cancel(errTimeOver) })
 	k.mu.Unlock()
 	if k.e.isInterrupted() {

@@ -4,6 +4,9 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -94,7 +97,8 @@ func DecideKill(pod *corev1.Pod, s *ContainerStatus, why Kill, override *Grace, 
 }
 
 // PodKills decides about the kills of a whole pod: every container that runs, or
-// may run. They begin at once, each waits for those in WaitsFor.
+// may run. They begin at once, each waits for those in WaitsFor. They are listed in
+// the order of the template, those that it does not name last, by name.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func PodKills(r KillRequest, d Differences) []Kill {
 	var kills []Kill
@@ -104,6 +108,7 @@ func PodKills(r KillRequest, d Differences) []Kill {
 			kills = append(kills, DecideKill(r.Pod, s, why, r.Override, d))
 		}
 	}
+	sortKills(r.Pod, kills)
 	return inOrder(r.Pod, kills)
 }
 
@@ -207,6 +212,21 @@ func recorded(pod *corev1.Pod, s *ContainerStatus, now *corev1.Container) (*core
 		c.LivenessProbe, c.StartupProbe = now.LivenessProbe, now.StartupProbe
 	}
 	return spec, c
+}
+
+// sortKills sorts kills as the template lists the containers.
+func sortKills(pod *corev1.Pod, kills []Kill) {
+	var names []string
+	for c := range podspec.InitAndMain(pod) {
+		names = append(names, c.Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	position := func(k Kill) uint { return uint(slices.Index(names, k.Name)) } // that of an unknown name is the largest
+	slices.SortStableFunc(kills, func(a, b Kill) int {
+		return cmp.Or(cmp.Compare(position(a), position(b)), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // inOrder sets which kills wait for which. Without a grace period there is

@@ -176,7 +176,7 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 // applyLimit takes a shortening into account. k.mu is held.
 func (k *kill) applyLimit() {
 	if !k.limit.IsZero() {
-		k.left = min(k.left, secondsUntil(k.limit))
+		k.left = plan.Left(k.left, secondsUntil(k.limit))
 	}
 }
 

@@ -73,6 +73,16 @@ func (k Kill) PreStopWithin(left int64) *corev1.LifecycleHandler {
 	return k.PreStop()
 }
 
+// WaitsWithin returns the containers whose end the kill waits for with so many
+// seconds left: none if there is no time for it.
+// (kubelet kuberuntime_container.go:killContainer)
+func (k Kill) WaitsWithin(left int64) []string {
+	if left <= 0 {
+		return nil
+	}
+	return k.WaitsFor
+}
+
 // EventMessage is the message of the event Killing.
 func (k Kill) EventMessage() string {
 	if k.Message != "" {
@@ -125,12 +135,15 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 	return inOrder(pod, kills)
 }
 
+// panicsBeforeNoHook is how often a kill may panic before it runs no hook.
+const panicsBeforeNoHook = 3
+
 // LabelKill decides about the kill of a container by what its own labels say, after
-// carrying out another decision has panicked twice. Without a hook it does nothing
+// carrying out other decisions has panicked so many times. At last it does nothing
 // but stop the container.
-func LabelKill(pod *corev1.Pod, s *ContainerStatus, k Kill, withHook bool) Kill {
+func LabelKill(pod *corev1.Pod, s *ContainerStatus, k Kill, panics int) Kill {
 	spec, c := recorded(pod, s, nil)
-	if !withHook {
+	if panics >= panicsBeforeNoHook {
 		c.Lifecycle = nil
 	}
 	k.ID, k.Name, k.Container, k.FromRecord, k.WaitsFor = s.ID, s.Name, c, true, nil

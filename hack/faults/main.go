@@ -47,7 +47,10 @@ func run(ctx context.Context, opts campaign.Options) int {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		return 1
 	}
-	return verdict(&result, opts.Seed)
+	for _, kind := range result.Missing(opts.Faults) {
+		fmt.Fprintf(os.Stderr, "faults: %s occurred too seldom\n", kind)
+	}
+	return max(verdict(&result, opts.Seed), min(1, len(result.Missing(opts.Faults))))
 }
 
 // judge judges a history that was kept.

@@ -9,32 +9,44 @@ import (
 	"slices"
 )
 
-// followGrace finds the variables of a declaration that hold a decided grace period,
-// one after another until there are no more.
-func (c *checker) followGrace(declaration ast.Decl) {
+// followGrace finds the variables and fields of a package that hold a grace period
+// that was decided or recorded, one after another until there are no more.
+func (c *checker) followGrace(files []*ast.File) {
 	for before := -1; before != len(c.grace); {
 		before = len(c.grace)
-		ast.Inspect(declaration, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.AssignStmt:
-				if len(n.Lhs) == len(n.Rhs) {
-					for i := range n.Lhs {
-						c.assigned(n.Lhs[i], n.Rhs[i])
+		for _, file := range files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.AssignStmt:
+					if len(n.Lhs) == len(n.Rhs) {
+						for i := range n.Lhs {
+							c.assigned(n.Lhs[i], n.Rhs[i])
+						}
 					}
+				case *ast.ValueSpec:
+					for i := range n.Values {
+						c.assigned(n.Names[i], n.Values[i])
+					}
+				case *ast.KeyValueExpr: // a field, if its key is a name
+					c.assigned(n.Key, n.Value)
 				}
-			case *ast.ValueSpec:
-				for i := range n.Values {
-					c.assigned(n.Names[i], n.Values[i])
-				}
-			}
-			return true
-		})
+				return true
+			})
+		}
 	}
 }
 
 func (c *checker) assigned(to, value ast.Expr) {
-	name, ok := to.(*ast.Ident)
-	if !ok || !c.isGrace(value) {
+	if !c.isGrace(value) {
+		return
+	}
+	var name *ast.Ident
+	switch to := to.(type) {
+	case *ast.Ident:
+		name = to
+	case *ast.SelectorExpr:
+		name = to.Sel
+	default:
 		return
 	}
 	for _, object := range []types.Object{c.info.Defs[name], c.info.Uses[name]} {
@@ -44,8 +56,8 @@ func (c *checker) assigned(to, value ast.Expr) {
 	}
 }
 
-// isGrace is whether an expression is a decided grace period in seconds, or made from
-// one: by arithmetic, a conversion, a pointer or a variable.
+// isGrace is whether an expression is a grace period in seconds, decided or recorded,
+// or made from one: by arithmetic, a conversion, a pointer, a variable or a field.
 func (c *checker) isGrace(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -60,7 +72,8 @@ func (c *checker) isGrace(e ast.Expr) bool {
 		return (c.info.Types[e.Fun].IsType() || c.chooses(e)) && slices.ContainsFunc(e.Args, c.isGrace)
 	case *ast.SelectorExpr:
 		selection := c.info.Selections[e]
-		return selection != nil && e.Sel.Name == "Seconds" && isNamed(deref(selection.Recv()), plan, "Grace")
+		return c.grace[c.info.Uses[e.Sel]] || selection != nil && e.Sel.Name == "Seconds" &&
+			(isNamed(deref(selection.Recv()), plan, "Grace") || isNamed(deref(selection.Recv()), apiPath, "KillGrace"))
 	}
 	return false
 }

@@ -4,11 +4,45 @@
 package cri
 
 import (
+	"fmt"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
+
+// maxNamed is how many foreign pods are named.
+const maxNamed = 10
+
+// ForeignPods names the pods that are not the shim's own, and the flag that accepts
+// them; "" if there are none.
+func ForeignPods(pods []Pod) string {
+	var names []string
+	count := 0
+	for _, p := range pods {
+		if p.Ours {
+			continue
+		}
+		if count++; count > maxNamed {
+			continue
+		}
+		name := p.Namespace + "/" + p.Name
+		if p.Instance != "" {
+			name += " of node " + p.Instance
+		}
+		names = append(names, name)
+	}
+	if count == 0 {
+		return ""
+	}
+	if count > maxNamed {
+		names = append(names, "...")
+	}
+	return fmt.Sprintf("the container runtime has %d pods that this shim does not manage: %s; "+
+		"nothing is started beside them; --allow-foreign-pods accepts them", count, strings.Join(names, ", "))
+}
 
 // instanceOf is a container of a pod.
 type instanceOf struct {

@@ -154,6 +154,9 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 	k.applyLimit() // of a shortening between the phases
 	k.cancel = cancel
 	k.phaseEnd = started.Add(seconds(k.left))
+	if k.limit.IsZero() {
+		k.ends = k.phaseEnd // the next process counts by it
+	}
 	k.timer = time.AfterFunc(seconds(k.left), func() { cancel(errTimeOver) })
 	k.mu.Unlock()
 	if k.e.isInterrupted() {
@@ -173,7 +176,7 @@ func (k *kill) begin(ctx context.Context, phase v1alpha1.KillPhase) (phaseCtx co
 // applyLimit takes a shortening into account. k.mu is held.
 func (k *kill) applyLimit() {
 	if !k.limit.IsZero() {
-		k.left = min(k.left, secondsUntil(k.limit))
+		k.left = plan.Left(k.left, secondsUntil(k.limit))
 	}
 }
 

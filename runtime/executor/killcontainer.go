@@ -95,11 +95,12 @@ func (k *kill) run(ctx context.Context) error {
 // the grace period that is left. (kubelet
 // kuberuntime_termination_order.go:waitForTurn)
 func (k *kill) waitForTurn(ctx context.Context) error {
-	if k.left <= 0 || !k.turns.mustWait(k.WaitsFor) {
+	waitsFor := k.WaitsWithin(k.left)
+	if !k.turns.mustWait(waitsFor) {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)
-	k.turns.wait(waitCtx, k.WaitsFor)
+	k.turns.wait(waitCtx, waitsFor)
 	err := k.phaseError(ctx, waitCtx)
 	end()
 	return err

@@ -44,7 +44,7 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 }
 
 // killRunning kills the running containers and returns one result for each, in
-// the order they were observed. stopSandboxes: the sandboxes may be stopped, for no
+// the order of plan.PodKills. stopSandboxes: the sandboxes may be stopped, because no
 // kill failed before its container's time was over. cut is set if a kill was cut
 // off. (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, stopSandboxes bool, cut error) {

@@ -98,6 +98,10 @@ func (k *kill) doubt(after plan.ContainerStatus) error {
 	return nil
 }
 
+// clockPrecision is how far apart readings of one clock may be: some runtimes tell whole
+// seconds.
+const clockPrecision = time.Second
+
 // How long a runtime may take to show the end of a container that it has stopped:
 // containerd has nothing to stop for a moment before it notes an exit.
 const (
@@ -139,6 +143,8 @@ func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 	}
 	if k.open == nil {
 		e.stoppedBefore = k.missing || (k.before != nil && k.before.State == plan.ContainerExited)
+		now := time.Now()
+		e.begun, e.ended, e.took = k.begun.Round(0), now.Round(0), now.Sub(k.begun)
 	}
 	return e
 }
@@ -165,10 +171,16 @@ type ending struct {
 	// stoppedBefore: when the kill began, the container did not run any more. lost:
 	// the runtime had lost its state before it was stopped.
 	stoppedBefore, lost bool
-	// requested is when the kill began, by the wall clock. ran: the container ran
-	// then, so that it did not end before, whatever that clock was set to since.
+	// requested is when the kill began, by the wall clock. ran: the runtime said that the
+	// container ran then, so that it did not end before, whatever that clock was set to
+	// since; a runtime may say so late.
 	requested time.Time
 	ran       bool
+	// begun and ended are when the kill began and ended by the wall clock of the machine,
+	// which its runtime has too, and took is what passed between, by the monotonic clock;
+	// zero if another process began the kill.
+	begun, ended time.Time
+	took         time.Duration
 	// stopped: a StopContainer saw the container stop. forced: by then its time was
 	// over, by this process's monotonic clock.
 	stopped, forced bool
@@ -192,7 +204,7 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	switch after := e.after; {
 	case after.FinishedAt.IsZero():
 		return "", unknownTime
-	case !e.ran && after.FinishedAt.Before(e.requested):
+	case !e.ran && after.FinishedAt.Before(e.requested), e.steady() && after.FinishedAt.Before(e.begun.Add(-clockPrecision)):
 		return v1alpha1.KillOutcomeAlreadyStopped, ""
 	case after.ExitCode == exitCodeUnknown && (after.Reason == reasonUnknown || e.lost):
 		return "", unseenEnd
@@ -203,6 +215,11 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	default:
 		return v1alpha1.KillOutcomeGraceful, ""
 	}
+}
+
+// steady reports that the machine's wall clock was not set during the kill.
+func (e ending) steady() bool {
+	return !e.begun.IsZero() && (e.ended.Sub(e.begun)-e.took).Abs() <= clockPrecision
 }
 
 // withoutExit is the outcome of a container that the runtime does not say has left.

@@ -16,12 +16,9 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
-// How often a kill may panic before its decision and its record are set aside and
-// the container is killed by what its own labels say, and before its hook is too.
-const (
-	panicsBeforeLabels = 2
-	panicsBeforeNoHook = 3
-)
+// panicsBeforeLabels is how often a kill may panic before its decision and its
+// record are set aside and the container is killed by what its own labels say.
+const panicsBeforeLabels = 2
 
 // setAsideReason is the reason of the event about a record that is not continued.
 const setAsideReason = "KillRecordSetAside"
@@ -93,7 +90,7 @@ func (k *kill) byLabels(ctx context.Context, n int) *kill {
 		}
 		return err
 	})
-	replacement := k.e.newKill(k.pod, plan.LabelKill(k.pod, &status, k.Kill, n < panicsBeforeNoHook))
+	replacement := k.e.newKill(k.pod, plan.LabelKill(k.pod, &status, k.Kill, n))
 	replacement.turns = k.turns
 	return replacement
 }

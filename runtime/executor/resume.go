@@ -120,16 +120,12 @@ func (k *kill) resume() {
 	rec := k.open.Record
 	k.rec = *rec.DeepCopy()
 	k.left = k.open.Left(plan.Moment{Wall: k.e.clock.Now(), SinceBoot: k.e.clock.SinceBoot(), BootID: k.e.clock.BootID()})
-	k.begun = time.Now().Add(-seconds(max(0, rec.Grace.Seconds-k.left)))
+	k.begun = time.Now().Add(-seconds(k.open.Spent(k.left)))
 	k.ends = time.Now().Add(seconds(k.left))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {
 		k.turns = nil
 	}
-	hook := k.rec.PreStop
-	if hook == nil || hook.Outcome != "" {
-		return
-	}
-	if rec.Phase != v1alpha1.KillPhasePreStop || k.left <= 0 {
-		hook.Outcome = v1alpha1.PreStopTimedOut
+	if k.open.HookOver(k.left) {
+		k.rec.PreStop.Outcome = v1alpha1.PreStopTimedOut
 	}
 }

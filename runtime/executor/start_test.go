@@ -272,6 +272,30 @@ func TestImageNames(t *testing.T) {
 	}
 }
 
+// The plan calls the image absent for both containers; the second finds it there.
+func TestSharedImageIsPulledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		pod := testPod(30, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Image = "app"
+			second := pod.Spec.Containers[0].DeepCopy()
+			second.Name, second.Image, second.ImagePullPolicy = "second", "app:latest", corev1.PullNever
+			pod.Spec.Containers = append(pod.Spec.Containers, *second)
+		})
+		request := startApp(pod, f)
+		request.Actions.ContainersToStart = []int{0, 1}
+		for i := range pod.Spec.Containers {
+			request.Actions.Images = append(request.Actions.Images, plan.DecideImage(&pod.Spec.Containers[i], ""))
+		}
+		if outcome := newFakeExecutor(f).SyncPod(t.Context(), request); outcome.Err != nil {
+			t.Fatal(outcome.Err)
+		}
+		if pulls, starts := f.ops("PullImage"), f.ops("StartContainer"); len(pulls) != 1 || len(starts) != 2 {
+			t.Errorf("%d pulls and %d starts, want 1 and 2", len(pulls), len(starts))
+		}
+	})
+}
+
 func TestRestartCountOfLogs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"0.log", "2.log", "11.log.20260101-000000.gz", "x.log", "7.txt"} {

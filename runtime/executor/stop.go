@@ -114,7 +114,7 @@ func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 func (k *kill) setStopEnd(deadline time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.stopEnd = deadline
+	k.stopEnd, k.phaseEnd = deadline, deadline // the record may have waited for the disk
 }
 
 // hadItsTime says whether the container had all the time it was to have.

@@ -82,6 +82,10 @@ func TerminationGrace(current int64, deletion, override, podGrace *int64) (secon
 	return seconds, current != 0 && current != seconds
 }
 
+// Left returns what is left of a grace period of which a shortening leaves limit, both
+// in seconds: it never adds to it.
+func Left(left, limit int64) int64 { return min(left, limit) }
+
 // ShortenedGrace returns what a kill under way has after it was shortened to so
 // many seconds since its begin: only a deletion shortens one.
 func ShortenedGrace(seconds int64) Grace {

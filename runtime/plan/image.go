@@ -3,7 +3,11 @@
 
 package plan
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Images are what the runtime calls the images that it was asked for, by their
 // names in the template; empty for one that it does not have.
@@ -36,6 +40,17 @@ type ImageNeed struct {
 // PresenceMatters is whether the start of a container depends on what the runtime
 // has: an image that is always pulled is pulled without asking.
 func PresenceMatters(c *corev1.Container) bool { return c.ImagePullPolicy != corev1.PullAlways }
+
+// ImagesToAskFor returns the images of containers about which the runtime is asked.
+func ImagesToAskFor(containers iter.Seq[*corev1.Container]) []string {
+	var names []string
+	for c := range containers {
+		if PresenceMatters(c) {
+			names = append(names, c.Image)
+		}
+	}
+	return names
+}
 
 // DecideImage decides what the start of a container does about its image. ref is
 // what the runtime calls it, empty if the runtime does not have it.

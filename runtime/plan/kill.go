@@ -4,6 +4,9 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,6 +76,16 @@ func (k Kill) PreStopWithin(left int64) *corev1.LifecycleHandler {
 	return k.PreStop()
 }
 
+// WaitsWithin returns the containers whose end the kill waits for with so many
+// seconds left: none if there is no time for it.
+// (kubelet kuberuntime_container.go:killContainer)
+func (k Kill) WaitsWithin(left int64) []string {
+	if left <= 0 {
+		return nil
+	}
+	return k.WaitsFor
+}
+
 // EventMessage is the message of the event Killing.
 func (k Kill) EventMessage() string {
 	if k.Message != "" {
@@ -97,7 +110,8 @@ func DecideKill(pod *corev1.Pod, s *ContainerStatus, why Kill, override *Grace, 
 }
 
 // PodKills decides about the kills of a whole pod: every container that runs, or
-// may run. They begin at once, each waits for those in WaitsFor.
+// may run. They begin at once, each waits for those in WaitsFor. They are listed in
+// the order of the template, those that it does not name last, by name.
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func PodKills(r KillRequest, d Differences) []Kill {
 	var kills []Kill
@@ -107,6 +121,7 @@ func PodKills(r KillRequest, d Differences) []Kill {
 			kills = append(kills, DecideKill(r.Pod, s, why, r.Override, d))
 		}
 	}
+	sortKills(r.Pod, kills)
 	return inOrder(r.Pod, kills)
 }
 
@@ -123,12 +138,15 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 	return inOrder(pod, kills)
 }
 
+// panicsBeforeNoHook is how often a kill may panic before it runs no hook.
+const panicsBeforeNoHook = 3
+
 // LabelKill decides about the kill of a container by what its own labels say, after
-// carrying out another decision has panicked twice. Without a hook it does nothing
+// carrying out other decisions has panicked so many times. At last it does nothing
 // but stop the container.
-func LabelKill(pod *corev1.Pod, s *ContainerStatus, k Kill, withHook bool) Kill {
+func LabelKill(pod *corev1.Pod, s *ContainerStatus, k Kill, panics int) Kill {
 	spec, c := recorded(pod, s, nil)
-	if !withHook {
+	if panics >= panicsBeforeNoHook {
 		c.Lifecycle = nil
 	}
 	k.ID, k.Name, k.Container, k.FromRecord, k.WaitsFor = s.ID, s.Name, c, true, nil
@@ -210,6 +228,21 @@ func recorded(pod *corev1.Pod, s *ContainerStatus, now *corev1.Container) (*core
 		c.LivenessProbe, c.StartupProbe = now.LivenessProbe, now.StartupProbe
 	}
 	return spec, c
+}
+
+// sortKills sorts kills as the template lists the containers.
+func sortKills(pod *corev1.Pod, kills []Kill) {
+	var names []string
+	for c := range podspec.InitAndMain(pod) {
+		names = append(names, c.Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	position := func(k Kill) uint { return uint(slices.Index(names, k.Name)) } // that of an unknown name is the largest
+	slices.SortStableFunc(kills, func(a, b Kill) int {
+		return cmp.Or(cmp.Compare(position(a), position(b)), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // inOrder sets which kills wait for which. Without a grace period there is

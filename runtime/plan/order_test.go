@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,5 +52,25 @@ func TestTerminationOrder(t *testing.T) {
 				t.Errorf("Order differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The kills of a pod are listed as its template lists the containers; those that it
+// does not name come last.
+func TestPodKillsOrder(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "b"}, {Name: "a"}},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}},
+	}}
+	observed := &plan.PodStatus{}
+	for _, name := range []string{"y", "e", "a", "x", "b", "i"} {
+		observed.Containers = append(observed.Containers, plan.ContainerStatus{ID: name, Name: name, State: plan.ContainerRunning})
+	}
+	var names []string
+	for _, k := range plan.PodKills(plan.KillRequest{Pod: pod, Observed: observed}, plan.AllDifferences()) {
+		names = append(names, k.Name)
+	}
+	if got := strings.Join(names, " "); got != "i b a e x y" {
+		t.Errorf("kills of %s", got)
 	}
 }

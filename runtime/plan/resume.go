@@ -38,6 +38,18 @@ func (p KillProgress) Left(now Moment) int64 {
 	return min(int64(math.Ceil(left.Seconds())), p.given())
 }
 
+// Spent returns how much of the grace period is over when so much of it is left, in
+// seconds.
+func (p KillProgress) Spent(left int64) int64 { return max(0, p.Record.Grace.Seconds-left) }
+
+// HookOver reports whether the preStop hook, which had not ended when the kill was cut
+// off, does not run again with so many seconds left: the kill was past it, or there is
+// no time for it.
+func (p KillProgress) HookOver(left int64) bool {
+	rec := &p.Record
+	return rec.PreStop != nil && rec.PreStop.Outcome == "" && (rec.Phase != v1alpha1.KillPhasePreStop || left <= 0)
+}
+
 // OfAnotherBoot returns a kill that a reboot has cut off: nothing of then can still
 // run, so that its hook and its wait are over too.
 func (p KillProgress) OfAnotherBoot() KillProgress {

@@ -89,6 +89,7 @@ type Manager struct {
 	capacity corev1.ResourceList
 	volumes  *volume.Manager
 	cgroups  *podcgroup.Manager
+	patience *hostfs.Patience // with the log directories
 
 	mu sync.Mutex
 	// recursive: the runtime can make recursive read-only mounts.
@@ -103,6 +104,7 @@ func New(config Config, volumes *volume.Manager, cgroups *podcgroup.Manager) (*M
 	}
 	m := &Manager{
 		config: config, rootDir: volumes.RootDir(), capacity: config.Capacity, volumes: volumes, cgroups: cgroups,
+		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 	}
 	if m.capacity == nil {
 		m.capacity = NodeCapacity(m.rootDir)

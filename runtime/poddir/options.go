@@ -66,7 +66,8 @@ func (m *Manager) ContainerOptions(ctx context.Context, pod *corev1.Pod, c *core
 		Env:     env,
 		LogPath: filepath.Join(c.Name, strconv.Itoa(restartCount)+".log"),
 	}
-	if err := os.MkdirAll(filepath.Join(m.LogDirectory(pod), c.Name), logDirMode); err != nil {
+	logs := m.LogDirectory(pod)
+	if err := m.patience.Do(ctx, logs, func() error { return os.MkdirAll(filepath.Join(logs, c.Name), logDirMode) }); err != nil {
 		return Options{}, fmt.Errorf("make log directory of container %q: %w", c.Name, err)
 	}
 	if options.Mounts, err = m.mounts(ctx, pod, c, podIPs, values); err != nil {

@@ -10,9 +10,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/hostfs/mounttest"
 )
 
 func TestPrepareRefusesBadIdentities(t *testing.T) {
@@ -121,7 +125,7 @@ func TestPods(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(m.rootDir, "u-2", identityFile), `{"uid":"other","name":"x"}`)
-	got, err := m.Pods()
+	got, err := m.Pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +136,44 @@ func TestPods(t *testing.T) {
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("pod %s: %+v, want %+v", strconv.Itoa(i), got[i], want[i])
+		}
+	}
+}
+
+// Log directories on a file system that does not answer hold up neither the removal of
+// a pod, nor the list of pods, nor a start.
+func TestHungLogDirectories(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	m, pod := newManager(t, nil), testPod(nil)
+	prepare(t, m, pod)
+	m.patience = hostfs.NewPatience(50 * time.Millisecond)
+	t.Cleanup(func() { // what hung must have ended when its directory is removed
+		for m.patience.Do(context.Background(), m.LogDirectory(pod), func() error { return nil }) != nil {
+		}
+	})
+	mounttest.MountHung(t, m.config.LogRoot)
+	for name, ask := range map[string]func() error{
+		"removal": func() error { return m.Remove(t.Context(), IdentityOf(pod)) },
+		"list": func() error {
+			_, err := m.Pods(t.Context())
+			return err
+		},
+		"start": func() error {
+			_, err := m.ContainerOptions(t.Context(), pod, &pod.Spec.Containers[0], nil, 0)
+			return err
+		},
+	} {
+		answer := make(chan error, 1)
+		go func() { answer <- ask() }()
+		select {
+		case err := <-answer:
+			if !errors.Is(err, hostfs.ErrHung) {
+				t.Errorf("%s: error %v, want %v", name, err, hostfs.ErrHung)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: waits for the file system", name)
 		}
 	}
 }

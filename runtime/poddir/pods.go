@@ -4,6 +4,7 @@
 package poddir
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,9 +17,9 @@ import (
 
 // Pods are the pods that have a directory or logs on the node, sorted by UID.
 // Namespace and name are empty where they were not written down.
-func (m *Manager) Pods() ([]Identity, error) {
+func (m *Manager) Pods(ctx context.Context) ([]Identity, error) {
 	byUID := map[types.UID]Identity{}
-	logs, err := os.ReadDir(m.config.LogRoot)
+	logs, err := m.listLogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list log directories: %w", err)
 	}

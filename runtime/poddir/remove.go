@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -58,31 +59,38 @@ func (m *Manager) remove(ctx context.Context, pod Identity) error {
 	if err := hostfs.RemoveTree(ctx, m.rootDir, string(pod.UID)); err != nil {
 		return err
 	}
-	logs, err := m.logDirectories(pod.UID)
-	if err != nil {
+	if err := m.removeLogs(ctx, pod.UID); err != nil {
 		return err
-	}
-	for _, name := range logs {
-		if err := hostfs.RemoveTree(ctx, m.config.LogRoot, name); err != nil {
-			return err
-		}
 	}
 	return m.cgroups.Remove(ctx, pod.UID)
 }
 
-// logDirectories are the names of the log directories that belong to a UID.
-func (m *Manager) logDirectories(uid types.UID) ([]string, error) {
-	entries, err := os.ReadDir(m.config.LogRoot)
+// removeLogs removes the log directories that belong to a UID. A removal that takes
+// longer than may be waited for continues, and the next call waits for it.
+func (m *Manager) removeLogs(ctx context.Context, uid types.UID) error {
+	entries, err := m.listLogs(ctx)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
-	var names []string
 	for _, entry := range entries {
-		if id, ok := parseLogDirectory(entry.Name()); ok && id.UID == uid {
-			names = append(names, entry.Name())
+		id, ok := parseLogDirectory(entry.Name())
+		if !ok || id.UID != uid {
+			continue
+		}
+		err := m.patience.Do(ctx, filepath.Join(m.config.LogRoot, entry.Name()), func() error {
+			return hostfs.RemoveTree(ctx, m.config.LogRoot, entry.Name())
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return names, nil
+	return nil
+}
+
+// listLogs lists the log directories of all pods.
+func (m *Manager) listLogs(ctx context.Context) ([]fs.DirEntry, error) {
+	return hostfs.Ask(ctx, m.patience, m.config.LogRoot,
+		func() ([]fs.DirEntry, error) { return os.ReadDir(m.config.LogRoot) }, func([]fs.DirEntry) {})
 }
 
 // parseLogDirectory takes <namespace>_<name>_<uid> apart; neither of the first

@@ -25,7 +25,7 @@ import (
 // is moved aside like a corrupt one.
 const checkpointVersion = 1
 
-// corruptSuffix is added to the name of a file that cannot be read.
+// corruptSuffix is added to the name of a file whose content is damaged.
 const corruptSuffix = ".corrupt"
 
 // Checkpoint is what a worker must know after a restart of the shim and cannot
@@ -127,8 +127,9 @@ func (c *Checkpoints) Remove(uid types.UID) error {
 	return nil
 }
 
-// Load returns all checkpoints that can be read. One that cannot is logged and
-// moved aside.
+// Load returns all checkpoints. One whose content is damaged, or of another version,
+// is logged and moved aside. One that the disk does not give is an error, and stays:
+// it may hold kills under way, and the disk may give it the next time.
 func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -143,9 +144,13 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 				return nil, fmt.Errorf("remove half a checkpoint: %w", err)
 			}
 		case strings.HasSuffix(e.Name(), checkpointSuffix):
-			cp, err := readCheckpoint(path)
+			data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
 			if err != nil {
-				c.log.Error(err, "Checkpoint cannot be read, moving it aside", "path", path)
+				return nil, fmt.Errorf("read checkpoint: %w", err)
+			}
+			cp, err := decodeCheckpoint(data, e.Name())
+			if err != nil {
+				c.log.Error(err, "Checkpoint is damaged; moving it aside", "path", path)
 				if err := os.Rename(path, path+corruptSuffix); err != nil {
 					return nil, fmt.Errorf("move corrupt checkpoint aside: %w", err)
 				}
@@ -159,11 +164,8 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 
 const checkpointSuffix = ".json"
 
-func readCheckpoint(path string) (*Checkpoint, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
-	if err != nil {
-		return nil, err
-	}
+// decodeCheckpoint decodes the content of a file; its error says what is damaged.
+func decodeCheckpoint(data []byte, name string) (*Checkpoint, error) {
 	cp := &Checkpoint{}
 	if err := json.Unmarshal(data, cp); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func readCheckpoint(path string) (*Checkpoint, error) {
 	if cp.Version != checkpointVersion {
 		return nil, fmt.Errorf("version %d is not %d", cp.Version, checkpointVersion)
 	}
-	if want := string(cp.Identity.UID) + checkpointSuffix; cp.Identity.UID == "" || filepath.Base(path) != want {
+	if want := string(cp.Identity.UID) + checkpointSuffix; cp.Identity.UID == "" || name != want {
 		return nil, fmt.Errorf("the file is about workload %q", cp.Identity.UID)
 	}
 	switch cp.State {

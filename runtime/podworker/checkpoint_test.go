@@ -4,8 +4,10 @@
 package podworker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +107,31 @@ func TestBadCheckpointsAreMovedAside(t *testing.T) {
 				t.Error("half a file was kept")
 			}
 		})
+	}
+}
+
+// A checkpoint that the disk does not give is not damaged: it is read at the next try.
+func TestCheckpointThatCannotBeReadStays(t *testing.T) {
+	dir := t.TempDir()
+	store, err := NewCheckpoints(dir, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "u.json")
+	if err := os.Symlink("/proc/self/mem", path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Load(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("loaded %v, error %v, want %v", got, err, syscall.EIO)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatalf("it was moved aside: %v", err)
+	}
+	if err := store.Save(&Checkpoint{Identity: Identity{UID: "u"}, State: Syncing}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Load(); err != nil || len(got) != 1 {
+		t.Errorf("loaded %v, error %v once the disk answers", got, err)
 	}
 }
 

@@ -4,8 +4,11 @@
 package podworker
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Delays of the worker. (kubelet kubelet.go:SyncPod, pod_workers.go:completeWork)
@@ -43,6 +46,24 @@ func (s *scope) killRetry() time.Duration {
 	delay := min(killRetryMin<<min(s.killFailures, 10), errorDelay)
 	s.killFailures++
 	return jitter(delay)
+}
+
+// killRetryOf is when to look again for the sake of the kills of a sync: for ever where
+// none has failed.
+func (s *scope) killRetryOf(outcome plan.SyncOutcome) time.Duration {
+	if outcome.KillError == "" {
+		s.killFailures = 0
+		return math.MaxInt64
+	}
+	return s.killRetry()
+}
+
+// observeRetry is when to look again after the runtime did not answer.
+func (s *scope) observeRetry() time.Duration {
+	if s.killFailures > 0 {
+		return s.killRetry()
+	}
+	return jitter(errorDelay)
 }
 
 // jitter adds up to half of d.

@@ -72,3 +72,38 @@ func TestFailedKillIsRetriedSoon(t *testing.T) {
 		})
 	}
 }
+
+// So is one whose worker could not see how it came out: the runtime was away for a
+// moment longer.
+func TestFailedKillIsRetriedSoonAfterARuntimeThatWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		away := func(err error) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.observeErr = err
+		}
+		var tries []time.Time
+		n.mu.Lock()
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			if tries = append(tries, time.Now()); len(tries) == 1 {
+				away(errors.New("unavailable"))
+				time.AfterFunc(2*time.Second, func() { away(nil) })
+				return plan.SyncOutcome{Err: errors.New("unavailable"), KillError: "unavailable"}
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			return plan.SyncOutcome{}
+		}
+		n.mu.Unlock()
+		p.Update(workload("a", image("image:2"), generation(2)))
+		n.settle(time.Minute)
+		if len(tries) != 2 || tries[1].Sub(tries[0]) > 5*time.Second {
+			t.Errorf("tries at %v, want the second within 5 s of the first", tries)
+		}
+	})
+}

@@ -7,8 +7,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -17,7 +15,7 @@ func (s *syncer) withImages(ctx context.Context, in plan.Input, actions plan.Act
 	if !startsOnly(in.Observed, actions) {
 		return actions
 	}
-	in.Images = s.cfg.Runtime.Images(ctx, imagesOf(in.Pod, &actions))
+	in.Images = s.cfg.Runtime.Images(ctx, plan.ImagesToAskFor(slices.Values(actions.Started(in.Pod))))
 	return plan.Compute(in)
 }
 
@@ -28,15 +26,4 @@ func startsOnly(observed *plan.PodStatus, a plan.Actions) bool {
 		return false
 	}
 	return starts(a) && len(a.ContainersToKill)+len(a.ContainersToReset) == 0
-}
-
-// imagesOf are the images whose presence matters to a plan.
-func imagesOf(pod *corev1.Pod, a *plan.Actions) []string {
-	var names []string
-	for _, c := range a.Started(pod) {
-		if plan.PresenceMatters(c) {
-			names = append(names, c.Image)
-		}
-	}
-	return names
 }

@@ -63,7 +63,7 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 		signal(s.news)
 		return flushDelay, nil
 	}
-	if err := s.saver.remove(); err != nil {
+	if err := s.saver.remove(ctx); err != nil {
 		return jitter(errorDelay), err
 	}
 	if err := s.cfg.Publisher.Release(ctx, s.id); err != nil && !errors.Is(err, ErrGone) {

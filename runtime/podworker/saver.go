@@ -4,13 +4,14 @@
 package podworker
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
@@ -37,6 +38,8 @@ type saver struct {
 	// request holds one token: requests coalesce. turn is held while the store is
 	// asked for anything.
 	request, turn chan struct{}
+	// patience bounds the wait for the removal of the checkpoint.
+	patience *hostfs.Patience
 
 	mu sync.Mutex
 	// attempted is the latest revision that a write has ended for, well or not, and
@@ -51,6 +54,7 @@ func newSaver(mem *memory, cfg *Config, log logr.Logger, wake func()) *saver {
 	return &saver{
 		mem: mem, store: cfg.Store, metrics: cfg.Metrics, log: log, wake: wake,
 		request: make(chan struct{}, 1), turn: make(chan struct{}, 1), ended: make(chan struct{}),
+		patience: hostfs.NewPatience(diskPatience),
 	}
 }
 
@@ -106,7 +110,7 @@ func (s *saver) saveAndWait() {
 	if !unsaved {
 		return
 	}
-	timer := time.NewTimer(s.patience())
+	timer := time.NewTimer(s.timeLeft())
 	defer timer.Stop()
 	s.save()
 	for {
@@ -124,8 +128,8 @@ func (s *saver) saveAndWait() {
 	}
 }
 
-// patience is how long the disk may still take.
-func (s *saver) patience() time.Duration {
+// timeLeft is how long the disk may still take.
+func (s *saver) timeLeft() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.begun.IsZero() {
@@ -190,16 +194,14 @@ func (s *saver) note(err error) {
 	}
 }
 
-// remove removes the checkpoint for good.
-func (s *saver) remove() error {
+// remove removes the checkpoint for good. A removal that the disk does not answer
+// continues, and the next call waits for it.
+func (s *saver) remove(ctx context.Context) error {
 	s.mem.finalize()
-	timer := time.NewTimer(diskPatience)
-	defer timer.Stop()
-	select {
-	case s.turn <- struct{}{}:
+	uid := s.mem.identity().UID
+	return s.patience.Do(ctx, "checkpoint of "+string(uid), func() error {
+		s.turn <- struct{}{}
 		defer func() { <-s.turn }()
-	case <-timer.C:
-		return fmt.Errorf("remove the checkpoint: %w", errDiskHangs)
-	}
-	return s.store.Remove(s.mem.identity().UID)
+		return s.store.Remove(uid)
+	})
 }

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -25,12 +27,21 @@ type badDisk struct {
 	hang  chan struct{}
 	panic bool
 	tries int
+	// removals hang until it is closed; nil if they do not.
+	removals chan struct{}
 }
 
 func (s *badDisk) set(err error, hang chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.hang = err, hang
+}
+
+func (s *badDisk) Remove(uid types.UID) error {
+	if s.removals != nil {
+		<-s.removals
+	}
+	return s.Store.Remove(uid)
 }
 
 func (s *badDisk) Save(c *Checkpoint) error {
@@ -93,6 +104,40 @@ func TestSaverPanic(t *testing.T) {
 		if got, err := n.store.Load(); err != nil || len(got) != 1 {
 			t.Errorf("checkpoints %+v, error %v", got, err)
 		}
+	})
+}
+
+// A disk that hangs at the removal of a checkpoint does not hold up the end of the
+// shim, and the object is not released before the checkpoint is gone.
+func TestDeletionWhileTheDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		disk := &badDisk{Store: n.store, removals: make(chan struct{})}
+		n.store = disk
+		p := n.restore(t)
+		ctx, shutDown := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = p.Run(ctx)
+		}()
+		p.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Minute)
+		if n.did("release a") {
+			t.Error("released although its checkpoint is there")
+		}
+		shutDown()
+		n.settle(time.Minute)
+		select {
+		case <-ended:
+		default:
+			t.Error("the pool runs a minute after its end was asked for")
+		}
+		close(disk.removals)
+		<-ended
 	})
 }
 

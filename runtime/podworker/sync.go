@@ -43,7 +43,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 	observed, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
 		s.report(d, s.unseen(), usable)
-		return jitter(errorDelay), fmt.Errorf("observe: %w", err)
+		return s.observeRetry(), fmt.Errorf("observe: %w", err)
 	}
 	if err := s.finishResumed(ctx, d, observed); err != nil {
 		return s.killRetry(), err
@@ -120,9 +120,10 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return 0, nil
 	}
 	s.remember(outcome)
+	killRetry := s.killRetryOf(outcome)
 	after, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
-		return jitter(errorDelay), fmt.Errorf("observe after a sync: %w", err)
+		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(d.pod, after, &r.pod)
@@ -140,11 +141,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return 0, nil
 	}
 	delay, err := s.afterSync(outcome, actions, next)
-	if outcome.KillError != "" {
-		delay = min(delay, s.killRetry())
-	} else {
-		s.killFailures = 0
-	}
+	delay = min(delay, killRetry)
 	if diedMeanwhile(observed, after) {
 		// Its event came while an operation was under way.
 		delay = 0

@@ -27,7 +27,7 @@ type terminator struct{ *scope }
 func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
 	d, err := s.withRecordedPod(ctx, d)
 	if err != nil {
-		return jitter(errorDelay), err
+		return s.killRetry(), err
 	}
 	if d.pod == nil {
 		// Nothing was ever accepted, and the runtime has nothing.

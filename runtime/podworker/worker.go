@@ -223,7 +223,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	if w.forgone {
 		// What was known before the answer may be on the disk already.
-		if err := w.saver.remove(); err != nil {
+		if err := w.saver.remove(ctx); err != nil {
 			return jitter(errorDelay), err
 		}
 		w.mem.forgo()

@@ -6,6 +6,7 @@ package preview
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +24,8 @@ import (
 // notes them, and the kills that the executor reports.
 type obedient struct {
 	executor.Runtime
-	pod   *corev1.Pod
-	hooks map[string]time.Duration
-	// images never change: one that is not present is pulled for each container.
+	pod    *corev1.Pod
+	hooks  map[string]time.Duration
 	images plan.Images
 	// removesInit: removals of init containers are noted too, which are otherwise those
 	// of dead ones, before they run again.
@@ -40,7 +40,7 @@ type obedient struct {
 
 func newObedient(s *state) *obedient {
 	return &obedient{
-		pod: s.in.Pod, hooks: s.hooks, images: s.in.Images, begun: time.Now(),
+		pod: s.in.Pod, hooks: s.hooks, images: maps.Clone(s.in.Images), begun: time.Now(),
 		containers: slices.Clone(s.in.Observed.Containers), seen: map[string]bool{},
 	}
 }
@@ -109,11 +109,16 @@ func (*obedient) SandboxStatus(_ context.Context, id string) (plan.SandboxStatus
 }
 
 func (o *obedient) ImageRef(_ context.Context, image string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	return o.images[withoutTag(image)], nil
 }
 
 func (o *obedient) PullImage(_ context.Context, image string, _ *corev1.Pod) (string, error) {
 	o.call("PullImage %s", withoutTag(image))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.images[withoutTag(image)] = image
 	return image, nil
 }
 

@@ -99,23 +99,3 @@ func TestObserveErrors(t *testing.T) {
 		})
 	}
 }
-
-func TestForeignPods(t *testing.T) {
-	ours := cri.Pod{Namespace: "shop", Name: "web-n1", Ours: true}
-	other := cri.Pod{Namespace: "shop", Name: "web-n2", Instance: "n2"}
-	tests := map[string]struct {
-		pods []cri.Pod
-		want string
-	}{
-		"none":         {[]cri.Pod{ours}, ""},
-		"another node": {[]cri.Pod{ours, other}, "shop/web-n2 of node n2; it does nothing"},
-		"many":         {[]cri.Pod{other, other, other, other, other}, "and 2 more"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := foreignPods(tc.pods, "n1"); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("foreignPods = %q, want %q", got, tc.want)
-			}
-		})
-	}
-}

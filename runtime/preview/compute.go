@@ -50,6 +50,7 @@ type builder struct {
 	Input
 	definitions *plan.Definitions
 	changes     *changes
+	pulled      []string // the images that the steps so far pull
 	out         Preview
 }
 

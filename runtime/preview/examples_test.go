@@ -101,6 +101,16 @@ var examples = map[string]example{
 		},
 		runtime: func(f *fakeRuntime) { f.images = plan.Images{"proxy:1": "sha256:1", "web:1": "sha256:2", "log:1": ""} },
 	},
+	"pull-shared": {
+		now: func(nw *v1alpha1.NodeWorkload) {
+			container(nw, "web").Image, container(nw, "log").Image = "app", "app:latest"
+			container(nw, "log").ImagePullPolicy = corev1.PullNever
+		},
+		observed: func(s *plan.PodStatus) {
+			s.Current("web").State, s.Current("log").State = plan.ContainerExited, plan.ContainerExited
+		},
+		runtime: func(f *fakeRuntime) { f.images = plan.Images{"app": "", "app:latest": ""} },
+	},
 	"pull-never": {
 		now:      func(nw *v1alpha1.NodeWorkload) { container(nw, "log").ImagePullPolicy = corev1.PullNever },
 		observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerExited },

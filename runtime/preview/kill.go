@@ -4,7 +4,6 @@
 package preview
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -41,18 +40,10 @@ func (b *builder) stoppedBefore() bool {
 	return !slices.ContainsFunc(b.Observed.Containers, runs) && !slices.ContainsFunc(b.Observed.Sandboxes, ready)
 }
 
-// killPod lists the kills of a whole pod, which begin at once, as the template
-// lists the containers, and then the end of the sandboxes, which says why.
+// killPod lists the kills of a whole pod, which begin at once, and then the end of
+// the sandboxes, which says why.
 func (b *builder) killPod(r plan.KillRequest, why string) {
-	kills := plan.PodKills(r, plan.AllDifferences())
-	members := containersOf(b.Pod)
-	position := func(k plan.Kill) uint {
-		return uint(slices.IndexFunc(members, func(m member) bool { return m.container.Name == k.Name }))
-	}
-	slices.SortStableFunc(kills, func(x, y plan.Kill) int {
-		return cmp.Or(cmp.Compare(position(x), position(y)), cmp.Compare(x.Name, y.Name))
-	})
-	for _, k := range kills {
+	for _, k := range plan.PodKills(r, plan.AllDifferences()) {
 		step := b.killStep(k)
 		step.Changed = b.podFields(r.Trigger)
 		step.Grace.Recorded = step.Grace.Recorded && r.Override == nil

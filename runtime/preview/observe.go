@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,9 +17,6 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
-
-// maxNamed is how many foreign pods are named.
-const maxNamed = 3
 
 // Runtime is what a preview reads from the container runtime.
 type Runtime interface {
@@ -62,7 +58,7 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 			return observation{}, err
 		}
 	}
-	o.images = r.Images(ctx, imagesOf(nw))
+	o.images = r.Images(ctx, plan.ImagesToAskFor(podspec.InitAndMain(template.Pod(nw))))
 	o.addBlocked(ctx, r, pods, nw)
 	for _, uid := range instances {
 		if uid != o.uid {
@@ -70,17 +66,6 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 		}
 	}
 	return o, nil
-}
-
-// imagesOf returns the images of a template whose presence matters.
-func imagesOf(nw *v1alpha1.NodeWorkload) []string {
-	var names []string
-	for c := range podspec.InitAndMain(template.Pod(nw)) {
-		if plan.PresenceMatters(c) {
-			names = append(names, c.Image)
-		}
-	}
-	return names
 }
 
 // instancesOf returns the UIDs of the node's pods with the workload's name. What the
@@ -119,31 +104,7 @@ func (o *observation) addBlocked(ctx context.Context, r Runtime, pods []cri.Pod,
 	} else if err := r.NetworkReady(ctx); err != nil && !nw.Spec.Template.Spec.HostNetwork {
 		o.blocked = append(o.blocked, err.Error())
 	}
-	if foreign := foreignPods(pods, nw.Spec.NodeName); foreign != "" {
+	if foreign := cri.ForeignPods(pods); foreign != "" {
 		o.blocked = append(o.blocked, foreign)
 	}
-}
-
-// foreignPods names pods that are not of the node's shim; "" if there are none.
-// (shim overseer.go:foreignPods)
-func foreignPods(pods []cri.Pod, node string) string {
-	var names []string
-	for _, p := range pods {
-		if p.Ours {
-			continue
-		}
-		name := p.Namespace + "/" + p.Name
-		if p.Instance != "" {
-			name += " of node " + p.Instance
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	if more := len(names) - maxNamed; more > 0 {
-		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Sprintf("the runtime holds pods that are not of the shim of node %s: %s; "+
-		"it does nothing beside them, unless it runs with --allow-foreign-pods", node, strings.Join(names, ", "))
 }

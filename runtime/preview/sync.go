@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // sync lists what a plan comes to, in the order in which it is carried out.
@@ -76,14 +77,33 @@ func (b *builder) start(a plan.Actions) {
 
 func (b *builder) startStep(name string, a plan.Actions) {
 	kind, message := kindOf(b.Pod, name), b.startMessage(name, a)
-	switch image := a.ImageOf(name); image.Use {
+	switch image := b.imageOf(name, a); image.Use {
 	case plan.ImagePull:
 		b.step(Step{Action: ActionPull, Container: name, Kind: kind, Message: image.Image})
+		b.pulled = append(b.pulled, fullName(image.Image))
 	case plan.ImageMissing:
 		message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
 	case plan.ImagePresent:
 	}
 	b.step(Step{Action: ActionStart, Container: name, Kind: kind, Message: message})
+}
+
+// imageOf is what the start of a container does about its image. The executor asks
+// again for one that was absent: a start before may have pulled it.
+func (b *builder) imageOf(name string, a plan.Actions) plan.ImageNeed {
+	need := a.ImageOf(name)
+	if c := podspec.Container(b.Pod, name); need.Use != "" && slices.Contains(b.pulled, fullName(need.Image)) {
+		return plan.DecideImage(c, need.Image)
+	}
+	return need
+}
+
+// fullName is the name of an image by which it is pulled.
+func fullName(image string) string {
+	if name, err := podspec.ImageName(image); err == nil {
+		return name
+	}
+	return image
 }
 
 func (b *builder) startMessage(name string, a plan.Actions) string {

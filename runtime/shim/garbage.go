@@ -35,7 +35,7 @@ type podObserver interface {
 
 // podFiles are the directories and logs of pods.
 type podFiles interface {
-	Pods() ([]poddir.Identity, error)
+	Pods(ctx context.Context) ([]poddir.Identity, error)
 	Remove(ctx context.Context, pod poddir.Identity) error
 }
 
@@ -149,7 +149,7 @@ func (c *collector) removeLeftovers(ctx context.Context) error {
 	if !c.orphans.synced() {
 		return nil
 	}
-	onDisk, err := c.dirs.Pods()
+	onDisk, err := c.dirs.Pods(ctx)
 	if err != nil {
 		return fmt.Errorf("list pod directories: %w", err)
 	}

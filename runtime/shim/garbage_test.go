@@ -244,7 +244,7 @@ type stuckFiles struct {
 	removed []types.UID
 }
 
-func (f *stuckFiles) Pods() (pods []poddir.Identity, err error) {
+func (f *stuckFiles) Pods(context.Context) (pods []poddir.Identity, err error) {
 	for _, uid := range f.pods {
 		pods = append(pods, poddir.Identity{UID: uid})
 	}
@@ -319,7 +319,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	left := func() (uids []string) {
 		t.Helper()
-		pods, err := dirs.Pods()
+		pods, err := dirs.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,18 @@ func TestManyOrphansAreHeld(t *testing.T) {
 	if len(f.recorder.Events) != 1 {
 		t.Errorf("%d events, want one for the same news", len(f.recorder.Events))
 	}
+	restored := f.lease(t)
+	restored.Annotations = nil
+	if err := f.api.Update(t.Context(), restored); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.orphanKeeper.lease.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	l := f.lease(t)
+	if got := l.Annotations[v1alpha1.AnnotationOrphansHeld]; got != held {
+		t.Fatalf("the lease says %q after it has lost its annotations and was renewed", got)
+	}
 	l.Annotations[v1alpha1.AnnotationConfirmOrphans] = f.token
 	if err := f.api.Update(t.Context(), l); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ package shim
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,8 +36,6 @@ const (
 	// relistGap is the least time between two lists that events ask for: the end of
 	// many workloads makes many events, and each list reads all pods.
 	relistGap = 200 * time.Millisecond
-	// maxNamed is how many foreign pods are named.
-	maxNamed = 10
 )
 
 // criClient is what the overseer needs of the container runtime.
@@ -195,7 +192,7 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	o.wakeChanged(pods)
 	o.reportForeign(ctx, pods)
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
-	if foreign := foreignPods(pods); foreign != "" && !o.allowForeign {
+	if foreign := cri.ForeignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
 	} else if problem := o.orphans.policyProblem(ctx, o.policy); problem != "" {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonPolicyNotEnforced, Message: problem}
@@ -325,28 +322,4 @@ func identities(pods []cri.Pod) []podworker.Identity {
 		}
 	}
 	return ids
-}
-
-// foreignPods names the pods that are not the shim's own, and the flag that accepts
-// them; "" if there are none.
-func foreignPods(pods []cri.Pod) string {
-	var names []string
-	count := 0
-	for _, p := range pods {
-		if p.Ours {
-			continue
-		}
-		count++
-		if len(names) < maxNamed {
-			names = append(names, p.Namespace+"/"+p.Name)
-		}
-	}
-	if count == 0 {
-		return ""
-	}
-	if count > len(names) {
-		names = append(names, "...")
-	}
-	return fmt.Sprintf("the container runtime has %d pods that this shim does not manage: %s; "+
-		"nothing is started beside them; --allow-foreign-pods accepts them", count, strings.Join(names, ", "))
 }

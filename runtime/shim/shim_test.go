@@ -27,7 +27,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/clock"
-	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
@@ -279,32 +278,6 @@ func TestLock(t *testing.T) {
 	}
 	if err := again.release(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestForeignPods(t *testing.T) {
-	ours := cri.Pod{Namespace: "ns", Name: "ours", Ours: true}
-	tests := map[string]struct {
-		pods []cri.Pod
-		want []string
-	}{
-		"none":            {},
-		"only ours":       {pods: []cri.Pod{ours}},
-		"one beside ours": {pods: []cri.Pod{ours, {Namespace: "kube-system", Name: "dns"}}, want: []string{"1 pods", "kube-system/dns", "--allow-foreign-pods"}},
-		"very many":       {pods: make([]cri.Pod, 50), want: []string{"50 pods", "..."}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := foreignPods(tt.pods)
-			if (got == "") != (len(tt.want) == 0) || len(got) > 1000 {
-				t.Errorf("message %q", got)
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("message %q, want %q in it", got, want)
-				}
-			}
-		})
 	}
 }
 

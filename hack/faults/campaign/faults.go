@@ -119,6 +119,10 @@ func (c *campaign) makeFaults(ctx context.Context) error {
 			c.awaitPoint(ctx, p)
 			c.progress("fault %d: %s for %s at %s", i+1, p.kind, p.lasts, pointName(p))
 			fault, err := c.make(ctx, p, copied)
+			if errors.Is(err, errMetNothing) {
+				c.progress("  %s met nothing", p.kind)
+				return
+			}
 			if err != nil && ctx.Err() == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -241,10 +245,21 @@ func (c *campaign) disturb(ctx context.Context, name string, p planned, kill boo
 	return s.StopFor(ctx, p.lasts)
 }
 
+// errMetNothing: no access and no call came while a fault was there; it was none.
+var errMetNothing = errors.New("the fault met nothing")
+
+// breakDisk has the disk fail for its time, and until it has met an access.
 func (c *campaign) breakDisk(ctx context.Context, p planned) error {
 	c.disk.Break(map[Kind]inject.DiskFault{DiskFull: inject.NoSpace, DiskError: inject.IOError, DiskHangs: inject.NoAnswer}[p.kind])
 	err := wait(ctx, p.lasts)
-	c.progress("  %s met %d accesses", p.kind, c.disk.Heal())
+	for end := time.Now().Add(pointTimeout); err == nil && c.disk.Met() == 0 && time.Now().Before(end); {
+		err = wait(ctx, 100*time.Millisecond)
+	}
+	met := c.disk.Heal()
+	c.progress("  %s met %d accesses", p.kind, met)
+	if err == nil && met == 0 {
+		return errMetNothing
+	}
 	return err
 }
 
@@ -271,7 +286,13 @@ func (c *campaign) breakCalls(ctx context.Context, p planned) error {
 	c.proxy.Add(rule)
 	defer c.proxy.Remove(rule)
 	err := wait(ctx, p.lasts)
+	met, cancel := context.WithTimeout(ctx, pointTimeout)
+	defer cancel()
+	found := rule.Await(met)
 	c.progress("  %s met %d calls of any kind", p.kind, rule.Taken())
+	if err == nil && !found {
+		return errMetNothing
+	}
 	return err
 }
 

@@ -83,6 +83,17 @@ func (c *campaign) keep(ctx context.Context, h *history.History, everything bool
 	return errors.Join(errs...)
 }
 
+// Missing are the kinds of faults that occurred less often than a campaign of that many
+// makes them.
+func (r *Result) Missing(faults int) (kinds []Kind) {
+	for _, kind := range Kinds {
+		if faults >= least*len(Kinds) && r.Faults[kind] < least {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // Print writes the result for people. Its last line is the verdict.
 func (r *Result) Print(w io.Writer, seed uint64) error {
 	var text strings.Builder

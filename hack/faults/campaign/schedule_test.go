@@ -78,3 +78,21 @@ func TestBackups(t *testing.T) {
 		t.Errorf("%d folders are left, %v", len(left), err)
 	}
 }
+
+// A campaign in which a kind met nothing too often has not shown what it is to show.
+func TestMissingKinds(t *testing.T) {
+	r := Result{Faults: map[Kind]int{}}
+	for _, kind := range Kinds {
+		r.Faults[kind] = least
+	}
+	if got := r.Missing(100); len(got) != 0 {
+		t.Errorf("missing %v of a whole campaign", got)
+	}
+	r.Faults[DiskFull] = least - 1
+	if got := r.Missing(100); len(got) != 1 || got[0] != DiskFull {
+		t.Errorf("missing %v, want %q", got, DiskFull)
+	}
+	if got := r.Missing(12); len(got) != 0 {
+		t.Errorf("missing %v of a dozen", got)
+	}
+}

@@ -113,6 +113,14 @@ func (j *judge) sandboxCutOff(shim EmptyShim) bool {
 	})
 }
 
+// hookBeforeReady reports that a hook ran before the container's program took signals:
+// what it sent was dropped.
+func (j *judge) hookBeforeReady(l *Life) bool {
+	return slices.ContainsFunc(j.byContainer[l.ID], func(c *Call) bool {
+		return c.Method == "ExecSync" && !c.Made.IsZero() && c.Made.Before(l.Start)
+	})
+}
+
 // removed reports that the runtime reported a sandbox as removed.
 func (j *judge) removed(sandbox string) bool {
 	return slices.ContainsFunc(j.Calls, func(c Call) bool {

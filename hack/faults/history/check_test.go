@@ -223,6 +223,19 @@ func TestCheck(t *testing.T) {
 				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.Trigger = v1alpha1.TriggerLivenessProbe })},
 			},
 		},
+		"a container that left by itself before its deletion, and the record says so": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Term, l.Last = time.Time{}, at(98) })}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeAlreadyStopped, func(r *Record) { r.StartTime.Time = at(101) })},
+			},
+		},
+		"a container that left by itself before its deletion, and the record says otherwise": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Term, l.Last = time.Time{}, at(98) })}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.StartTime.Time = at(101) })},
+			},
+			wantRules: []string{"record disagrees with the journal"},
+		},
 		"a container that outlives its object": {
 			history: History{
 				Lives: []Life{obeyed(func(l *Life) { l.Last = at(104) })}, Requests: []Request{deleted()}, Records: graceful(),
@@ -251,6 +264,14 @@ func TestCheck(t *testing.T) {
 				}),
 			}},
 			wantRules: []string{"record disagrees with the journal"},
+		},
+		"a hook that ran before the program took signals": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(-0.5), Done: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopSucceeded}
+				})},
+			},
 		},
 		"a trigger that nothing pulled": {
 			history: History{Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{

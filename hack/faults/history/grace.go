@@ -38,9 +38,7 @@ func (j *judge) atLeast() {
 			continue
 		}
 		shortest, _ := j.graces(l)
-		if l.Sidecar {
-			shortest = minimum // its turn comes when the main containers have used theirs
-		}
+		shortest = max(shortest-j.waitedForTurn(l), minimum)
 		began := l.began()
 		if stop := j.stopBeforeReady(l); l.Asked().IsZero() && !stop.IsZero() {
 			began = stop
@@ -55,6 +53,20 @@ func (j *judge) atLeast() {
 		}
 		j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, shortest)
 	}
+}
+
+// waitedForTurn is how much of a sidecar's grace period the wait for the containers before
+// it took, before it heard of its end: since the kill began of one that has just left.
+func (j *judge) waitedForTurn(l *Life) (waited time.Duration) {
+	if !l.Sidecar {
+		return 0
+	}
+	for _, other := range j.byWorkload[l.Workload] {
+		if other.UID == l.UID && other != l && !other.Asked().IsZero() && other.Asked().After(l.Start) && other.Last.After(l.began().Add(-slack)) {
+			waited = max(waited, l.began().Sub(other.Asked()))
+		}
+	}
+	return waited
 }
 
 // atMost: no container had more than its grace, but for the time in which a fault

@@ -104,6 +104,20 @@ func TestCheckGrace(t *testing.T) {
 			},
 			wantRules: []string{"less than its grace"},
 		},
+		"a sidecar that waited for its turn": {
+			history: History{
+				Lives:    []Life{obeyed(sidecar, forced(2.1)), obeyed(func(l *Life) { l.ID, l.Container, l.Term, l.Last = "2", "b", at(97), at(99.9) })},
+				Requests: []Request{deleted(func(r *Request) { r.From, r.Acked = at(96), at(96.5) })},
+				Records:  []Record{recorded(v1alpha1.KillOutcomeForced), recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.ID, r.ContainerID = "k2", "2" })},
+			},
+		},
+		"a sidecar that waited for nothing": {
+			history: History{
+				Lives: []Life{obeyed(sidecar, forced(2.1))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+			},
+			wantRules: []string{"less than its grace"},
+		},
 		"less than the minimum, whatever failed before": {
 			history: History{
 				Lives: []Life{obeyed(forced(1))}, Requests: []Request{deleted()},
@@ -232,3 +246,5 @@ func TestOutagesThatOverlapCountOnce(t *testing.T) {
 		t.Errorf("all: %s, want %s", got, want)
 	}
 }
+
+func sidecar(l *Life) { l.Sidecar = true }

@@ -86,7 +86,7 @@ func (j *judge) disagreement(r *Record, l *Life) string {
 	if wrong := outcomeDisagrees(r, l); wrong != "" {
 		return wrong
 	}
-	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() {
+	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) {
 		return "the hook never reached the container"
 	}
 	if r.UID != l.UID {
@@ -133,15 +133,21 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 	if !known || j.rolledBack(l) {
 		return ""
 	}
-	if r.Trigger == v1alpha1.TriggerLivenessProbe && l.Stopped && l.Asked().IsZero() {
-		return "" // it had left by itself: nothing answered its probe, and the runtime had not noted its end
+	by := l.Last
+	if l.Stopped && l.Asked().IsZero() {
+		if r.Trigger == v1alpha1.TriggerLivenessProbe {
+			return "" // it had left by itself: nothing answered its probe, and the runtime had not noted its end
+		}
+		if r.Outcome == v1alpha1.KillOutcomeAlreadyStopped {
+			by = r.StartTime.Time // it had left by itself: the record says so
+		}
 	}
-	for _, q := range j.covering(l) {
+	for _, q := range j.coveringBy(l, by) {
 		if q.Kind == kind {
 			return ""
 		}
 	}
-	return "nothing of the kind was asked for by " + l.Last.Format(time.TimeOnly)
+	return "nothing of the kind was asked for by " + by.Format(time.TimeOnly)
 }
 
 // leftBehind: nothing is, but for empty runtime shims that containerd does not know:

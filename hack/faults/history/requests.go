@@ -9,12 +9,15 @@ import (
 )
 
 // covering are the requests that may have asked for the life's end.
-func (j *judge) covering(l *Life) []*Request {
+func (j *judge) covering(l *Life) []*Request { return j.coveringBy(l, l.Last) }
+
+// coveringBy are those that were made by then.
+func (j *judge) coveringBy(l *Life, by time.Time) []*Request {
 	var found []*Request
 	began := l.began()
 	for i := range j.Requests {
 		r := &j.Requests[i]
-		if r.Workload != l.Workload || r.Incarnation != l.Incarnation || r.From.After(l.Last) {
+		if r.Workload != l.Workload || r.Incarnation != l.Incarnation || r.From.After(by) {
 			continue
 		}
 		switch r.Kind {

@@ -94,6 +94,13 @@ func (d *Disk) Break(fault DiskFault) {
 	d.fault, d.healed, d.failed = fault, make(chan struct{}), 0
 }
 
+// Met is how many accesses the fault has hit until now.
+func (d *Disk) Met() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
 // Heal ends a fault, and returns how many accesses it has hit.
 func (d *Disk) Heal() int {
 	d.mu.Lock()

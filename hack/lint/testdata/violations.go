@@ -67,6 +67,26 @@ func followed(k plan.Kill, limit int64) int64 {
 	return shown + max(limit, 2)
 }
 
+type kill struct{ left, limit, other int64 }
+
+func kept(k *kill, decided plan.Kill) int64 {
+	k.left = decided.Grace.Seconds
+	if k.other > 3 {
+		return k.other
+	}
+	return min(k.left, k.limit) // found
+}
+
+func carriedOn(k *kill, rec v1alpha1.KillGrace) *kill {
+	if rec.Seconds > k.other { // found
+		return &kill{limit: rec.Seconds}
+	}
+	if k.limit > 1 { // found
+		return nil
+	}
+	return k
+}
+
 func compared(k plan.Kill, limit int64) int {
 	return cmp.Compare(k.Grace.Seconds, limit) // found
 }
@@ -87,8 +107,12 @@ func hook(c *corev1.Container, s *plan.ContainerStatus) *corev1.LifecycleHandler
 }
 
 func stop(ctx context.Context, s stopper, decided plan.Stop) error {
-	if err := s.StopContainer(ctx, decided.ID, decided.TimeoutSeconds); err != nil {
+	if err := s.StopContainer(ctx, decided.ID, decided.TimeoutSeconds); err != nil { // found
 		return err
 	}
 	return s.StopContainer(ctx, decided.ID, 7) // found
+}
+
+func stopLater(s stopper) func(ctx context.Context, id string, timeoutSeconds int64) error {
+	return s.StopContainer // found
 }

@@ -168,7 +168,11 @@ func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder 
 	shims := fleet.NewShims(namespace)
 	workloads := workload.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
-	return errors.Join(workloads.SetUp(ctx, mgr, controllerOptions()), nodeWorkloads.SetUp(ctx, mgr, controllerOptions()))
+	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
+		shims.KeepContact(ctx, mgr.GetAPIReader())
+		return nil
+	})
+	return errors.Join(workloads.SetUp(ctx, mgr, controllerOptions()), nodeWorkloads.SetUp(ctx, mgr, controllerOptions()), mgr.Add(keepContact))
 }
 
 func controllerOptions() controller.Options {

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,31 +25,52 @@ import (
 
 // ShimState is what a node's Lease says about its shim.
 type ShimState struct {
-	// Reason is ReasonShimNotFound, ReasonLeaseExpired or ReasonLeaseRenewed.
+	// Reason is ReasonShimNotFound, ReasonLeaseExpired or ReasonLeaseRenewed; empty while
+	// the manager cannot judge.
 	Reason string
 	// Message says it in words.
 	Message string
-	// Expires is when a renewed Lease will have expired.
+	// Expires is when a renewed Lease will have expired, or when one may be judged.
 	Expires time.Time
+}
+
+// Judged reports whether the manager's own reads allow it to say anything.
+func (s ShimState) Judged() bool { return s.Reason != "" }
+
+// Believed is the state or, where it cannot be judged, what was judged last.
+func (s ShimState) Believed(nw *v1alpha1.NodeWorkload) ShimState {
+	if s.Judged() {
+		return s
+	}
+	last := ShimState{Reason: v1alpha1.ReasonLeaseRenewed}
+	if nw != nil {
+		if c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding); c != nil && c.Status == metav1.ConditionFalse {
+			last = ShimState{Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return last
 }
 
 // Responding reports whether the shim renews its Lease.
 func (s ShimState) Responding() bool { return s.Reason == v1alpha1.ReasonLeaseRenewed }
 
-// Shims knows which shims respond. A Lease that is seen to change lives from
-// that moment on, by the manager's clock: the node's may be wrong. Only the
-// first sight of a Lease has to rely on the time written in it.
+// Shims knows which shims respond. A Lease lives from the moment its renewal is seen,
+// by the manager's clock: the node's may be wrong. It is judged expired when no renewal
+// was seen for as long as it lasts and the manager could read Leases all that time.
 type Shims struct {
 	namespace string
+	reads     contact
 
 	mu   sync.Mutex
 	seen map[string]sighting // by the name of the Lease
 }
 
-// sighting is a renewal and when it was seen; at is zero at first sight.
+// sighting is a renewal and when it was seen. At the first sight of a Lease it may be
+// long past.
 type sighting struct {
 	renewed metav1.MicroTime
 	at      time.Time
+	first   bool
 }
 
 // NewShims returns the shims whose Leases are in a namespace.
@@ -66,38 +88,38 @@ func (s *Shims) State(ctx context.Context, reader client.Reader, node string, no
 	if err != nil {
 		return ShimState{}, fmt.Errorf("get the lease of the shim of node %q: %w", node, err)
 	}
-	expires := s.expiry(lease, now)
-	if expires.After(now) {
-		return ShimState{Reason: v1alpha1.ReasonLeaseRenewed, Message: "the shim renews its lease", Expires: expires}, nil
-	}
-	message := "the shim never renewed its lease"
-	if lease.Spec.RenewTime != nil {
-		message = fmt.Sprintf("the shim renewed its lease last at %s", lease.Spec.RenewTime.UTC().Format(time.RFC3339))
-	}
-	return ShimState{Reason: v1alpha1.ReasonLeaseExpired, Message: message}, nil
+	return s.judge(lease, now), nil
 }
 
-// expiry is when a Lease expires or has expired.
-func (s *Shims) expiry(lease *coordinationv1.Lease, now time.Time) time.Time {
+// judge is what a Lease says.
+func (s *Shims) judge(lease *coordinationv1.Lease, now time.Time) ShimState {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return time.Time{}
+		return ShimState{Reason: v1alpha1.ReasonLeaseExpired, Message: "the shim never renewed its lease"}
 	}
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	s.mu.Lock()
 	seen, ok := s.seen[lease.Name]
 	s.mu.Unlock()
+	if !ok || !seen.renewed.Equal(lease.Spec.RenewTime) {
+		seen = sighting{renewed: *lease.Spec.RenewTime, at: now, first: !ok} // about to be observed
+	}
+	expires := seen.at.Add(duration)
 	switch {
-	case ok && !seen.renewed.Equal(lease.Spec.RenewTime):
-		return now.Add(duration) // a renewal that is about to be observed
-	case ok && !seen.at.IsZero():
-		return seen.at.Add(duration)
-	default:
-		return lease.Spec.RenewTime.Add(duration)
+	case expires.After(now) && seen.first && !seen.renewed.Add(duration).After(now):
+		return ShimState{Expires: expires} // it may still be renewed
+	case expires.After(now):
+		return ShimState{Reason: v1alpha1.ReasonLeaseRenewed, Message: "the shim renews its lease", Expires: expires}
+	case !s.reads.covers(now, duration):
+		return ShimState{Expires: now.Add(readInterval)}
+	}
+	return ShimState{
+		Reason:  v1alpha1.ReasonLeaseExpired,
+		Message: fmt.Sprintf("the shim renewed its lease last at %s", lease.Spec.RenewTime.UTC().Format(time.RFC3339)),
 	}
 }
 
-// observe notes that a Lease was seen; changed is false at first sight.
-func (s *Shims) observe(lease *coordinationv1.Lease, changed bool, now time.Time) {
+// observe notes that a Lease was seen.
+func (s *Shims) observe(lease *coordinationv1.Lease, now time.Time) {
 	if lease.Spec.RenewTime == nil {
 		return
 	}
@@ -107,10 +129,7 @@ func (s *Shims) observe(lease *coordinationv1.Lease, changed bool, now time.Time
 	if ok && seen.renewed.Equal(lease.Spec.RenewTime) {
 		return
 	}
-	if !changed {
-		now = time.Time{}
-	}
-	s.seen[lease.Name] = sighting{renewed: *lease.Spec.RenewTime, at: now}
+	s.seen[lease.Name] = sighting{renewed: *lease.Spec.RenewTime, at: now, first: !ok}
 }
 
 func (s *Shims) forget(lease string) {
@@ -132,7 +151,7 @@ func (s *Shims) watch(requests func(ctx context.Context, node string) []reconcil
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if lease, ok := e.Object.(*coordinationv1.Lease); ok {
-				s.observe(lease, false, time.Now())
+				s.observe(lease, time.Now())
 				wake(ctx, lease, q)
 			}
 		},
@@ -143,9 +162,9 @@ func (s *Shims) watch(requests func(ctx context.Context, node string) []reconcil
 				return
 			}
 			now := time.Now()
-			expired := !s.expiry(old, now).After(now)
-			s.observe(lease, true, now)
-			if expired {
+			responded := s.judge(old, now).Responding()
+			s.observe(lease, now)
+			if !responded {
 				wake(ctx, lease, q)
 			}
 		},

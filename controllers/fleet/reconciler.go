@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -35,6 +37,13 @@ const (
 // eventReleased is the reason of the event about a NodeWorkload that was given up.
 const eventReleased = "Released"
 
+// changeQPS and changeBurst bound the changes of the condition ShimResponding, per
+// second: when a part of the fleet comes or goes at once, other writes are not held up.
+const changeQPS, changeBurst = 50, 100
+
+// changeRetry is when a change above that bound is tried again, or twice as much later.
+const changeRetry = 2 * time.Second
+
 // expirySlack is added to timers, so that what they wait for is over by then.
 const expirySlack = 50 * time.Millisecond
 
@@ -50,6 +59,8 @@ type Reconciler struct {
 	recorder     record.EventRecorder
 	shims        *Shims
 	releaseAfter time.Duration
+	// changes bounds how often the condition of a NodeWorkload that has one is changed.
+	changes flowcontrol.PassiveRateLimiter
 
 	mu sync.Mutex
 	// lost is since when the Node and the shim of a NodeWorkload are both seen to
@@ -61,7 +72,10 @@ type Reconciler struct {
 // decision cannot be taken back. NodeWorkloads of a Node that is gone are given up
 // after releaseAfter.
 func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *Shims, releaseAfter time.Duration) *Reconciler {
-	return &Reconciler{client: c, live: live, recorder: recorder, shims: shims, releaseAfter: releaseAfter, lost: map[types.NamespacedName]loss{}}
+	return &Reconciler{
+		client: c, live: live, recorder: recorder, shims: shims, releaseAfter: releaseAfter, lost: map[types.NamespacedName]loss{},
+		changes: flowcontrol.NewTokenBucketPassiveRateLimiter(changeQPS, changeBurst),
+	}
 }
 
 type loss struct {
@@ -85,20 +99,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	var requeue time.Duration
-	if shim.Responding() {
+	if !shim.Expires.IsZero() {
 		requeue = shim.Expires.Sub(now) + expirySlack
 	}
-	err = errors.Join(r.reconcileShimResponding(ctx, nw, shim), r.reconcileOwner(ctx, nw))
+	later, err := r.reconcileShimResponding(ctx, nw, shim)
+	err = errors.Join(err, r.reconcileOwner(ctx, nw))
 	wait, releaseErr := r.reconcileRelease(ctx, nw, shim, now)
 	if wait > 0 {
 		requeue = wait + expirySlack
+	}
+	if later > 0 && (requeue == 0 || later < requeue) {
+		requeue = later
 	}
 	return writes.Result(ctx, requeue, errors.Join(err, releaseErr))
 }
 
 // reconcileShimResponding writes the one condition that is the manager's. The
-// patch carries the resourceVersion, so it never undoes what the shim wrote.
-func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState) error {
+// patch carries the resourceVersion, so it never undoes what the shim wrote. later is
+// when it is to be tried again; 0 when nothing is left to do.
+func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState) (later time.Duration, err error) {
+	if !shim.Judged() {
+		return 0, nil
+	}
 	status := metav1.ConditionFalse
 	if shim.Responding() {
 		status = metav1.ConditionTrue
@@ -106,7 +128,10 @@ func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.N
 	base := nw.DeepCopy()
 	known := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding)
 	if known != nil && known.Status == status && known.Reason == shim.Reason && known.Message == shim.Message {
-		return nil
+		return 0, nil
+	}
+	if known != nil && !r.changes.TryAccept() {
+		return utilwait.Jitter(changeRetry, 1), nil
 	}
 	meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{
 		Type:               v1alpha1.ConditionShimResponding,
@@ -116,9 +141,9 @@ func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.N
 		Message:            shim.Message,
 	})
 	if err := r.client.Status().Patch(ctx, nw, writes.Locked(base)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write the condition %s: %w", v1alpha1.ConditionShimResponding, err)
+		return 0, fmt.Errorf("write the condition %s: %w", v1alpha1.ConditionShimResponding, err)
 	}
-	return nil
+	return 0, nil
 }
 
 // reconcileOwner ends a NodeWorkload whose ManagedWorkload is gone, as a garbage
@@ -151,7 +176,7 @@ func (r *Reconciler) reconcileOwner(ctx context.Context, nw *v1alpha1.NodeWorklo
 // reconcileRelease gives a NodeWorkload up when no shim can end it. wait is the
 // time until that is to be looked at again, 0 for never.
 func (r *Reconciler) reconcileRelease(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState, now time.Time) (wait time.Duration, err error) {
-	if shim.Responding() {
+	if shim.Responding() || !shim.Judged() {
 		r.found(client.ObjectKeyFromObject(nw))
 		return 0, nil
 	}
@@ -183,7 +208,7 @@ func neverStarted(nw *v1alpha1.NodeWorkload, shim ShimState) bool {
 // NodeWorkload and removes its finalizer. A shim's write in between keeps it.
 func (r *Reconciler) release(ctx context.Context, nw *v1alpha1.NodeWorkload, by string) error {
 	shim, err := r.shims.State(ctx, r.live, nw.Spec.NodeName, time.Now())
-	if err != nil || shim.Responding() || by == byNeverStarted && !neverStarted(nw, shim) {
+	if err != nil || shim.Responding() || !shim.Judged() || by == byNeverStarted && !neverStarted(nw, shim) {
 		return err
 	}
 	if by == byNodeLost {

@@ -38,10 +38,7 @@ func newReleaseBench(t *testing.T, change func(*v1alpha1.NodeWorkload), objects 
 	change(nw)
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(append(objects, nw)...).
 		WithStatusSubresource(&v1alpha1.NodeWorkload{}).Build()
-	return &releaseBench{t: t, Reconciler: &Reconciler{
-		client: c, live: c, recorder: record.NewFakeRecorder(10), shims: NewShims("system"),
-		releaseAfter: 40 * time.Second, lost: map[types.NamespacedName]loss{},
-	}}
+	return &releaseBench{t: t, Reconciler: NewReconciler(c, c, record.NewFakeRecorder(10), NewShims("system"), 40*time.Second)}
 }
 
 // reconcile runs until nothing is left to do at this moment, and reports whether
@@ -98,27 +95,36 @@ func TestReleaseWaits40Seconds(t *testing.T) {
 	})
 }
 
+// pass lets time pass, in which the manager can read Leases.
+func (b *releaseBench) pass(d time.Duration) {
+	for ; d > 0; d -= readInterval {
+		time.Sleep(min(d, readInterval))
+		b.shims.reads.worked(time.Now())
+	}
+}
+
 func TestReleaseNeedsAnExpiredLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := managertest.Lease(time.Now())
 		b := newReleaseBench(t, func(*v1alpha1.NodeWorkload) {}, lease)
 		for range 10 { // renewed for 100 s, without a Node
-			time.Sleep(10 * time.Second)
+			b.pass(10 * time.Second)
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
 			if err := b.client.Update(t.Context(), lease); err != nil {
 				t.Fatal(err)
 			}
+			b.shims.observe(lease, time.Now())
 			if kept, _ := b.reconcile(); !kept {
 				t.Fatal("ended while its shim lives")
 			}
 		}
 		_, wait := b.reconcile()
-		time.Sleep(wait)
+		b.pass(wait)
 		kept, wait := b.reconcile()
 		if !kept || wait != 40*time.Second+expirySlack {
 			t.Fatalf("when the lease has expired: kept %v, again after %s", kept, wait)
 		}
-		time.Sleep(wait)
+		b.pass(wait)
 		if kept, _ := b.reconcile(); kept {
 			t.Error("kept 40 s after both were gone")
 		}

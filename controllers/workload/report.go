@@ -89,7 +89,7 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		return nodeView{name: node, nodeWorkload: nodeWorkload, shim: shim, conflict: s.conflict(node), nodeGone: gone}
+		return nodeView{name: node, nodeWorkload: nodeWorkload, shim: shim.Believed(nodeWorkload), conflict: s.conflict(node), nodeGone: gone}
 	}
 	known := make(map[string]bool, len(s.nodes))
 	for i := range s.nodes {

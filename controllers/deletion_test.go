@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -81,7 +82,8 @@ func TestBadDeletionGraceIsSaid(t *testing.T) {
 	shim.setHold(true)
 	c.must(api.Delete(t.Context(), mw))
 	await(c, mw, "names the annotation", func(mw *v1alpha1.ManagedWorkload) bool {
-		return strings.Contains(mw.Status.Summary, v1alpha1.AnnotationDeletionGracePeriodSeconds)
+		c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && strings.Contains(c.Message, `"soon" is not a number of seconds from 0 on; the grace period is 30s`)
 	})
 	c.awaitEvent(mw, "BadAnnotation", `"soon" is not a number`)
 	await(c, c.nodeWorkload(n1), "ends with the template's own", endsWith(-1))

@@ -323,7 +323,7 @@ func TestNameConflict(t *testing.T) {
 	mw := c.workload()
 	await(c, mw, "stalled", func(mw *v1alpha1.ManagedWorkload) bool {
 		return hasCondition(mw.Status.Conditions, v1alpha1.ConditionStalled, metav1.ConditionTrue, "NameConflict") &&
-			strings.Contains(mw.Status.Summary, "ConfigMap other")
+			strings.Contains(meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionStalled).Message, "ConfigMap other")
 	})
 	c.awaitEvent(mw, "NameConflict", "ConfigMap other")
 	current := c.nodeWorkload(n1)

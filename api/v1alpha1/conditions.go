@@ -83,6 +83,8 @@ const (
 	ReasonUpdating = "Updating"
 	// ReasonFailed: the containers failed for good on a node.
 	ReasonFailed = "Failed"
+	// ReasonNotStalled: nothing needs a person.
+	ReasonNotStalled = "NotStalled"
 	// ReasonTerminating: the object is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonShimNotFound: the node never had a shim.

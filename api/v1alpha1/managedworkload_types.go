@@ -17,8 +17,9 @@ import (
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredNodes`,description="Nodes that the template admits"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`,description="Nodes that run the current template"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes on which all containers are ready"
-// +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,description="Nodes whose shim does not answer"
-// +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Recent kills that the runtime had to force"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,priority=1,description="Nodes that are ready and run the current template"
+// +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,priority=1,description="Nodes whose shim does not answer"
+// +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Kills that the runtime had to force"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ManagedWorkload struct {
@@ -80,8 +81,8 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	UnreachableNodes int32 `json:"unreachableNodes"`
-	// forcedKills is the number of kills in recentKills that the runtime had to
-	// force because the grace period was over.
+	// forcedKills is the number of kills since the object exists that the runtime had
+	// to force because the grace period was over. It only grows.
 	// +optional
 	// +kubebuilder:default=0
 	ForcedKills int32 `json:"forcedKills"`

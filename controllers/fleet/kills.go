@@ -117,15 +117,41 @@ func withoutRetried(records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord
 	})
 }
 
-// ForcedKills counts the kills that the runtime had to force.
-func ForcedKills(records []v1alpha1.NodeKillRecord) int32 {
+// NewlyForced counts the records of kills that the runtime had to force and that were
+// not counted before: that recent does not know as ended. recent shows the newest only,
+// so what is older than all it shows counts when it ended after since, which is when
+// this manager began.
+func NewlyForced(recent, records []v1alpha1.NodeKillRecord, since time.Time) int32 {
+	shown := make(map[killKey]v1alpha1.KillPhase, len(recent))
+	var oldest time.Time
+	for i := range recent {
+		shown[keyOf(&recent[i])] = recent[i].Phase
+		if at := orderTime(&recent[i]); i == 0 || at.Before(oldest) {
+			oldest = at
+		}
+	}
 	var n int32
 	for i := range records {
-		if records[i].Outcome == v1alpha1.KillOutcomeForced {
+		r := &records[i]
+		if r.Outcome != v1alpha1.KillOutcomeForced || r.Phase != v1alpha1.KillPhaseDone {
+			continue
+		}
+		phase, isShown := shown[keyOf(r)]
+		switch {
+		case isShown && phase == v1alpha1.KillPhaseDone:
+		case isShown, len(recent) < maxRecentKills, orderTime(r).After(oldest), endTime(r).After(since):
 			n++
 		}
 	}
 	return n
+}
+
+// endTime is when a kill ended, as far as the clock of its node can be believed.
+func endTime(r *v1alpha1.NodeKillRecord) time.Time {
+	if r.ObservedTime == nil && r.FinishTime != nil {
+		return r.FinishTime.Time
+	}
+	return orderTime(r)
 }
 
 // NewlyDone are the records, oldest first, of kills that have ended and that

@@ -84,9 +84,6 @@ func TestMergeKillsKeepsTheLast20(t *testing.T) {
 	if len(merged) != 20 || merged[0].ID != "new14" || merged[19].ID != "old15" {
 		t.Errorf("kept %v", describeKills(merged))
 	}
-	if got := ForcedKills(merged); got != 5 {
-		t.Errorf("ForcedKills = %d, want 5", got)
-	}
 }
 
 func TestNewlyDone(t *testing.T) {
@@ -108,8 +105,8 @@ func TestUnknownOutcome(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1/a Done "}, describeKills(merged)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
-	if n := ForcedKills(merged); n != 0 {
-		t.Errorf("ForcedKills = %d", n)
+	if n := NewlyForced(nil, merged, time.Time{}); n != 0 {
+		t.Errorf("NewlyForced = %d", n)
 	}
 	if got := outcomeLabel(&merged[0]); got != "Unknown" {
 		t.Errorf("label %q", got)
@@ -222,4 +219,42 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Each forced kill counts once, also over a restart of the manager and when more than 20
+// come at once.
+func TestNewlyForced(t *testing.T) {
+	done, stopping, forced, graceful := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping, v1alpha1.KillOutcomeForced, v1alpha1.KillOutcomeGraceful
+	full := func(outcome v1alpha1.KillOutcome) []v1alpha1.NodeKillRecord {
+		var list []v1alpha1.NodeKillRecord
+		for i := range 20 {
+			list = append(list, onNode("n1", managertest.Kill(fmt.Sprint("shown", i), 100+i, done, outcome))...)
+		}
+		return list
+	}
+	long := managertest.Kill("long", 1, done, forced)
+	long.FinishTime = new(metav1.NewMicroTime(managertest.Epoch.Add(300 * time.Second)))
+	ahead := onNode("n1", managertest.Kill("ahead", 365*24*3600, done, forced))
+	ahead[0].ObservedTime = new(metav1.NewMicroTime(managertest.Epoch))
+	since := managertest.Epoch.Add(200 * time.Second)
+	tests := map[string]struct {
+		recent, records []v1alpha1.NodeKillRecord
+		want            int32
+	}{
+		"new":                     {nil, onNode("n1", managertest.Kill("a", 1, done, forced), managertest.Kill("b", 1, done, graceful), managertest.Kill("c", 1, stopping, "")), 1},
+		"shown as under way":      {onNode("n1", managertest.Kill("a", 1, stopping, "")), onNode("n1", managertest.Kill("a", 1, done, forced)), 1},
+		"counted before":          {onNode("n1", managertest.Kill("a", 1, done, forced)), onNode("n1", managertest.Kill("a", 1, done, forced)), 0},
+		"shown to a new manager":  {full(forced), full(forced), 0},
+		"newer than all shown":    {full(forced), onNode("n2", managertest.Kill("a", 150, done, forced)), 1},
+		"pushed out long ago":     {full(forced), onNode("n1", managertest.Kill("a", 1, done, forced)), 0},
+		"began before, ended now": {full(graceful), onNode("n1", long), 1},
+		"of a clock that is ahead, pushed out long ago": {full(graceful), ahead, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := NewlyForced(tc.recent, tc.records, since); got != tc.want {
+				t.Errorf("%d, want %d", got, tc.want)
+			}
+		})
+	}
 }

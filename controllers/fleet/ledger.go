@@ -96,8 +96,9 @@ func (b *killBook) add(nw *v1alpha1.NodeWorkload) {
 		before[last[i].ID] = &last[i]
 	}
 	for _, r := range killsOf(nw)[:min(len(nw.Status.Kills), maxRecentKills)] {
-		if known, ok := before[r.ID]; ok && equality.Semantic.DeepEqual(*known, r.KillRecord) {
-			continue
+		known, ok := before[r.ID]
+		if ok && (known.Phase == v1alpha1.KillPhaseDone || equality.Semantic.DeepEqual(*known, r.KillRecord)) {
+			continue // a kill ends once; later its texts may only get shorter
 		}
 		r.ObservedTime = b.pending[keyOf(&r)].ObservedTime
 		at := time.Now()

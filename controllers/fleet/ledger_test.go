@@ -69,3 +69,17 @@ func TestLedgerLetsOrphansGo(t *testing.T) {
 		t.Errorf("%d books left", len(l.books))
 	}
 }
+
+// A kill ends once: what a record says of it later is not reported again.
+func TestLedgerReportsAnEndOnce(t *testing.T) {
+	l := NewLedger()
+	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
+	l.Observe(nil, old)
+	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
+	shorter := old.DeepCopy()
+	shorter.Status.Kills[0].Message = "the status was too large"
+	l.Observe(old, shorter)
+	if got := l.Pending("mw"); len(got) != 0 {
+		t.Errorf("pending: %v", describeKills(got))
+	}
+}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/admission"
 )
 
 // Reasons that only the manager gives.
@@ -41,15 +40,17 @@ func no(reason, message string) conditionState {
 	return conditionState{metav1.ConditionFalse, reason, message}
 }
 
-// computeAccepted says whether the template is accepted.
-func computeAccepted(v admission.Verdict) conditionState {
+// computeAccepted says whether the template is accepted, and whether the annotation for a
+// deletion can be read.
+func computeAccepted(f *facts) conditionState {
+	v, message := f.verdict, with(f.verdict.Message, graceNote(f))
 	switch {
 	case v.Accepted:
-		return yes(v.Reason, v.Message)
+		return yes(v.Reason, message)
 	case v.Undecided:
-		return conditionState{metav1.ConditionUnknown, v.Reason, v.Message}
+		return conditionState{metav1.ConditionUnknown, v.Reason, message}
 	}
-	return no(v.Reason, v.Message)
+	return no(v.Reason, message)
 }
 
 // computeReady is True when every reachable node that the template admits runs
@@ -92,7 +93,7 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 	case late:
 		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", progressDeadline, computeReady(f, t).message))
 	}
-	return no("Progressing", "Not stalled")
+	return no(v1alpha1.ReasonNotStalled, "Not stalled")
 }
 
 // computeReconciling is True while the nodes are on their way.
@@ -103,7 +104,7 @@ func computeReconciling(f *facts, t *tally, ready, stalled conditionState) condi
 		if len(t.stuck) > 0 {
 			message += "; no shim responds on " + names(t.stuck)
 		}
-		return yes(v1alpha1.ReasonTerminating, with(message, f.graceProblem))
+		return yes(v1alpha1.ReasonTerminating, with(message, graceNote(f)))
 	case stalled.status == metav1.ConditionTrue:
 		return no(stalled.reason, "stalled: see the condition "+v1alpha1.ConditionStalled)
 	case f.verdict.Undecided:

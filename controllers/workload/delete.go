@@ -25,9 +25,7 @@ import (
 // lets them go when they are to be kept. No garbage collector is relied on, so
 // the finalizers that ask for one are honoured here.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	grace, problem := deletionGrace(s.mw.Annotations)
-	s.graceProblem = problem
-	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, grace, byWorkloadDeleted) }
+	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, s.grace, byWorkloadDeleted) }
 	s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents}
 	orphaning := controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents)
 	if orphaning {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -27,7 +28,7 @@ const (
 	eventKilled           = "Killed"
 	// eventFieldsIgnored: the template has fields that have no effect.
 	eventFieldsIgnored = "FieldsIgnored"
-	// eventBadAnnotation: the annotation of the deletion cannot be used.
+	// eventBadAnnotation: the annotation for a deletion cannot be used.
 	eventBadAnnotation = "BadAnnotation"
 )
 
@@ -35,14 +36,14 @@ const (
 const maxEventMessage = 1000
 
 // announce sends events and sets metrics for what is new in the written status.
-func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, done []v1alpha1.NodeKillRecord) {
+func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done []v1alpha1.NodeKillRecord) {
 	setWorkloadMetrics(mw, status)
 	r.announceKills(mw, done)
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
 		switch {
 		case c.Status == metav1.ConditionFalse:
 			r.warn(mw, c.Reason, c.Message)
-		case len(s.verdict.Ignored) > 0:
+		case len(s.verdict.Ignored) > 0 && !wasAccepted(old, c.ObservedGeneration):
 			r.warn(mw, eventFieldsIgnored, "Ignored: "+strings.Join(s.verdict.Ignored, ", "))
 		}
 	}
@@ -50,9 +51,18 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		slices.Contains([]string{reasonNameConflict, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
 		r.warn(mw, c.Reason, c.Message)
 	}
-	if s.graceProblem != "" && s.graceProblem != s.memory.told {
-		r.warn(mw, eventBadAnnotation, s.graceProblem)
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionReady); changed && c.Reason == v1alpha1.ReasonNoMatchingNodes {
+		r.warn(mw, c.Reason, c.Message)
 	}
+	if s.graceProblem != "" && s.graceProblem != s.memory.told {
+		r.warn(mw, eventBadAnnotation, graceNote(f))
+	}
+}
+
+// wasAccepted reports whether a status says that the template of a generation is accepted.
+func wasAccepted(status *v1alpha1.ManagedWorkloadStatus, generation int64) bool {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == generation
 }
 
 func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done []v1alpha1.NodeKillRecord) {

@@ -24,7 +24,9 @@ type facts struct {
 	generation int64
 	deleting   bool
 	verdict    admission.Verdict
-	// graceProblem is what is wrong with the annotation of the deletion.
+	// grace is what the annotation for a deletion asks for, in seconds, nil for nothing,
+	// and graceProblem what is wrong with it.
+	grace        *int64
 	graceProblem string
 	// hash identifies the current template with its defaults.
 	hash string

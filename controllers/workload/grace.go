@@ -5,7 +5,11 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -21,8 +25,48 @@ func deletionGrace(annotations map[string]string) (seconds *int64, problem strin
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return nil, fmt.Sprintf("annotation %s: %q is not a number of seconds from 0 on: the template's own grace period is used",
-			v1alpha1.AnnotationDeletionGracePeriodSeconds, writes.Limit(value, 64))
+		return nil, fmt.Sprintf("annotation %s: %q is not a number of seconds from 0 on", v1alpha1.AnnotationDeletionGracePeriodSeconds, writes.Limit(value, 64))
 	}
 	return &n, ""
 }
+
+// graceNote says which grace period a deletion uses, or would use, as far as that is
+// not what the annotation says.
+func graceNote(f *facts) string {
+	switch {
+	case !f.deleting && f.graceProblem != "":
+		return f.graceProblem + "; a deletion uses the template's grace period"
+	case !f.deleting || len(f.leaving) == 0:
+		return ""
+	}
+	used := usedGrace(f.leaving)
+	switch {
+	case f.graceProblem != "":
+		return fmt.Sprintf("%s; the grace period is %s", f.graceProblem, used)
+	case f.grace != nil && used != seconds(*f.grace):
+		return fmt.Sprintf("the grace period is %s and can only be shortened (annotation: %s)", used, seconds(*f.grace))
+	}
+	return "the grace period is " + used
+}
+
+// usedGrace is the grace period with which NodeWorkloads end: "5s", or "5s to 30s".
+func usedGrace(list []nodeView) string {
+	var all []int64
+	for i := range list {
+		if nw := list[i].nodeWorkload; nw != nil {
+			spec := &nw.Spec
+			all = append(all, ptr.Deref(spec.DeletionGracePeriodSeconds, ptr.Deref(spec.Template.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)))
+		}
+	}
+	if len(all) == 0 {
+		return "unknown"
+	}
+	shortest, longest := seconds(slices.Min(all)), seconds(slices.Max(all))
+	if shortest == longest {
+		return longest
+	}
+	return shortest + " to " + longest
+}
+
+// seconds is a grace period in words; 0 counts as 1, as in the kubelet.
+func seconds(n int64) string { return fmt.Sprintf("%ds", max(n, 1)) }

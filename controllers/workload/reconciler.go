@@ -81,7 +81,9 @@ type scope struct {
 	verdict  admission.Verdict
 	// confirmed is the answer of confirm, nil until it was asked.
 	confirmed *bool
-	// graceProblem is what is wrong with the annotation of a deletion.
+	// grace is what the annotation for a deletion asks for, in seconds, nil for nothing,
+	// and graceProblem what is wrong with it.
+	grace        *int64
 	graceProblem string
 	// finished: nothing keeps the object any more but these finalizers.
 	finished   bool
@@ -156,6 +158,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 		nodeWorkloads: map[string]*v1alpha1.NodeWorkload{},
 		inTheWay:      map[string]*v1alpha1.NodeWorkload{},
 	}
+	s.grace, s.graceProblem = deletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
 	nodes := &corev1.NodeList{}

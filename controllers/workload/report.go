@@ -38,8 +38,8 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
 	pending := r.kills.Pending(s.mw.UID)
 	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending, s.now)
-	status.ForcedKills = fleet.ForcedKills(status.RecentKills)
-	killsChanged := !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
+	status.ForcedKills += fleet.NewlyForced(s.before.RecentKills, pending, r.startedAt)
+	killsChanged := status.ForcedKills != s.before.ForcedKills || !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
 	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {
 		if due, later := fleet.KillsDue(s.now, r.kills.LastWrite(s.mw.UID), r.killsInterval); !due {
 			s.wakeAfter(later)
@@ -55,7 +55,7 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	}
 	done := fleet.NewlyDone(s.before.RecentKills, pending, r.startedAt.Add(-overlap))
 	r.kills.Settled(s.mw.UID, pending, s.now)
-	r.announce(s.mw, &s.before, &status, s, done)
+	r.announce(s.mw, &s.before, &status, s, f, done)
 	s.memory.progress, s.memory.told = next, s.graceProblem
 	r.memories.keep(s.mw, s.memory)
 	return nil
@@ -78,6 +78,7 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		deleting:     !s.mw.DeletionTimestamp.IsZero(),
 		verdict:      s.verdict,
 		graceProblem: s.graceProblem,
+		grace:        s.grace,
 		hash:         s.hash,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,

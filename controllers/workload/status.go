@@ -6,7 +6,6 @@ package workload
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,8 +33,7 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	status.ReadyNodes = count32(t.ready)
 	status.AvailableNodes = count32(t.available)
 	status.UnreachableNodes = count32(t.unreachable())
-	// A webhook's words may have more than one line.
-	status.Summary = writes.Limit(strings.Join(strings.Fields(computeSummary(f, &t)), " "), maxSummary)
+	status.Summary = writes.Limit(computeSummary(f, &t), maxSummary)
 
 	next = f.progress.next(f, &t)
 	left := next.left(f.now)
@@ -45,7 +43,7 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	if !f.deleting { // then the template is judged no more
-		set(v1alpha1.ConditionAccepted, computeAccepted(f.verdict))
+		set(v1alpha1.ConditionAccepted, computeAccepted(f))
 	}
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionReconciling, reconciling)
@@ -83,13 +81,13 @@ func computeSummary(f *facts, t *tally) string {
 	case f.deleting:
 		return deletingSummary(f, t)
 	case f.verdict.Undecided:
-		return "waiting for admission: " + f.verdict.Message
+		return "waiting for admission"
 	case !f.verdict.Accepted:
-		return "refused: " + f.verdict.Message
+		return "refused: " + f.verdict.Reason
 	case t.desired == 0:
 		return with("no matching nodes", endingSummary(t))
 	case len(t.by[standingConflict]) > 0:
-		return "name conflict: " + conflictMessage(t)
+		return with("name conflict on "+nodes(len(t.by[standingConflict])), aside)
 	case t.reachable() == 0:
 		return aside
 	case len(t.by[standingUpdating]) > 0:
@@ -109,7 +107,7 @@ func deletingSummary(f *facts, t *tally) string {
 	if len(t.stuck) > 0 {
 		s += ", " + nodes(len(t.stuck)) + " without a responding shim"
 	}
-	return with(s, f.graceProblem)
+	return s
 }
 
 func endingSummary(t *tally) string {

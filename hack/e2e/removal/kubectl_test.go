@@ -73,11 +73,11 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 	w.AwaitObject("the kill is counted", func(mw *v1alpha1.ManagedWorkload) bool { return mw.Status.ForcedKills == 1 })
 
 	mw := kubectl(t, "get", "mw", "-n", w.Namespace)
-	if got, want := header(mw), "NAME DESIRED UPDATED READY UNREACHABLE FORCED STATUS AGE"; got != want {
+	if got, want := header(mw), "NAME DESIRED UPDATED READY FORCED STATUS AGE"; got != want {
 		t.Errorf("columns of mw %q, want %q", got, want)
 	}
 	row := strings.Fields(strings.Split(mw, "\n")[1])
-	if got := row[:6]; !slices.Equal(got, []string{"w", "1", "1", "1", "0", "1"}) {
+	if got := row[:5]; !slices.Equal(got, []string{"w", "1", "1", "1", "1"}) {
 		t.Errorf("row of mw %q", row)
 	}
 	if w.Get().Status.Summary == "" || !strings.Contains(mw, w.Get().Status.Summary) {

@@ -100,6 +100,12 @@ func (c *cluster) lease(node string, seconds int32) {
 // workload makes a ManagedWorkload of one container that runs on the test's nodes.
 func (c *cluster) workload(change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.ManagedWorkload {
 	c.t.Helper()
+	return c.workloadBy("controllers.test", change...)
+}
+
+// workloadBy makes one as a field manager.
+func (c *cluster) workloadBy(owner string, change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.ManagedWorkload {
+	c.t.Helper()
 	mw := &v1alpha1.ManagedWorkload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "web"},
 		Spec: v1alpha1.ManagedWorkloadSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -110,7 +116,7 @@ func (c *cluster) workload(change ...func(*v1alpha1.ManagedWorkload)) *v1alpha1.
 	for _, f := range change {
 		f(mw)
 	}
-	c.must(api.Create(c.ctx, mw))
+	c.must(api.Create(c.ctx, mw, client.FieldOwner(owner)))
 	return mw
 }
 

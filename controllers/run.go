@@ -33,11 +33,12 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/workload"
+	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
 )
 
 const (
-	component        = "managedworkload-manager"
+	component        = writes.FieldManager
 	leaderElectionID = "managedworkload-manager"
 	// apiQPS and apiBurst bound the requests to the API server, per second.
 	apiQPS, apiBurst = 100, 200
@@ -166,8 +167,10 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 // setUp adds both reconcilers with their watches to mgr.
 func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder record.EventRecorder, t timing) error {
 	shims := fleet.NewShims(namespace)
-	workloads := workload.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.killsInterval)
-	nodeWorkloads := fleet.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
+	// What other field managers change is told apart from what the manager writes.
+	c := client.WithFieldOwner(mgr.GetClient(), component)
+	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.killsInterval)
+	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil

@@ -135,6 +135,9 @@ const (
 	// AnnotationRequestedBy on a NodeWorkload names to its shim who asked for the
 	// deletion.
 	AnnotationRequestedBy = "managedworkload.dev/requested-by"
+	// AnnotationChangedBy on a NodeWorkload names to its shim who changed the definition
+	// last: the field manager of that change of the ManagedWorkload.
+	AnnotationChangedBy = "managedworkload.dev/changed-by"
 	// AnnotationRestartedAt in a template restarts the containers when it
 	// changes, as kubectl rollout restart does.
 	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"

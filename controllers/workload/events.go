@@ -25,7 +25,11 @@ const (
 	eventFailedCreate     = "FailedCreate"
 	eventFailedDelete     = "FailedDelete"
 	eventAdopted          = "Adopted"
-	eventKilled           = "Killed"
+	// eventPutBack: a NodeWorkload that was changed by hand is as it should be again.
+	eventPutBack = "PutBack"
+	// eventNotPutBack: what was changed by hand can only be changed one way.
+	eventNotPutBack = "NotPutBack"
+	eventKilled     = "Killed"
 	// eventFieldsIgnored: the template has fields that have no effect.
 	eventFieldsIgnored = "FieldsIgnored"
 	// eventBadAnnotation: the annotation for a deletion cannot be used.
@@ -54,9 +58,22 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionReady); changed && c.Reason == v1alpha1.ReasonNoMatchingNodes {
 		r.warn(mw, c.Reason, c.Message)
 	}
+	r.announceGrace(mw, s, f)
+}
+
+// announceGrace sends what is wrong with grace periods, each problem once.
+func (r *Reconciler) announceGrace(mw *v1alpha1.ManagedWorkload, s *scope, f *facts) {
 	if s.graceProblem != "" && s.graceProblem != s.memory.told {
 		r.warn(mw, eventBadAnnotation, graceNote(f))
 	}
+	held := ""
+	if mw.DeletionTimestamp.IsZero() {
+		held = heldNote(f)
+	}
+	if held != "" && held != s.memory.held {
+		r.warn(mw, eventNotPutBack, held)
+	}
+	s.memory.told, s.memory.held = s.graceProblem, held
 }
 
 // wasAccepted reports whether a status says that the template of a generation is accepted.

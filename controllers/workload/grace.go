@@ -35,8 +35,10 @@ func deletionGrace(annotations map[string]string) (seconds *int64, problem strin
 func graceNote(f *facts) string {
 	switch {
 	case !f.deleting && f.graceProblem != "":
-		return f.graceProblem + "; a deletion uses the template's grace period"
-	case !f.deleting || len(f.leaving) == 0:
+		return with(f.graceProblem+"; a deletion uses the template's grace period", heldNote(f))
+	case !f.deleting:
+		return heldNote(f)
+	case len(f.leaving) == 0:
 		return ""
 	}
 	used := usedGrace(f.leaving)
@@ -47,6 +49,21 @@ func graceNote(f *facts) string {
 		return fmt.Sprintf("the grace period is %s and can only be shortened (annotation: %s)", used, seconds(*f.grace))
 	}
 	return "the grace period is " + used
+}
+
+// heldNote names the nodes whose NodeWorkload got a grace period for its deletion by
+// hand: the API does not let it be taken away.
+func heldNote(f *facts) string {
+	var held []string
+	for i := range f.desired {
+		if nw := f.desired[i].nodeWorkload; nw != nil && nw.DeletionTimestamp.IsZero() && nw.Spec.DeletionGracePeriodSeconds != nil {
+			held = append(held, f.desired[i].name)
+		}
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	return "deletionGracePeriodSeconds was set by hand on " + names(held) + " and can only be shortened: it stays until that NodeWorkload is deleted"
 }
 
 // usedGrace is the grace period with which NodeWorkloads end: "5s", or "5s to 30s".

@@ -22,8 +22,11 @@ const progressDeadline = 10 * time.Minute
 type memory struct {
 	uid      types.UID
 	progress progress
-	// told is the problem of its grace annotation that an event named last.
-	told string
+	// applied is what all NodeWorkloads had last, nil when this manager has just begun.
+	applied *wanted
+	// told is the problem of its grace annotation that an event named last, and held
+	// what one said of grace periods that were set by hand.
+	told, held string
 }
 
 // memories are the memories of all ManagedWorkloads.

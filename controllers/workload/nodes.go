@@ -7,12 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/managedworkload/managedworkload/api/placement"
@@ -41,7 +42,7 @@ const (
 )
 
 // decide says what a node needs. nodeWorkload is nil when it has none.
-func decide(p placement.Placement, nodeWorkload *v1alpha1.NodeWorkload, hash string, backoff *v1alpha1.RestartBackoff) step {
+func decide(p placement.Placement, nodeWorkload *v1alpha1.NodeWorkload, w *wanted) step {
 	switch {
 	case nodeWorkload == nil && p.ShouldRun:
 		return stepCreate
@@ -51,11 +52,9 @@ func decide(p placement.Placement, nodeWorkload *v1alpha1.NodeWorkload, hash str
 		return stepEnd
 	case !nodeWorkload.DeletionTimestamp.IsZero():
 		return stepNone
-	case terminal(nodeWorkload) && (nodeWorkload.Status.TemplateHash != hash || template.Hash(&nodeWorkload.Spec.Template) != hash):
+	case terminal(nodeWorkload) && (nodeWorkload.Status.TemplateHash != w.hash || template.Hash(&nodeWorkload.Spec.Template) != w.hash):
 		return stepReplace // it could never run again
-	case template.Hash(&nodeWorkload.Spec.Template) != hash || !controllerutil.ContainsFinalizer(nodeWorkload, v1alpha1.Finalizer):
-		return stepUpdate
-	case !equality.Semantic.DeepEqual(nodeWorkload.Spec.RestartBackoff, backoff):
+	case len(w.drift(nodeWorkload)) > 0:
 		return stepUpdate
 	}
 	return stepNone
@@ -78,7 +77,7 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
 		}
 		nodeWorkload := s.nodeWorkloads[node.Name]
 		var err error
-		switch decide(s.placer.Place(node), nodeWorkload, s.hash, s.mw.Spec.RestartBackoff) {
+		switch decide(s.placer.Place(node), nodeWorkload, s.wanted) {
 		case stepNone:
 		case stepCreate:
 			err = r.create(ctx, s, node.Name)
@@ -94,19 +93,20 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
 	for _, nw := range s.surplus {
 		errs = append(errs, r.end(ctx, s.mw, nw, nil, bySurplus))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.memory.applied = s.wanted
+	return nil
 }
 
 // newNodeWorkload is that of a workload on a node.
 func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.mw.Namespace,
-			Name:      placement.NodeWorkloadName(s.mw.Name, node),
-			Labels: map[string]string{
-				v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name),
-				v1alpha1.LabelNode:     placement.LabelValue(node),
-			},
+			Namespace:       s.mw.Namespace,
+			Name:            placement.NodeWorkloadName(s.mw.Name, node),
+			Labels:          s.wanted.labels(node),
 			Finalizers:      []string{v1alpha1.Finalizer},
 			OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(s.mw)},
 		},
@@ -138,17 +138,74 @@ func (r *Reconciler) create(ctx context.Context, s *scope, node string) error {
 	return nil
 }
 
+// update brings a NodeWorkload to what it should be. What was changed by hand is put
+// back, and an event says so.
 func (r *Reconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) error {
+	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+		return err
+	}
+	edits, who, err := r.handEdits(ctx, s, nw)
+	if err != nil {
+		return err
+	}
 	changed := nw.DeepCopy()
-	changed.Spec.Template = *s.template.DeepCopy()
-	changed.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
+	changed.Labels = s.wanted.labels(nw.Spec.NodeName)
 	controllerutil.AddFinalizer(changed, v1alpha1.Finalizer)
+	if definition(s.wanted.drift(nw)) {
+		changed.Spec.Template = *s.template.DeepCopy()
+		changed.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
+		by := s.changedBy
+		if definition(edits) {
+			by = writes.FieldManager
+		}
+		setChangedBy(changed, by)
+	}
 	if err := r.client.Patch(ctx, changed, writes.Locked(nw)); err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err) // and the status goes by nw as it is
 	}
 	*nw = *changed
-	logr.FromContextOrDiscard(ctx).Info("Updated the template of NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "templateHash", s.hash)
+	if len(edits) > 0 {
+		r.warn(s.mw, eventPutBack, putBackMessage(nw.Name, edits, who))
+	}
+	logr.FromContextOrDiscard(ctx).Info("Updated NodeWorkload", "nodeWorkload", nw.Name, "node", nw.Spec.NodeName, "templateHash", s.hash)
 	return nil
+}
+
+// handEdits looks at a NodeWorkload past the cache, which has no managedFields, where
+// not all of its drift is what the workload itself changed.
+func (r *Reconciler) handEdits(ctx context.Context, s *scope, nw *v1alpha1.NodeWorkload) (edits []part, who string, err error) {
+	if applied := s.memory.applied; applied != nil {
+		if suspects, _ := s.wanted.handEdits(applied, nw); len(suspects) == 0 {
+			return nil, "", nil
+		}
+	}
+	live := &v1alpha1.NodeWorkload{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(nw), live); err != nil {
+		return nil, "", fmt.Errorf("get NodeWorkload %q past the cache: %w", nw.Name, err)
+	}
+	edits, who = s.wanted.handEdits(s.memory.applied, live)
+	return edits, who, nil
+}
+
+// setChangedBy tells the shim who changed the definition, as far as that is known.
+func setChangedBy(nw *v1alpha1.NodeWorkload, by string) {
+	if by == "" {
+		delete(nw.Annotations, v1alpha1.AnnotationChangedBy)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&nw.ObjectMeta, v1alpha1.AnnotationChangedBy, by)
+}
+
+func putBackMessage(name string, edits []part, who string) string {
+	var parts []string
+	for _, p := range edits {
+		parts = append(parts, p.String())
+	}
+	message := fmt.Sprintf("Put back %s of NodeWorkload %s", strings.Join(parts, ", "), name)
+	if who != "" {
+		message += ", changed by " + who
+	}
+	return message
 }
 
 // end deletes a NodeWorkload with a grace period, in seconds; nil means its

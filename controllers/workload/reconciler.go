@@ -79,8 +79,12 @@ type scope struct {
 	// inTheWay are NodeWorkloads with the name of ours that are not ours, by node.
 	inTheWay map[string]*v1alpha1.NodeWorkload
 	verdict  admission.Verdict
-	// confirmed is the answer of confirm, nil until it was asked.
+	// wanted is what the NodeWorkloads of mw should have.
+	wanted *wanted
+	// confirmed is the answer of confirm, nil until it was asked, and changedBy who
+	// changed the template last, as far as that is known.
 	confirmed *bool
+	changedBy string
 	// grace is what the annotation for a deletion asks for, in seconds, nil for nothing,
 	// and graceProblem what is wrong with it.
 	grace        *int64
@@ -161,6 +165,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	s.grace, s.graceProblem = deletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
+	s.wanted = wantedOf(mw, s.hash)
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -249,7 +254,7 @@ func (s *scope) hasTemplateSomewhere() bool {
 }
 
 // confirm asks past the cache, once, whether the object exists and is not being
-// deleted: what is created or adopted for it after that would only be killed.
+// deleted: what is created, adopted or restarted for it after that would only be killed.
 func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 	if s.confirmed == nil {
 		current := &v1alpha1.ManagedWorkload{}
@@ -258,6 +263,7 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 			return false, fmt.Errorf("get ManagedWorkload past the cache: %w", err)
 		}
 		s.confirmed = new(err == nil && current.UID == s.mw.UID && current.DeletionTimestamp.IsZero())
+		s.changedBy = writes.LastWriter(current.ManagedFields, "spec")
 	}
 	return *s.confirmed, nil
 }

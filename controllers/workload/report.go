@@ -56,7 +56,7 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	done := fleet.NewlyDone(s.before.RecentKills, pending, r.startedAt.Add(-overlap))
 	r.kills.Settled(s.mw.UID, pending, s.now)
 	r.announce(s.mw, &s.before, &status, s, f, done)
-	s.memory.progress, s.memory.told = next, s.graceProblem
+	s.memory.progress = next
 	r.memories.keep(s.mw, s.memory)
 	return nil
 }

@@ -30,6 +30,7 @@ var carriers = map[string]string{
 	"api/template.SetDefaults":          "the defaults of a Pod template",
 	"api/template.setContainerDefaults": "the defaults of a Pod template",
 	"controllers/admission.checkFields": "validates the template as the API server does for a Pod",
+	"controllers/workload.heldNote":     "tells which NodeWorkloads have one that cannot be taken away",
 	"controllers/workload.usedGrace":    "tells the grace period that NodeWorkloads end with",
 	"controllers/writes.RequestEnd":     "writes the request of a deletion if it changed",
 	"controllers/writes.shrunkGrace":    "the request of a deletion, which the API object records; it may only shrink",

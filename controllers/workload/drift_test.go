@@ -1,0 +1,131 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// What a person changed is told apart from what the workload changed.
+func TestHandEdits(t *testing.T) {
+	entry := func(manager string, second int, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields), Time: &metav1.Time{Time: time.Unix(int64(second), 0)}}
+	}
+	ours := entry(writes.FieldManager, 1, `{"f:spec":{"f:template":{}},"f:metadata":{"f:labels":{"f:team":{}}}}`)
+	edit := entry("kubectl-edit", 2, `{"f:spec":{"f:template":{}}}`)
+	now := &wanted{workload: "web", hash: currentHash, copied: map[string]string{"team": "a"}}
+	before := &wanted{workload: "web", hash: "old"}
+	good := func(change func(*v1alpha1.NodeWorkload), entries ...metav1.ManagedFieldsEntry) *v1alpha1.NodeWorkload {
+		nw := on("n1", "Running", true).nodeWorkload.DeepCopy()
+		nw.Labels, nw.Finalizers, nw.ManagedFields = now.labels("n1"), []string{v1alpha1.Finalizer}, entries
+		change(nw)
+		return nw
+	}
+	image := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Image = "other" }
+	noLabel := func(key string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) { delete(nw.Labels, key) }
+	}
+	tests := map[string]struct {
+		applied *wanted
+		nw      *v1alpha1.NodeWorkload
+		want    []string
+		wantWho string
+	}{
+		"as it should be":                      {now, good(func(*v1alpha1.NodeWorkload) {}, ours, edit), nil, ""},
+		"an edit":                              {now, good(image, ours, edit), []string{"spec.template"}, "kubectl-edit"},
+		"an edit before the manager began":     {nil, good(image, ours, edit), []string{"spec.template"}, "kubectl-edit"},
+		"an earlier template":                  {nil, good(image, ours), nil, ""},
+		"another template is wanted":           {before, good(image, ours), nil, ""},
+		"an earlier template, adopted":         {now, good(image, ours), nil, ""},
+		"an edit, without managedFields":       {now, good(image), []string{"spec.template"}, ""},
+		"a label of ours removed":              {nil, good(noLabel(v1alpha1.LabelNode), ours), []string{"label " + v1alpha1.LabelNode}, ""},
+		"a copied label removed":               {now, good(noLabel("team")), []string{"label team"}, ""},
+		"a label that the workload has gained": {before, good(noLabel("team")), nil, ""},
+		"the finalizer removed":                {nil, good(func(nw *v1alpha1.NodeWorkload) { nw.Finalizers = nil }), []string{"metadata.finalizers"}, ""},
+		"another back-off": {
+			now, good(func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} },
+				entry("kubectl-patch", 3, `{"f:spec":{"f:restartBackoff":{}}}`)), []string{"spec.restartBackoff"}, "kubectl-patch",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			edits, who := now.handEdits(tc.applied, tc.nw)
+			var got []string
+			for _, p := range edits {
+				got = append(got, p.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || who != tc.wantWho {
+				t.Errorf("edits by %q, want %q (-want +got):\n%s", who, tc.wantWho, diff)
+			}
+		})
+	}
+}
+
+// Labels of the workload are on its NodeWorkloads, and follow it without a change of
+// what runs.
+func TestLabelsAreCopied(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Labels = map[string]string{"team": "a", "tier": "x", ownKeys + "workload": "no"}
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), mw)...)
+	expect := func(what string, want map[string]string) *v1alpha1.NodeWorkload {
+		t.Helper()
+		if _, _, err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		nw := runningShare("mw")
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, nw.Labels); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		return nw
+	}
+	made := expect("created", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", "team": "a", "tier": "x"})
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), mw); err != nil {
+		t.Fatal(err)
+	}
+	mw.Labels = map[string]string{"team": "b"}
+	if err := b.client.Update(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	changed := expect("changed", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", "team": "b"})
+	if diff := cmp.Diff(made.Spec, changed.Spec); diff != "" || len(changed.Annotations) != 0 {
+		t.Errorf("the definition changed (-before +after):\n%s%v", diff, changed.Annotations)
+	}
+	if events := b.drain(eventPutBack); len(events) != 0 {
+		t.Errorf("events: %q", events)
+	}
+}
+
+// A grace period that was set by hand cannot be taken away: an event and a condition
+// say so, once.
+func TestGraceSetByHandIsSaid(t *testing.T) {
+	nw := runningShare("mw")
+	nw.Spec.DeletionGracePeriodSeconds = ptr.To[int64](4)
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), nw)...)
+	for _, want := range []int{1, 0} {
+		_, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := message(mw, v1alpha1.ConditionAccepted); !strings.Contains(text, "deletionGracePeriodSeconds was set by hand on n1") {
+			t.Errorf("Accepted: %q", text)
+		}
+		if events := b.drain(eventNotPutBack); len(events) != want {
+			t.Errorf("events %q, want %d", events, want)
+		}
+	}
+}

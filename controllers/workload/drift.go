@@ -28,10 +28,13 @@ type wanted struct {
 	backoff *v1alpha1.RestartBackoff
 	// copied are the labels of the ManagedWorkload that its NodeWorkloads have, too.
 	copied map[string]string
+	// imposed are labels that the API server gives NodeWorkloads whatever is written, by
+	// a webhook: they are left as they are.
+	imposed map[string]bool
 }
 
-func wantedOf(mw *v1alpha1.ManagedWorkload, hash string) *wanted {
-	w := &wanted{workload: mw.Name, hash: hash, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}}
+func wantedOf(mw *v1alpha1.ManagedWorkload, hash string, imposed map[string]bool) *wanted {
+	w := &wanted{workload: mw.Name, hash: hash, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}, imposed: imposed}
 	for key, value := range mw.Labels {
 		if !strings.HasPrefix(key, ownKeys) {
 			w.copied[key] = value
@@ -79,18 +82,31 @@ func (w *wanted) drift(nw *v1alpha1.NodeWorkload) []part {
 	if !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer) {
 		parts = append(parts, partFinalizers)
 	}
-	labels := w.labels(nw.Spec.NodeName)
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if value, ok := nw.Labels[key]; !ok || value != labels[key] {
-			parts = append(parts, part{[]string{"metadata", "labels", key}})
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(nw.Labels)) {
-		if _, ok := labels[key]; !ok {
-			parts = append(parts, part{[]string{"metadata", "labels", key}})
-		}
+	for _, key := range w.labelDrift(nw) {
+		parts = append(parts, part{[]string{"metadata", "labels", key}})
 	}
 	return parts
+}
+
+// labelDrift are the labels of a NodeWorkload that are missing, different or too many.
+func (w *wanted) labelDrift(nw *v1alpha1.NodeWorkload) []string {
+	labels := w.labels(nw.Spec.NodeName)
+	if maps.Equal(labels, nw.Labels) {
+		return nil
+	}
+	var keys []string
+	for key, value := range labels {
+		if got, ok := nw.Labels[key]; (!ok || got != value) && !w.imposed[key] {
+			keys = append(keys, key)
+		}
+	}
+	for key := range nw.Labels {
+		if _, ok := labels[key]; !ok && !w.imposed[key] {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // definition reports whether parts are about what runs.

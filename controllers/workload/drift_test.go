@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +128,31 @@ func TestGraceSetByHandIsSaid(t *testing.T) {
 		if events := b.drain(eventNotPutBack); len(events) != want {
 			t.Errorf("events %q, want %d", events, want)
 		}
+	}
+}
+
+// A label that a webhook gives every NodeWorkload is left alone: taking it away again and
+// again would change nothing.
+func TestImposedLabelsAreLeftAlone(t *testing.T) {
+	patches := 0
+	b := newBench(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		nw, ok := obj.(*v1alpha1.NodeWorkload)
+		if !ok {
+			return c.Patch(ctx, obj, patch, opts...)
+		}
+		patches++
+		if err := c.Patch(ctx, obj, patch, opts...); err != nil {
+			return err
+		}
+		nw.Labels["imposed"] = "yes"
+		return c.Update(ctx, nw)
+	}}, append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
+	for range 3 {
+		if _, _, err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if patches != 1 {
+		t.Errorf("%d patches, want 1", patches)
 	}
 }

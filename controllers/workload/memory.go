@@ -24,6 +24,8 @@ type memory struct {
 	progress progress
 	// applied is what all NodeWorkloads had last, nil when this manager has just begun.
 	applied *wanted
+	// imposed are the labels that a webhook gives its NodeWorkloads.
+	imposed map[string]bool
 	// told is the problem of its grace annotation that an event named last, and held
 	// what one said of grace periods that were set by hand.
 	told, held string
@@ -42,7 +44,7 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	if known := m.known[client.ObjectKeyFromObject(mw)]; known.uid == mw.UID {
 		return known
 	}
-	return memory{uid: mw.UID}
+	return memory{uid: mw.UID, imposed: map[string]bool{}}
 }
 
 func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {

@@ -163,6 +163,9 @@ func (r *Reconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWork
 	if err := r.client.Patch(ctx, changed, writes.Locked(nw)); err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", nw.Name, err) // and the status goes by nw as it is
 	}
+	for _, key := range s.wanted.labelDrift(changed) { // in what the API server made of it
+		s.wanted.imposed[key] = true
+	}
 	*nw = *changed
 	if len(edits) > 0 {
 		r.warn(s.mw, eventPutBack, putBackMessage(nw.Name, edits, who))

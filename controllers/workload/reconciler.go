@@ -165,7 +165,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	s.grace, s.graceProblem = deletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
-	s.wanted = wantedOf(mw, s.hash)
+	s.wanted = wantedOf(mw, s.hash, s.memory.imposed)
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)

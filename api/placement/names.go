@@ -35,6 +35,13 @@ func EarlierNodeWorkloadName(workload, node string) string {
 	return NodeWorkloadName(workload, node)
 }
 
+// RevisionName is the name of the revision of a workload's template, which hash
+// identifies.
+func RevisionName(workload, hash string) string {
+	most := maxNameLength - len(hash) - 1
+	return strings.TrimRight(workload[:min(len(workload), most)], "-._") + "-" + hash
+}
+
 // LabelValue is a name as the value of a label, hashed when it is longer than a
 // label's value may be.
 func LabelValue(name string) string {

@@ -70,6 +70,9 @@ const (
 	// ReasonInvalidTemplate: the API server would not admit the template as a
 	// Pod.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonQuotaDoesNotCount: a ResourceQuota limits Pods of the namespace and does not
+	// count NodeWorkloads.
+	ReasonQuotaDoesNotCount = "QuotaDoesNotCount"
 	// ReasonNoMatchingNodes: the template admits no node.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.
@@ -129,6 +132,9 @@ const (
 	LabelWorkload = "managedworkload.dev/workload"
 	// LabelNode on a NodeWorkload is the name of its node (hashed likewise).
 	LabelNode = "managedworkload.dev/node"
+	// LabelRevision on a NodeWorkload and on a ManagedWorkloadRevision identifies the
+	// user's template, as on the Pods of a DaemonSet.
+	LabelRevision = "controller-revision-hash"
 	// AnnotationDeletionGracePeriodSeconds on a ManagedWorkload is the grace
 	// period of its deletion, in seconds.
 	AnnotationDeletionGracePeriodSeconds = "managedworkload.dev/deletion-grace-period-seconds"

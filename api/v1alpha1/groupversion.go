@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ManagedWorkload{}, &ManagedWorkloadList{},
 		&NodeWorkload{}, &NodeWorkloadList{},
+		&ManagedWorkloadRevision{}, &ManagedWorkloadRevisionList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,15 +41,17 @@ type Verdict struct {
 	Ignored []string
 	// Recheck is when a refusal is looked at again; zero: never.
 	Recheck time.Time
+	// Admitted is what runs of an accepted template: what admission made of it.
+	Admitted *corev1.PodTemplateSpec
 }
 
 // Question is what is asked about the template of a ManagedWorkload.
 type Question struct {
 	Workload *v1alpha1.ManagedWorkload
-	// PodName is the name of the Pod that the API server is asked to admit.
-	PodName string
-	// Placed: a node has this template already.
-	Placed bool
+	// Template is that of Workload with its defaults.
+	Template *corev1.PodTemplateSpec
+	// Placed is what admission made of this template before; nil if it was not asked.
+	Placed *corev1.PodTemplateSpec
 	Now    time.Time
 }
 
@@ -57,9 +60,12 @@ type Question struct {
 // each ManagedWorkload.
 type Judge struct {
 	client client.Client
+	// ignoreQuotas accepts templates in namespaces whose quotas would not count them.
+	ignoreQuotas bool
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]knownVerdict
+	again map[types.NamespacedName]answerAgain
 }
 
 type knownVerdict struct {
@@ -69,15 +75,19 @@ type knownVerdict struct {
 	asked      int
 }
 
-// NewJudge returns a judge that asks the API server of c.
-func NewJudge(c client.Client) *Judge {
-	return &Judge{client: c, known: map[types.NamespacedName]knownVerdict{}}
+// NewJudge returns a judge that asks the API server of c. With ignoreQuotas a quota that
+// would limit Pods and does not count NodeWorkloads refuses nothing.
+func NewJudge(c client.Client, ignoreQuotas bool) *Judge {
+	return &Judge{
+		client: c, ignoreQuotas: ignoreQuotas,
+		known: map[types.NamespacedName]knownVerdict{}, again: map[types.NamespacedName]answerAgain{},
+	}
 }
 
-// Verdict returns the verdict on a template. One that a node has was accepted
-// before, and the API server is not asked again: a full quota, a stricter namespace
-// or a webhook that is away do not stop what runs, as little as they stop a Pod.
-// The error is one of asking, to be tried again.
+// Verdict returns the verdict on a template. One that was admitted before is not asked
+// about again: a full quota, a stricter namespace or a webhook that is away do not stop
+// what runs, as little as they stop a Pod, and a webhook that answers differently each
+// time changes nothing. The error is one of asking, to be tried again.
 func (j *Judge) Verdict(ctx context.Context, q Question) (Verdict, error) {
 	name := client.ObjectKeyFromObject(q.Workload)
 	j.mu.Lock()
@@ -89,13 +99,14 @@ func (j *Judge) Verdict(ctx context.Context, q Question) (Verdict, error) {
 		return known.Verdict, nil
 	}
 	v := checkFields(q.Workload)
-	if v.Accepted && !q.Placed {
-		refusal, err := j.ask(ctx, podOf(q.Workload, q.PodName))
+	if v.Accepted {
+		admitted, refused, err := j.admit(ctx, q)
 		if err != nil {
 			return Verdict{}, err
 		}
-		if refusal != "" {
-			v.Accepted, v.Reason, v.Message = false, v1alpha1.ReasonInvalidTemplate, refusal
+		v.Admitted = admitted
+		if refused != nil {
+			v.Accepted, v.Reason, v.Message = false, refused.reason, refused.message
 			v.Recheck = q.Now.Add(min(firstRecheck<<min(known.asked, 10), lastRecheck))
 		}
 	}
@@ -112,18 +123,40 @@ func (j *Judge) Forget(name types.NamespacedName) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.known, name)
+	delete(j.again, name)
+}
+
+// refusal is why a template is not admitted.
+type refusal struct{ reason, message string }
+
+// admit asks what admission makes of a template, unless it has said so before.
+func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec, *refusal, error) {
+	if q.Placed != nil {
+		return q.Placed, nil, nil
+	}
+	pod, words, err := j.ask(ctx, q.Workload, q.Template)
+	if err != nil {
+		return nil, nil, err
+	}
+	if words != "" {
+		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, words}, nil
+	}
+	admitted := admittedTemplate(pod, q.Template)
+	if words := refusedFields(admitted); words != "" {
+		return nil, &refusal{v1alpha1.ReasonRefusedFields, "injected by admission: " + words}, nil
+	}
+	if words, err = j.uncounted(ctx, pod); err != nil || words != "" {
+		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
+	}
+	return admitted, nil, nil
 }
 
 // checkFields is the verdict of the table of template fields.
 func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
-	refused, ignored := template.Check(&mw.Spec.Template, field.NewPath("spec", "template"))
-	if len(refused) > 0 {
-		words := make([]string, 0, len(refused))
-		for _, err := range refused {
-			words = append(words, err.Error())
-		}
-		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: strings.Join(words, "; ")}
+	if words := refusedFields(&mw.Spec.Template); words != "" {
+		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: words}
 	}
+	_, ignored := template.Check(&mw.Spec.Template, field.NewPath("spec", "template"))
 	if grace := mw.Spec.Template.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
 		// The API server would take it for 1.
 		err := field.Invalid(field.NewPath("spec", "template", "spec", "terminationGracePeriodSeconds"), *grace, "must be greater than or equal to 0")
@@ -136,41 +169,39 @@ func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
 	return Verdict{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: message, Ignored: ignored}
 }
 
-// podOf is the template of mw as a Pod that the API server may judge.
-func podOf(mw *v1alpha1.ManagedWorkload, name string) *corev1.Pod {
-	t := mw.Spec.Template.DeepCopy()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   mw.Namespace,
-			Name:        name,
-			Labels:      t.Labels,
-			Annotations: t.Annotations,
-		},
-		Spec: t.Spec,
+// refusedFields are the fields of a template that cannot be honoured, "" if there are none.
+func refusedFields(t *corev1.PodTemplateSpec) string {
+	refused, _ := template.Check(t, field.NewPath("spec", "template"))
+	words := make([]string, 0, len(refused))
+	for _, err := range refused {
+		words = append(words, err.Error())
 	}
-	pod.Spec.AutomountServiceAccountToken = new(false)
-	return pod
+	return strings.Join(words, "; ")
 }
 
-// ask lets the API server admit a Pod without creating it. Only the verdict is
-// used: refusal holds the API server's words, or is empty.
-func (j *Judge) ask(ctx context.Context, pod *corev1.Pod) (refusal string, err error) {
+// nameLength is the length of what makes the name of the Pod that is asked about
+// unguessable: no policy can be written for it.
+const nameLength = 12
+
+// ask lets the API server admit a template as a Pod without creating it. It returns the
+// Pod as it was admitted, or the API server's words why not.
+func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec) (pod *corev1.Pod, words string, err error) {
+	pod = podOf(mw, t, "w"+utilrand.String(nameLength))
+	name := pod.Name
 	err = j.client.Create(ctx, pod, client.DryRunAll)
 	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		// A Pod of that name exists: everything that judges came before.
-		return "", nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
-	case isRefusal(err):
-		var status apierrors.APIStatus
-		if errors.As(err, &status) {
-			return inTemplate(status.Status()), nil
-		}
-		return err.Error(), nil
-	default:
-		return "", fmt.Errorf("ask the API server to admit the template: %w", err)
+	case err == nil:
+		return pod, "", nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err):
+		return nil, "", fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
+	words = err.Error()
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		words = inTemplate(status.Status())
+	}
+	// The name is another one each time.
+	return nil, strings.ReplaceAll(words, name, mw.Name), nil
 }
 
 // inTemplate is what the API server says about a Pod, in the paths of the template:

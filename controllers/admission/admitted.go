@@ -1,0 +1,137 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	differ "gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// daemonTolerations are those that a DaemonSet's Pod gets: admission judges the Pod with
+// them. (daemonset_util.go:AddOrUpdateDaemonPodTolerations)
+func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
+	tolerate := func(key string, effect corev1.TaintEffect) corev1.Toleration {
+		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
+	}
+	tolerations := []corev1.Toleration{
+		tolerate(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
+		tolerate(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		tolerate(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
+		tolerate(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
+		tolerate(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
+		tolerate(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
+	}
+	if spec.HostNetwork {
+		tolerations = append(tolerations, tolerate(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
+	}
+	return tolerations
+}
+
+// podOf is a template as the Pod that the API server is asked to admit.
+func podOf(mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec, name string) *corev1.Pod {
+	t = t.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: name, Labels: t.Labels, Annotations: t.Annotations},
+		Spec:       t.Spec,
+	}
+	pod.Spec.AutomountServiceAccountToken = new(false)
+	for _, toleration := range daemonTolerations(&t.Spec) {
+		if !slices.Contains(pod.Spec.Tolerations, toleration) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
+		}
+	}
+	return pod
+}
+
+// admittedTemplate is what admission made of a template: the labels, annotations and spec
+// of the Pod that it let pass, without what every Pod gets and what was added for the
+// question. asked is the template with its defaults.
+func admittedTemplate(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	t := asked.DeepCopy()
+	t.Spec = *pod.Spec.DeepCopy()
+	t.Labels, t.Annotations = sameIfEmpty(pod.Labels, asked.Labels), sameIfEmpty(pod.Annotations, asked.Annotations)
+	spec, before := &t.Spec, &asked.Spec
+	spec.AutomountServiceAccountToken = before.AutomountServiceAccountToken
+	spec.ServiceAccountName, spec.DeprecatedServiceAccount = before.ServiceAccountName, before.DeprecatedServiceAccount
+	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = before.PriorityClassName, before.Priority, before.PreemptionPolicy
+	spec.NodeName = before.NodeName
+	if len(before.ImagePullSecrets) == 0 {
+		spec.ImagePullSecrets = nil // those of the service account, which a Pod would use
+	}
+	added := daemonTolerations(before)
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		return slices.Contains(added, t) && !slices.Contains(before.Tolerations, t)
+	})
+	if len(spec.Tolerations) == 0 {
+		spec.Tolerations = before.Tolerations
+	}
+	template.SetDefaults(t)
+	return t
+}
+
+// sameIfEmpty keeps the difference between no map and an empty one, which means nothing.
+func sameIfEmpty(now, before map[string]string) map[string]string {
+	if len(now) == 0 && len(before) == 0 {
+		return before
+	}
+	return now
+}
+
+// Patch is the JSON Patch that makes the admitted template out of the user's; "" when
+// they are the same.
+func Patch(user, admitted *corev1.PodTemplateSpec) (string, error) {
+	before, err := json.Marshal(user)
+	if err != nil {
+		return "", fmt.Errorf("encode the user's template: %w", err)
+	}
+	after, err := json.Marshal(admitted)
+	if err != nil {
+		return "", fmt.Errorf("encode the admitted template: %w", err)
+	}
+	operations, err := differ.CreatePatch(before, after)
+	if err != nil {
+		return "", fmt.Errorf("compare the templates: %w", err)
+	}
+	if len(operations) == 0 {
+		return "", nil
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return "", fmt.Errorf("encode what admission changed: %w", err)
+	}
+	return string(patch), nil
+}
+
+// Admitted is the admitted template of a revision.
+func Admitted(revision *v1alpha1.ManagedWorkloadRevision) (*corev1.PodTemplateSpec, error) {
+	if revision.Spec.AdmittedPatch == "" {
+		return revision.Spec.Template.DeepCopy(), nil
+	}
+	before, err := json.Marshal(&revision.Spec.Template)
+	if err != nil {
+		return nil, fmt.Errorf("encode the template of revision %q: %w", revision.Name, err)
+	}
+	patch, err := jsonpatch.DecodePatch([]byte(revision.Spec.AdmittedPatch))
+	if err != nil {
+		return nil, fmt.Errorf("read the patch of revision %q: %w", revision.Name, err)
+	}
+	after, err := patch.Apply(before)
+	if err != nil {
+		return nil, fmt.Errorf("apply the patch of revision %q: %w", revision.Name, err)
+	}
+	admitted := &corev1.PodTemplateSpec{}
+	if err := json.Unmarshal(after, admitted); err != nil {
+		return nil, fmt.Errorf("decode the admitted template of revision %q: %w", revision.Name, err)
+	}
+	return admitted, nil
+}

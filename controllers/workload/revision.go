@@ -1,0 +1,171 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// gatherRevisions reads the revisions that the object controls, and finds the one of its
+// template.
+func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
+	list := &v1alpha1.ManagedWorkloadRevisionList{}
+	if err := r.client.List(ctx, list, client.InNamespace(s.mw.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingLabels{v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name)}); err != nil {
+		return fmt.Errorf("list revisions: %w", err)
+	}
+	for i := range list.Items {
+		revision := &list.Items[i]
+		if !metav1.IsControlledBy(revision, s.mw) {
+			continue
+		}
+		s.revisions = append(s.revisions, revision)
+		if revision.Labels[v1alpha1.LabelRevision] == s.hash && revision.DeletionTimestamp.IsZero() {
+			s.revision = revision
+		}
+	}
+	return nil
+}
+
+// placed is what admission made of the template before, nil if it was never asked: by its
+// revision; without one by a NodeWorkload of it, for whoever has everything in a
+// namespace may delete revisions; and by one of the time before there were revisions,
+// which has the user's template and keeps it.
+func (s *scope) placed() (*corev1.PodTemplateSpec, error) {
+	if s.revision != nil {
+		return admission.Admitted(s.revision)
+	}
+	for _, nw := range s.nodeWorkloads {
+		switch revision := nw.Labels[v1alpha1.LabelRevision]; {
+		case revision == s.hash, revision == "" && template.Hash(&nw.Spec.Template) == s.hash:
+			return nw.Spec.Template.DeepCopy(), nil
+		}
+	}
+	return nil, nil
+}
+
+// reconcileRevision makes the revision of an accepted template, and removes those that
+// no node has any more.
+func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
+	if s.revision == nil {
+		if err := r.createRevision(ctx, s); err != nil {
+			return err
+		}
+	}
+	used := map[string]bool{s.hash: true}
+	for _, nw := range s.all() {
+		used[nw.Labels[v1alpha1.LabelRevision]] = true
+	}
+	var errs []error
+	for _, revision := range s.revisions {
+		if !used[revision.Labels[v1alpha1.LabelRevision]] {
+			errs = append(errs, r.deleteRevision(ctx, revision))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) createRevision(ctx context.Context, s *scope) error {
+	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+		return err
+	}
+	patch, err := admission.Patch(&s.template, s.verdict.Admitted)
+	if err != nil {
+		return fmt.Errorf("make a revision: %w", err)
+	}
+	number := int64(1)
+	for _, revision := range s.revisions {
+		number = max(number, revision.Spec.Revision+1)
+	}
+	revision := &v1alpha1.ManagedWorkloadRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       s.mw.Namespace,
+			Name:            placement.RevisionName(s.mw.Name, s.hash),
+			Labels:          map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name), v1alpha1.LabelRevision: s.hash},
+			OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(s.mw)},
+		},
+		Spec: v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: s.template, AdmittedPatch: patch},
+	}
+	err = r.client.Create(ctx, revision)
+	if apierrors.IsAlreadyExists(err) {
+		return r.takeRevision(ctx, s, revision)
+	}
+	if err != nil {
+		return fmt.Errorf("create revision %q: %w", revision.Name, err)
+	}
+	s.revision = revision
+	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", revision.Name, "number", number)
+	return nil
+}
+
+// takeRevision deals with a revision that has the name of ours: the cache is behind, or
+// an earlier object of our name left it. That one is replaced: what was admitted for
+// another object says nothing about this one.
+func (r *Reconciler) takeRevision(ctx context.Context, s *scope, wanted *v1alpha1.ManagedWorkloadRevision) error {
+	there := &v1alpha1.ManagedWorkloadRevision{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
+		return fmt.Errorf("get revision %q: %w", wanted.Name, err)
+	}
+	if metav1.IsControlledBy(there, s.mw) {
+		s.revision = there
+		return nil
+	}
+	if err := r.deleteRevision(ctx, there); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("managedworkloadrevisions").GroupResource(), wanted.Name,
+		errors.New("it was of an earlier object"))
+}
+
+func (r *Reconciler) deleteRevision(ctx context.Context, revision *v1alpha1.ManagedWorkloadRevision) error {
+	err := r.client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete revision %q: %w", revision.Name, err)
+	}
+	return nil
+}
+
+// deleteRevisions removes all revisions of an object that goes; there may be no garbage
+// collector.
+func (r *Reconciler) deleteRevisions(ctx context.Context, s *scope) error {
+	var errs []error
+	for _, revision := range s.revisions {
+		errs = append(errs, r.deleteRevision(ctx, revision))
+	}
+	return errors.Join(errs...)
+}
+
+// mayCreate reports whether new nodes get the template: it is asked again whether
+// admission would let it pass, for what runs was admitted once and a new node is new.
+func (r *Reconciler) mayCreate(ctx context.Context, s *scope, wanted bool) (bool, error) {
+	if !wanted {
+		changed, err := r.admission.AskAgain(ctx, s.mw, s.verdict.Admitted)
+		if err != nil || !changed {
+			return true, err
+		}
+	}
+	refused, recheck, err := r.admission.Again(ctx, s.mw, s.verdict.Admitted, s.now)
+	if err != nil {
+		return false, err
+	}
+	s.refusedNow = refused
+	if refused != "" {
+		s.wakeAfter(recheck.Sub(s.now))
+	}
+	return refused == "", nil
+}

@@ -1,0 +1,136 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+func userTemplate(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
+	t := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+		Spec: corev1.PodSpec{
+			Containers:  []corev1.Container{{Name: "c", Image: "image:1"}},
+			Tolerations: []corev1.Toleration{{Key: "mine", Operator: corev1.TolerationOpExists}},
+		},
+	}
+	for _, edit := range edits {
+		edit(t)
+	}
+	template.SetDefaults(t)
+	return t
+}
+
+// What runs is what admission made of the template, without what every Pod gets and
+// without what was added for the question.
+func TestAdmittedTemplate(t *testing.T) {
+	everyPod := func(p *corev1.Pod) {
+		p.Name, p.UID, p.CreationTimestamp = "w123", "u", metav1.Now()
+		p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "default", "default"
+		p.Spec.Priority, p.Spec.PreemptionPolicy = new(int32(0)), new(corev1.PreemptLowerPriority)
+		p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-account"}}
+	}
+	tests := map[string]struct {
+		user  func(*corev1.PodTemplateSpec)
+		admit func(*corev1.Pod)
+		want  func(*corev1.PodTemplateSpec)
+	}{
+		"nothing changed": {},
+		"no labels": {
+			user: func(t *corev1.PodTemplateSpec) { t.Labels = nil }, admit: func(p *corev1.Pod) { p.Labels = map[string]string{} },
+		},
+		"a toleration of the user's that a DaemonSet's Pod has too": {
+			user: func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = daemonTolerations(&t.Spec)[:1] },
+		},
+		"limits, a node selector and a pull policy": {
+			admit: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+				p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+				p.Spec.NodeSelector = map[string]string{"pool": "tenants"}
+				p.Annotations = map[string]string{"injected": "yes"}
+			},
+			want: func(t *corev1.PodTemplateSpec) {
+				limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+				t.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: limits, Requests: limits.DeepCopy()}
+				t.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+				t.Spec.NodeSelector = map[string]string{"pool": "tenants"}
+				t.Annotations = map[string]string{"injected": "yes"}
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			edit := tt.user
+			if edit == nil {
+				edit = func(*corev1.PodTemplateSpec) {}
+			}
+			asked, want := userTemplate(edit), userTemplate(edit)
+			pod := podOf(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, asked, "w123")
+			everyPod(pod)
+			if tt.admit != nil {
+				tt.admit(pod)
+			}
+			if tt.want != nil {
+				tt.want(want)
+			}
+			got := admittedTemplate(pod, asked)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if template.Hash(want) != template.Hash(got) {
+				t.Error("the hash differs though nothing else does")
+			}
+		})
+	}
+}
+
+// A revision gives back what it was made of, whatever admission changed.
+func TestRevisionKeepsBothTemplates(t *testing.T) {
+	user := userTemplate()
+	for name, edit := range map[string]func(*corev1.PodTemplateSpec){
+		"nothing": func(*corev1.PodTemplateSpec) {},
+		"a container": func(t *corev1.PodTemplateSpec) {
+			t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: "d"})
+		},
+		"a container, before": func(t *corev1.PodTemplateSpec) {
+			t.Spec.Containers = append([]corev1.Container{{Name: "d"}}, t.Spec.Containers...)
+		},
+		"labels": func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"x/y~z": "w"} },
+		"less":   func(t *corev1.PodTemplateSpec) { t.Labels, t.Spec.Tolerations = nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			admitted := user.DeepCopy()
+			edit(admitted)
+			patch, err := Patch(user, admitted)
+			if err != nil || (patch == "") != (name == "nothing") {
+				t.Fatalf("patch %q, error %v", patch, err)
+			}
+			got, err := Admitted(&v1alpha1.ManagedWorkloadRevision{Spec: v1alpha1.ManagedWorkloadRevisionSpec{Template: *user, AdmittedPatch: patch}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(admitted, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A patch that cannot be read is an error and never another template.
+func TestRevisionWithADamagedPatch(t *testing.T) {
+	for _, patch := range []string{"x", `[{"op":"remove","path":"/no/such"}]`, `[{"op":"replace","path":"/spec","value":1}]`} {
+		r := &v1alpha1.ManagedWorkloadRevision{Spec: v1alpha1.ManagedWorkloadRevisionSpec{Template: *userTemplate(), AdmittedPatch: patch}}
+		if got, err := Admitted(r); err == nil {
+			t.Errorf("patch %q: %+v", patch, got)
+		}
+	}
+}

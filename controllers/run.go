@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -77,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stop()
-	if err := setUp(ctx, mgr, o.Namespace, recorder, timing{releaseAfter: releaseAfter, killsInterval: killsInterval}); err != nil {
+	if err := setUp(ctx, mgr, o, recorder, timing{releaseAfter: releaseAfter, killsInterval: killsInterval}); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -115,6 +116,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manag
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}:          {Transform: stripNode},
+				&corev1.Namespace{}:     {Transform: stripNamespace},
 				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			},
 		},
@@ -146,6 +148,14 @@ func stripNode(o any) (any, error) {
 	return o, nil
 }
 
+// stripNamespace keeps of a Namespace what admission goes by.
+func stripNamespace(o any) (any, error) {
+	if ns, ok := o.(*corev1.Namespace); ok {
+		ns.ManagedFields, ns.Annotations = nil, nil
+	}
+	return o, nil
+}
+
 // newRecorder makes a recorder that keeps the words of each event: those of one
 // reason differ, as kills do. stop ends its goroutines.
 func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRecorder, stop func(), err error) {
@@ -165,11 +175,11 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 }
 
 // setUp adds both reconcilers with their watches to mgr.
-func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder record.EventRecorder, t timing) error {
-	shims := fleet.NewShims(namespace)
+func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.EventRecorder, t timing) error {
+	shims := fleet.NewShims(o.Namespace)
 	// What other field managers change is told apart from what the manager writes.
 	c := client.WithFieldOwner(mgr.GetClient(), component)
-	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.killsInterval)
+	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, admission.NewJudge(c, o.IgnoreResourceQuotas), t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		shims.KeepContact(ctx, mgr.GetAPIReader())

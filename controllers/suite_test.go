@@ -129,7 +129,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := setUp(ctx, mgr, opts.Namespace, recorder, testTiming); err != nil {
+	if err := setUp(ctx, mgr, opts, recorder, testTiming); err != nil {
 		return nil, err
 	}
 	done := make(chan error, 1)

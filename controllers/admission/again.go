@@ -30,8 +30,8 @@ type answerAgain struct {
 	refused  string
 }
 
-// AskAgain reports whether Again has to be asked although no node is new: the
-// namespace's PodSecurity labels are not those of the last answer.
+// AskAgain reports whether Again has to be asked although no node is new: the last answer
+// was a refusal, or the namespace's PodSecurity labels are not those of the last answer.
 func (j *Judge) AskAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec) (bool, error) {
 	security, err := j.podSecurity(ctx, mw.Namespace)
 	if err != nil {
@@ -45,7 +45,7 @@ func (j *Judge) AskAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, admi
 		j.again[name] = answerAgain{uid: mw.UID, hash: hash, security: security}
 		return false, nil
 	}
-	return known.security != security, nil
+	return known.refused != "" || known.security != security, nil
 }
 
 // Again asks whether admission would still let a template pass that it admitted before,

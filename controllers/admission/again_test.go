@@ -64,8 +64,9 @@ func TestAgain(t *testing.T) {
 	due(true)
 	const words = `pods "web" is forbidden: violates PodSecurity`
 	again(time.Second, 1, words)
-	due(false)
+	due(true)
 	again(time.Second, 0, words)
 	refuse = false
 	again(lastRecheck, 1, "")
+	due(false)
 }

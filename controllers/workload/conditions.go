@@ -19,6 +19,8 @@ const (
 	reasonAdmissionPending = "AdmissionPending"
 	// reasonNameConflict: another object has the name of a NodeWorkload.
 	reasonNameConflict = "NameConflict"
+	// reasonNoLongerAdmitted: admission would not let the template pass any more.
+	reasonNoLongerAdmitted = "NoLongerAdmitted"
 	// reasonProgressDeadlineExceeded: nothing got better for progressDeadline.
 	reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
@@ -43,7 +45,7 @@ func no(reason, message string) conditionState {
 // computeAccepted says whether the template is accepted, and whether the annotation for a
 // deletion can be read.
 func computeAccepted(f *facts) conditionState {
-	v, message := f.verdict, with(f.verdict.Message, graceNote(f))
+	v, message := f.verdict, with(with(f.verdict.Message, graceNote(f)), refusedNowMessage(f))
 	switch {
 	case v.Accepted:
 		return yes(v.Reason, message)
@@ -88,6 +90,8 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 		return yes(f.verdict.Reason, f.verdict.Message)
 	case len(t.by[standingConflict]) > 0 && !updating:
 		return yes(reasonNameConflict, conflictMessage(t))
+	case f.refusedNow != "" && t.fresh > 0:
+		return yes(reasonNoLongerAdmitted, nodes(t.fresh)+" without the workload; "+refusedNowMessage(f))
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
@@ -115,6 +119,15 @@ func computeReconciling(f *facts, t *tally, ready, stalled conditionState) condi
 		return yes(v1alpha1.ReasonUpdating, "ending on nodes that the template does not admit: "+names(t.ending))
 	}
 	return no(ready.reason, ready.message)
+}
+
+// refusedNowMessage says what follows when admission would refuse what it admitted; ""
+// when it would not.
+func refusedNowMessage(f *facts) string {
+	if f.refusedNow == "" {
+		return ""
+	}
+	return "what runs stays and new nodes get nothing, because admission would refuse the template now: " + f.refusedNow
 }
 
 func unreachableReason(t *tally) string {

@@ -23,9 +23,10 @@ const ownKeys = "managedworkload.dev/"
 // wanted is what the NodeWorkloads of a workload should have.
 type wanted struct {
 	workload string
-	// hash is that of the template.
-	hash    string
-	backoff *v1alpha1.RestartBackoff
+	// revision is the hash of the user's template, and hash that of what admission made of
+	// it, which runs.
+	revision, hash string
+	backoff        *v1alpha1.RestartBackoff
 	// copied are the labels of the ManagedWorkload that its NodeWorkloads have, too.
 	copied map[string]string
 	// imposed are labels that the API server gives NodeWorkloads whatever is written, by
@@ -33,10 +34,10 @@ type wanted struct {
 	imposed map[string]bool
 }
 
-func wantedOf(mw *v1alpha1.ManagedWorkload, hash string, imposed map[string]bool) *wanted {
-	w := &wanted{workload: mw.Name, hash: hash, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}, imposed: imposed}
+func wantedOf(mw *v1alpha1.ManagedWorkload, revision, hash string, imposed map[string]bool) *wanted {
+	w := &wanted{workload: mw.Name, revision: revision, hash: hash, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}, imposed: imposed}
 	for key, value := range mw.Labels {
-		if !strings.HasPrefix(key, ownKeys) {
+		if !strings.HasPrefix(key, ownKeys) && key != v1alpha1.LabelRevision {
 			w.copied[key] = value
 		}
 	}
@@ -48,6 +49,7 @@ func (w *wanted) labels(node string) map[string]string {
 	labels := map[string]string{
 		v1alpha1.LabelWorkload: placement.LabelValue(w.workload),
 		v1alpha1.LabelNode:     placement.LabelValue(node),
+		v1alpha1.LabelRevision: w.revision,
 	}
 	maps.Copy(labels, w.copied)
 	return labels
@@ -149,6 +151,8 @@ func (w *wanted) changed(applied *wanted, p part) bool {
 		return w.hash != applied.hash
 	case slices.Equal(p.path, partBackoff.path):
 		return !equality.Semantic.DeepEqual(w.backoff, applied.backoff)
+	case p.path[2] == v1alpha1.LabelRevision:
+		return w.revision != applied.revision
 	}
 	return !maps.Equal(w.copied, applied.copied)
 }

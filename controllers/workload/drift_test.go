@@ -94,7 +94,7 @@ func TestLabelsAreCopied(t *testing.T) {
 		}
 		return nw
 	}
-	made := expect("created", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", "team": "a", "tier": "x"})
+	made := expect("created", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: revisionHash(), "team": "a", "tier": "x"})
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(mw), mw); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestLabelsAreCopied(t *testing.T) {
 	if err := b.client.Update(t.Context(), mw); err != nil {
 		t.Fatal(err)
 	}
-	changed := expect("changed", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", "team": "b"})
+	changed := expect("changed", map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: revisionHash(), "team": "b"})
 	if diff := cmp.Diff(made.Spec, changed.Spec); diff != "" || len(changed.Annotations) != 0 {
 		t.Errorf("the definition changed (-before +after):\n%s%v", diff, changed.Annotations)
 	}

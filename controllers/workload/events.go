@@ -52,7 +52,7 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		}
 	}
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionStalled); changed && c.Status == metav1.ConditionTrue &&
-		slices.Contains([]string{reasonNameConflict, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
+		slices.Contains([]string{reasonNameConflict, reasonNoLongerAdmitted, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
 		r.warn(mw, c.Reason, c.Message)
 	}
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionReady); changed && c.Reason == v1alpha1.ReasonNoMatchingNodes {

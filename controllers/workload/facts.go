@@ -28,8 +28,9 @@ type facts struct {
 	// and graceProblem what is wrong with it.
 	grace        *int64
 	graceProblem string
-	// hash identifies the current template with its defaults.
-	hash string
+	// hash identifies what admission made of the current template, and refusedNow is why
+	// admission would not let it pass any more.
+	hash, refusedNow string
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -105,7 +106,9 @@ func (n *nodeView) ready() bool {
 // tally counts nodes by how far they are.
 type tally struct {
 	desired, updated, ready, available int
-	by                                 map[standing][]*nodeView
+	// fresh are desired nodes that have no NodeWorkload.
+	fresh int
+	by    map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -120,6 +123,9 @@ func (f *facts) count() tally {
 		n := &f.desired[i]
 		s := n.standing(f)
 		t.by[s] = append(t.by[s], n)
+		if n.nodeWorkload == nil {
+			t.fresh++
+		}
 		switch {
 		case s == standingConflict:
 		case n.shim.Reason == v1alpha1.ReasonShimNotFound:

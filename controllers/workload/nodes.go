@@ -69,7 +69,8 @@ func terminal(nw *v1alpha1.NodeWorkload) bool {
 // keep the others waiting. A NodeWorkload whose Node is gone is left alone: the
 // Node may come back and find its containers.
 func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
-	var errs []error
+	mayCreate, err := r.mayCreate(ctx, s)
+	errs := []error{err}
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		if s.inTheWay[node.Name] != nil {
@@ -80,7 +81,9 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
 		switch decide(s.placer.Place(node), nodeWorkload, s.wanted) {
 		case stepNone:
 		case stepCreate:
-			err = r.create(ctx, s, node.Name)
+			if mayCreate {
+				err = r.create(ctx, s, node.Name)
+			}
 		case stepUpdate:
 			err = r.update(ctx, s, nodeWorkload)
 		case stepEnd:
@@ -112,7 +115,7 @@ func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
 		},
 		Spec: v1alpha1.NodeWorkloadSpec{
 			NodeName:       node,
-			Template:       *s.template.DeepCopy(),
+			Template:       *s.admitted.DeepCopy(),
 			RestartBackoff: s.mw.Spec.RestartBackoff.DeepCopy(),
 		},
 		// The API server's default, so that 0 is not read as an observed one.
@@ -152,7 +155,7 @@ func (r *Reconciler) update(ctx context.Context, s *scope, nw *v1alpha1.NodeWork
 	changed.Labels = s.wanted.labels(nw.Spec.NodeName)
 	controllerutil.AddFinalizer(changed, v1alpha1.Finalizer)
 	if definition(s.wanted.drift(nw)) {
-		changed.Spec.Template = *s.template.DeepCopy()
+		changed.Spec.Template = *s.admitted.DeepCopy()
 		changed.Spec.RestartBackoff = s.mw.Spec.RestartBackoff.DeepCopy()
 		by := s.changedBy
 		if definition(edits) {

@@ -31,7 +31,9 @@ import (
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/finalizers,verbs=update
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;create;update;patch;delete;manage
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloadrevisions,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
+// +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=managedworkload-system,resources=leases,verbs=get;list;watch;create;update;patch
 
@@ -53,9 +55,9 @@ type Reconciler struct {
 // NewReconciler returns a reconciler that reads through c, and through live where a
 // decision cannot be taken back. recentKills are written at most once in
 // killsInterval.
-func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *fleet.Shims, killsInterval time.Duration) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *fleet.Shims, judge *admission.Judge, killsInterval time.Duration) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, recorder: recorder, shims: shims, admission: admission.NewJudge(c),
+		client: c, live: live, recorder: recorder, shims: shims, admission: judge,
 		kills: fleet.NewLedger(), killsInterval: killsInterval, startedAt: time.Now(),
 	}
 }
@@ -67,11 +69,20 @@ type scope struct {
 	before v1alpha1.ManagedWorkloadStatus
 	memory memory
 	now    time.Time
-	// template is that of mw with its defaults, and hash identifies it.
+	// template is that of mw with its defaults, and hash identifies it. admitted is what
+	// admission made of it, nil as long as it is not accepted.
 	template corev1.PodTemplateSpec
 	hash     string
-	placer   placement.Placer
-	nodes    []corev1.Node
+	admitted *corev1.PodTemplateSpec
+	// revisions are those that mw controls, and revision that of template.
+	revisions []*v1alpha1.ManagedWorkloadRevision
+	revision  *v1alpha1.ManagedWorkloadRevision
+	// asked: admission was asked about template just now.
+	asked bool
+	// refusedNow is why admission would not let the admitted template pass any more.
+	refusedNow string
+	placer     placement.Placer
+	nodes      []corev1.Node
 	// nodeWorkloads are those that mw controls, by node.
 	nodeWorkloads map[string]*v1alpha1.NodeWorkload
 	// surplus are further ones on a node that has one.
@@ -135,6 +146,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
 		return err
 	}
+	if err := r.reconcileRevision(ctx, s); err != nil {
+		return err
+	}
 	return errors.Join(r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
 }
 
@@ -146,6 +160,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, acted bool) error {
 	}
 	if !acted || !s.finished {
 		return nil
+	}
+	if err := r.deleteRevisions(ctx, s); err != nil {
+		return err
 	}
 	return r.removeFinalizers(ctx, s)
 }
@@ -165,7 +182,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	s.grace, s.graceProblem = deletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
-	s.wanted = wantedOf(mw, s.hash, s.memory.imposed)
+	s.wanted = wantedOf(mw, s.hash, s.hash, s.memory.imposed)
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -178,7 +195,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 	for i := range nodeWorkloads.Items {
 		s.take(&nodeWorkloads.Items[i])
 	}
-	return s, nil
+	return s, r.gatherRevisions(ctx, s)
 }
 
 // take adds a NodeWorkload that mw controls, whatever its name is. Of two on a node
@@ -229,28 +246,25 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.Manage
 
 // reconcileVerdict decides whether the template is accepted.
 func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
-	v, err := r.admission.Verdict(ctx, admission.Question{
-		Workload: s.mw, PodName: s.podName(), Placed: s.hasTemplateSomewhere(), Now: s.now,
-	})
+	placed, err := s.placed()
+	var v admission.Verdict
+	if err == nil {
+		v, err = r.admission.Verdict(ctx, admission.Question{Workload: s.mw, Template: &s.template, Placed: placed, Now: s.now})
+	}
 	if err != nil {
 		s.verdict = admission.Verdict{Undecided: true, Reason: reasonAdmissionPending, Message: err.Error()}
 		return err
 	}
 	s.verdict = v
+	if v.Accepted {
+		s.admitted = v.Admitted
+		s.wanted = wantedOf(s.mw, s.hash, template.Hash(s.admitted), s.memory.imposed)
+		s.placer = placement.New(s.admitted)
+	}
 	if !v.Recheck.IsZero() {
 		s.wakeAfter(max(v.Recheck.Sub(s.now), time.Second))
 	}
 	return nil
-}
-
-// hasTemplateSomewhere reports whether a node has the current template already.
-func (s *scope) hasTemplateSomewhere() bool {
-	for _, nw := range s.nodeWorkloads {
-		if template.Hash(&nw.Spec.Template) == s.hash {
-			return true
-		}
-	}
-	return false
 }
 
 // confirm asks past the cache, once, whether the object exists and is not being
@@ -266,16 +280,6 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 		s.changedBy = writes.LastWriter(current.ManagedFields, "spec")
 	}
 	return *s.confirmed, nil
-}
-
-// podName is the name that a Pod of the workload would have.
-func (s *scope) podName() string {
-	for i := range s.nodes {
-		if s.placer.Place(&s.nodes[i]).ShouldRun {
-			return placement.NodeWorkloadName(s.mw.Name, s.nodes[i].Name)
-		}
-	}
-	return placement.NodeWorkloadName(s.mw.Name, "node")
 }
 
 // forget drops what is remembered of an object that is gone.

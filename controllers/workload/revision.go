@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,7 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
 		if err := r.createRevision(ctx, s); err != nil {
 			return err
 		}
+		s.asked = true
 	}
 	used := map[string]bool{s.hash: true}
 	for _, nw := range s.all() {
@@ -84,7 +86,7 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope) error {
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
-	patch, err := admission.Patch(&s.template, s.verdict.Admitted)
+	patch, err := admission.Patch(&s.template, s.admitted)
 	if err != nil {
 		return fmt.Errorf("make a revision: %w", err)
 	}
@@ -150,16 +152,21 @@ func (r *Reconciler) deleteRevisions(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// mayCreate reports whether new nodes get the template: it is asked again whether
-// admission would let it pass, for what runs was admitted once and a new node is new.
-func (r *Reconciler) mayCreate(ctx context.Context, s *scope, wanted bool) (bool, error) {
-	if !wanted {
-		changed, err := r.admission.AskAgain(ctx, s.mw, s.verdict.Admitted)
-		if err != nil || !changed {
-			return true, err
-		}
+// mayCreate reports whether new nodes get the template: where one is to get it, and when
+// the namespace's PodSecurity labels change, it is asked again whether admission would
+// let it pass. What was admitted by this very reconciliation is not asked twice.
+func (r *Reconciler) mayCreate(ctx context.Context, s *scope) (bool, error) {
+	wanted := slices.ContainsFunc(s.nodes, func(node corev1.Node) bool {
+		return s.inTheWay[node.Name] == nil && decide(s.placer.Place(&node), s.nodeWorkloads[node.Name], s.wanted) == stepCreate
+	})
+	changed, err := r.admission.AskAgain(ctx, s.mw, s.admitted)
+	if err != nil {
+		return false, err
 	}
-	refused, recheck, err := r.admission.Again(ctx, s.mw, s.verdict.Admitted, s.now)
+	if !changed && (!wanted || s.asked) {
+		return true, nil
+	}
+	refused, recheck, err := r.admission.Again(ctx, s.mw, s.admitted, s.now)
 	if err != nil {
 		return false, err
 	}

@@ -302,7 +302,7 @@ func TestDecide(t *testing.T) {
 	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
 	with := func(n nodeView, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
 		n.nodeWorkload.Finalizers = []string{v1alpha1.Finalizer}
-		n.nodeWorkload.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1"}
+		n.nodeWorkload.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: "r"}
 		if change != nil {
 			change(n.nodeWorkload)
 		}
@@ -325,6 +325,7 @@ func TestDecide(t *testing.T) {
 		"outdated":                    {run, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
 		"outdated, only stays":        {stay, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
 		"without a label":             {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { delete(nw.Labels, v1alpha1.LabelNode) }), stepUpdate},
+		"of another revision":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "s" }), stepUpdate},
 		"with a foreign label":        {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels["a"] = "b" }), stepUpdate},
 		"without a finalizer":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Finalizers = nil }), stepUpdate},
 		"being deleted":               {run, with(on("n1", corev1.PodRunning, true, outdated), func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} }), stepNone},
@@ -336,7 +337,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := decide(tc.placement, tc.nodeWorkload, &wanted{workload: "web", hash: currentHash}); got != tc.want {
+			if got := decide(tc.placement, tc.nodeWorkload, &wanted{workload: "web", revision: "r", hash: currentHash}); got != tc.want {
 				t.Errorf("decide = %d, want %d", got, tc.want)
 			}
 		})

@@ -24,6 +24,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -100,6 +101,33 @@ func (r *Reconciler) watchShares() handler.EventHandler {
 	}
 }
 
+// securityChanged lets through what PodSecurity admission goes by.
+func securityChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, wasNamespace := e.ObjectOld.(*corev1.Namespace)
+			ns, isNamespace := e.ObjectNew.(*corev1.Namespace)
+			return wasNamespace && isNamespace && admission.PodSecurity(old) != admission.PodSecurity(ns)
+		},
+	}
+}
+
+// watchNamespaces wakes the ManagedWorkloads of a namespace.
+func (r *Reconciler) watchNamespaces() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, ns client.Object) (requests []reconcile.Request) {
+		list := &v1alpha1.ManagedWorkloadList{}
+		if err := r.client.List(ctx, list, client.InNamespace(ns.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to list the ManagedWorkloads of a namespace")
+		}
+		for i := range list.Items {
+			requests = append(requests, request(list.Items[i].Namespace, list.Items[i].Name))
+		}
+		return requests
+	})
+}
+
 // watchNodes wakes the ManagedWorkloads for which a Node's change makes a
 // difference.
 func (r *Reconciler) watchNodes() handler.EventHandler {
@@ -148,6 +176,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(workloadChanged())).
 		Watches(&v1alpha1.NodeWorkload{}, r.watchShares()).
 		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(nodeChanged())).
+		Watches(&corev1.Namespace{}, r.watchNamespaces(), builder.WithPredicates(securityChanged())).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {

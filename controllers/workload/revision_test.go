@@ -1,0 +1,207 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+)
+
+// admitting lets a webhook change each Pod that is asked about, or refuse it.
+func admitting(webhook func(*corev1.Pod) error) interceptor.Funcs {
+	return interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if pod, ok := o.(*corev1.Pod); ok {
+			return webhook(pod)
+		}
+		return c.Create(ctx, o, opts...)
+	}}
+}
+
+func (b *bench) revisions() []v1alpha1.ManagedWorkloadRevision {
+	b.t.Helper()
+	list := &v1alpha1.ManagedWorkloadRevisionList{}
+	if err := b.client.List(b.t.Context(), list); err != nil {
+		b.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (b *bench) share() *v1alpha1.NodeWorkload {
+	b.t.Helper()
+	nw := runningShare("mw")
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
+		b.t.Fatal(err)
+	}
+	return nw
+}
+
+// What runs is what was admitted, and an answer that is another one each time changes
+// nothing, nor does the loss of the revision or a restart of the manager.
+func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
+	asked := 0
+	b := newBench(t, admitting(func(p *corev1.Pod) error {
+		asked++
+		p.Spec.NodeSelector = map[string]string{"pool": "tenants"}
+		p.Annotations = map[string]string{"answer": fmt.Sprint(asked)}
+		return nil
+	}), workloadInMemory(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"pool": "tenants"}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	step := func() {
+		t.Helper()
+		if _, _, err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	first := b.share()
+	if first.Spec.Template.Annotations["answer"] != "1" || first.Spec.Template.Spec.NodeSelector["pool"] != "tenants" || first.Labels[v1alpha1.LabelRevision] != revisionHash() {
+		t.Errorf("labels %v, template %+v", first.Labels, first.Spec.Template)
+	}
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d NodeWorkloads, error %v, want one on the node that was selected by admission", len(list.Items), err)
+	}
+	made := b.revisions()
+	if len(made) != 1 || made[0].Spec.Revision != 1 || template.Hash(&made[0].Spec.Template) != revisionHash() || !metav1.IsControlledBy(&made[0], workloadInMemory()) {
+		t.Fatalf("revisions %+v", made)
+	}
+	b.admission = admission.NewJudge(b.client, false)
+	step()
+	if err := b.client.Delete(t.Context(), &made[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.admission = admission.NewJudge(b.client, false)
+	step()
+	step()
+	if diff := cmp.Diff(first.Spec, b.share().Spec); diff != "" || asked != 1 {
+		t.Errorf("asked %d times, and what runs has changed (-before +after):\n%s", asked, diff)
+	}
+	again := b.revisions()
+	if len(again) != 1 {
+		t.Fatalf("%d revisions, want the one that was deleted", len(again))
+	}
+	admitted, err := admission.Admitted(&again[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&first.Spec.Template, admitted); diff != "" {
+		t.Errorf("the revision is not the one that was deleted (-want +got):\n%s", diff)
+	}
+}
+
+// A NodeWorkload of the time before there were revisions keeps the template that it has:
+// an upgrade writes a label and restarts nothing.
+func TestUpgradeToRevisions(t *testing.T) {
+	b := newBench(t, admitting(func(p *corev1.Pod) error {
+		t.Error("admission was asked about what runs")
+		p.Annotations = map[string]string{"injected": "yes"}
+		return nil
+	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
+	before := b.share()
+	if _, _, err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	after := b.share()
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || after.Labels[v1alpha1.LabelRevision] != revisionHash() {
+		t.Errorf("labels %v, spec (-before +after):\n%s", after.Labels, diff)
+	}
+	if made := b.revisions(); len(made) != 1 || made[0].Spec.AdmittedPatch != "" {
+		t.Errorf("revisions %+v", made)
+	}
+}
+
+// A namespace that became stricter keeps what runs, gives new nodes nothing, and the
+// status says why.
+func TestAdmissionThatRefusesNow(t *testing.T) {
+	refuse := false
+	b := newBench(t, admitting(func(p *corev1.Pod) error {
+		if refuse {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, p.Name, errors.New("violates PodSecurity"))
+		}
+		return nil
+	}), append(nodeInMemory(), workloadInMemory())...)
+	if _, _, err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	before := b.share()
+	refuse = true
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	if err := b.client.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	const words = `what runs stays and new nodes get nothing, because admission would refuse the template now: pods "web" is forbidden: violates PodSecurity`
+	_, mw, err := b.reconcile()
+	if text := message(mw, v1alpha1.ConditionAccepted); err != nil || !strings.Contains(text, words) {
+		t.Errorf("error %v, Accepted: %q", err, text)
+	}
+	if err := b.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}); err != nil {
+		t.Fatal(err)
+	}
+	_, mw, err = b.reconcile()
+	if text := message(mw, v1alpha1.ConditionStalled); err != nil || !strings.Contains(text, "1 node without the workload; "+words) {
+		t.Errorf("error %v, Stalled: %q", err, text)
+	}
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(t.Context(), list); err != nil || len(list.Items) != 1 || cmp.Diff(before.Spec, list.Items[0].Spec) != "" {
+		t.Errorf("NodeWorkloads %+v, error %v", list.Items, err)
+	}
+}
+
+// A changed template has a revision of its own; one that no node has any more goes, and
+// all go with the object.
+func TestRevisionsComeAndGo(t *testing.T) {
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
+	_, mw, err := b.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mw.Spec.Template.Labels, mw.Generation = map[string]string{"another": "one"}, 2
+	if err := b.client.Update(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first is still on the node when the second is made
+		if _, mw, err = b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := b.revisions(); len(made) != 1 || made[0].Spec.Revision != 2 {
+		t.Errorf("revisions %+v", made)
+	}
+	if err := b.client.Delete(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	nw := b.share()
+	nw.Finalizers = nil
+	if err := b.client.Update(t.Context(), nw); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, _ = b.Reconcile(t.Context(), request("default", "web"))
+	}
+	if left := b.revisions(); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// revisionHash identifies the current template as its revision does: with its defaults.
+func revisionHash() string {
+	t := currentTemplate.DeepCopy()
+	template.SetDefaults(t)
+	return template.Hash(t)
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 // An upgrade of CRDs, rights, manager and shim leaves every container as it is,
@@ -108,6 +109,16 @@ func upgrade(t *testing.T) {
 	}
 	if err := env.Stack.ApplyConfig(t.Context(), filepath.Join(root, "config", "default")); err != nil {
 		t.Fatal(err)
+	}
+	// What kubectl apply does not remove.
+	for _, namespace := range []string{corev1.NamespaceNodeLease, localstack.SystemNamespace} {
+		gone := []string{"role,rolebinding", "-n", namespace, "managedworkload-shim-lease", "--ignore-not-found"}
+		if _, err := env.Stack.Kubectl(t.Context(), append([]string{"delete"}, gone...)...); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := env.Stack.Kubectl(t.Context(), append([]string{"get", "-o=name"}, gone...)...); err != nil || left != "" {
+			t.Fatalf("left in %s: %q, error %v", namespace, left, err)
+		}
 	}
 	if err := os.Rename(newProgram, program); err != nil {
 		t.Fatal(err)

@@ -187,10 +187,11 @@ func setUp(ctx context.Context, mgr manager.Manager, namespace string, recorder 
 }
 
 func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
+	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
-		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(workloadChanged())).
-		Watches(&v1alpha1.NodeWorkload{}, r.watchShares()).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(nodeChanged())).
+		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(containedUpdates(log, workloadChanged()))).
+		Watches(&v1alpha1.NodeWorkload{}, contained{r.watchShares()}).
+		Watches(&corev1.Node{}, contained{r.watchNodes()}, builder.WithPredicates(containedUpdates(log, nodeChanged()))).
 		WithOptions(controllerOptions()).
 		Complete(r)
 	if err != nil {
@@ -200,10 +201,11 @@ func (r *managedWorkloadReconciler) setUp(mgr manager.Manager) error {
 }
 
 func (r *nodeWorkloadReconciler) setUp(mgr manager.Manager) error {
+	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
-		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(nodeWorkloadChanged())).
-		Watches(&coordinationv1.Lease{}, r.shims.watch(r.nodeWorkloadsOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(comesOrGoes())).
+		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(containedUpdates(log, nodeWorkloadChanged()))).
+		Watches(&coordinationv1.Lease{}, contained{r.shims.watch(r.nodeWorkloadsOn)}, builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
+		Watches(&corev1.Node{}, contained{r.watchNodes()}, builder.WithPredicates(comesOrGoes())).
 		WithOptions(controllerOptions()).
 		Complete(r)
 	if err != nil {

@@ -74,7 +74,8 @@ func eventually(t *testing.T, done func() bool) {
 
 // Every call but a pull ends by itself when the runtime hangs.
 func TestHangingCalls(t *testing.T) {
-	fake, client := newFake(t, func(c *Config) { c.CallTimeout = 20 * time.Millisecond })
+	fake, client := newFake(t)
+	client.callTimeout = 20 * time.Millisecond
 	pod := newPod()
 	calls := map[string]func(context.Context) error{
 		"RunPodSandbox": func(ctx context.Context) error {

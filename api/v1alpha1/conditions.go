@@ -68,7 +68,7 @@ const (
 	// ReasonInvalidTemplate: the API server would not admit the template as a
 	// Pod.
 	ReasonInvalidTemplate = "InvalidTemplate"
-	// ReasonNoMatchingNodes: the template admits no node.
+	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.
 	ReasonCompleted = "Completed"

@@ -67,7 +67,7 @@ func cloneSteps(steps []step) []step {
 	return out
 }
 
-// noIP begins an error text that goes on with the kubelet's data structures.
+// noIP begins an error text that continues with the kubelet's data structures.
 const noIP = "failed to find networking container: "
 
 func withoutStructures(e fakecri.Entry, declared counts) fakecri.Entry {

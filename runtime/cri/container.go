@@ -198,7 +198,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 
 // execStart is how long the runtime may take to start a command. A command that is
 // cut off while it starts keeps the runtime from seeing the end of the container
-// for half a minute, for its shim waits that long for pipes that are closed.
+// for half a minute, because its shim waits that long for pipes that are closed.
 // (containerd cmd/containerd-shim-runc-v2/process/exec.go:start)
 const execStart = 2 * time.Second
 

@@ -12,7 +12,7 @@ import (
 )
 
 // untilDeadline is when to look whether a workload was active for too long: not in
-// a hurry, for what is overdue may be so because the runtime does not answer.
+// a hurry, because what is overdue may be so because the runtime does not answer.
 func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
 	limit, ok := plan.ActiveDeadline(d.pod, s.mem.podStatus())
 	if !ok || s.mem.state() != Syncing {

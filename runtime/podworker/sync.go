@@ -279,7 +279,7 @@ func needed(a plan.Actions) bool {
 	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
 }
 
-// runs notes that the template runs, for there was nothing left to do.
+// runs notes that the template runs, because there was nothing left to do.
 func (s *syncer) runs(ctx context.Context, d desired, r report, usable Usable) {
 	killed := s.mem.setKillError("")
 	changed := s.noteTemplate(d, plan.Actions{})

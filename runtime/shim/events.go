@@ -84,7 +84,7 @@ func (s *lateSink) write(event *corev1.Event, write func() (*corev1.Event, error
 	return written, err
 }
 
-// wait ends early where the event has waited already; never late, for its time is
+// wait ends early where the event has waited already; never late, because its time is
 // the wall clock's.
 func (s *lateSink) wait(event *corev1.Event) {
 	select {

@@ -57,7 +57,7 @@ func watchUntil[T client.Object](ctx context.Context, e *Env, list client.Object
 			if !open || event.Type == watch.Error {
 				return errWatchEnded
 			}
-			// The object is read anew: obj has to hold it, and may be newer.
+			// The object is read again: obj has to hold it, and may be newer.
 			err := e.Kube.Get(ctx, key, obj)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return waitOr(ctx, err)

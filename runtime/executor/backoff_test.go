@@ -116,8 +116,8 @@ func (l *podLife) request() {
 // In the kubelet it waits.
 func TestDeliberateRestartsDoNotWait(t *testing.T) {
 	tests := map[string]struct {
-		// story returns how long the last start took.
-		story       func(context.Context, *podLife) time.Duration
+		// live returns how long the last start took.
+		live        func(context.Context, *podLife) time.Duration
 		wantKubelet time.Duration
 	}{
 		"well for a minute after crashes, then killed for a changed variable": {func(ctx context.Context, l *podLife) time.Duration {
@@ -175,7 +175,7 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newPodLife(plan.AllDifferences())
 				l.settle(t.Context())
-				if took := tt.story(t.Context(), l); took >= time.Second {
+				if took := tt.live(t.Context(), l); took >= time.Second {
 					t.Errorf("it started after %s, want at once", took)
 				}
 				if took := l.crash(t.Context(), 1); took != 0 {
@@ -188,7 +188,7 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newPodLife(plan.Differences{})
 				l.settle(t.Context())
-				if took := tt.story(t.Context(), l); took < tt.wantKubelet {
+				if took := tt.live(t.Context(), l); took < tt.wantKubelet {
 					t.Errorf("in the kubelet it started after %s, want %s or more", took, tt.wantKubelet)
 				}
 			})

@@ -300,7 +300,7 @@ func TestLeftoversAreRemovedEachByItself(t *testing.T) {
 // not before the API's list is complete.
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
-	dirs := newPlace(t, root, poddir.Config{})
+	dirs := newPodDirs(t, root, poddir.Config{})
 	listed := &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{UID: "listed", Namespace: "ns", Name: "listed"}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node"},
 	}

@@ -69,7 +69,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestRemoveTellsOfABusyMount(t *testing.T) {
+func TestRemoveReportsABusyMount(t *testing.T) {
 	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", corev1.StorageMediumMemory, "1Mi"))
 	asRoot(t, m, pod)
 	prepare(t, m, pod)

@@ -158,7 +158,7 @@ func TestDeadlines(t *testing.T) {
 		"stop": {"StopContainer", func() error {
 			err := ignoreNotFound(client.StopContainer(t.Context(), "c", 3600))
 			if got := request[runtimeapi.StopContainerRequest](t, fake, "StopContainer").GetTimeout(); got != 3600 {
-				t.Errorf("the runtime was told to wait %d s", got)
+				t.Errorf("the runtime was asked to wait %d s", got)
 			}
 			return err
 		}, time.Hour + 2*time.Minute},

@@ -143,14 +143,14 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			l.change()
 			return l.settle(ctx)
 		}, time.Minute},
-		"a pod that is defined anew after crashes": {func(ctx context.Context, l *podLife) time.Duration {
+		"a pod that is defined again after crashes": {func(ctx context.Context, l *podLife) time.Duration {
 			l.crash(ctx, 5)
 			time.Sleep(time.Minute)
 			l.pod = l.pod.DeepCopy()
 			l.pod.Spec.Hostname = "another"
 			return l.settle(ctx)
 		}, time.Minute},
-		"a pod that is defined anew and whose container does not start at first": {func(ctx context.Context, l *podLife) time.Duration {
+		"a pod that is defined again and whose container does not start at first": {func(ctx context.Context, l *podLife) time.Duration {
 			l.crash(ctx, 5)
 			time.Sleep(time.Minute)
 			l.pod = l.pod.DeepCopy()

@@ -58,7 +58,7 @@ func TestPastActiveDeadline(t *testing.T) {
 }
 
 // How long a pod has been active goes by the time since boot from the moment its start
-// was seen, whatever becomes of the wall clock.
+// was seen, whether or not the wall clock is set.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	const boot = time.Minute

@@ -33,7 +33,7 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 		"the definition is fixed while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FIXED", Value: "yes"}}
 		}},
-		"the pod is defined anew while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) { pod.Spec.Hostname = "another" }},
+		"the pod is defined again while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) { pod.Spec.Hostname = "another" }},
 		"a restart is requested while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
 		}},

@@ -182,7 +182,7 @@ func TestMatters(t *testing.T) {
 		"who asks": {change(func(nw *v1alpha1.NodeWorkload) {
 			nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "x"}
 		}), true},
-		"nothing, as told now and then": {func() *v1alpha1.NodeWorkload { nw := nodeWorkload(); nw.ResourceVersion = "1"; return nw }(), true},
+		"nothing, as happens now and then": {func() *v1alpha1.NodeWorkload { nw := nodeWorkload(); nw.ResourceVersion = "1"; return nw }(), true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

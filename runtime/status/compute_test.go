@@ -178,7 +178,7 @@ func TestComputeReadiness(t *testing.T) {
 	}
 }
 
-// Containers of others in the sandbox are told as long as they are there; nothing
+// Containers in the sandbox that the shim does not manage are reported as long as they are there; nothing
 // else depends on them.
 func TestComputeForeignContainers(t *testing.T) {
 	p := pod(corev1.Container{Name: "c"})

@@ -53,7 +53,8 @@ func ActiveDeadline(pod *corev1.Pod, previous *corev1.PodStatus) (time.Duration,
 		return 0, false
 	}
 	// The API server admits no longer one to a Pod, and one much longer overflows.
-	return time.Duration(min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)) * time.Second, true
+	seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)
+	return time.Duration(seconds) * time.Second, true
 }
 
 // PastActiveDeadline returns the end of a pod that was active for too long, nil if it

@@ -63,7 +63,7 @@ var podworkerMistakes = []mistake{
 	{"what is proved about the pod's cgroup is ignored", "sync.go",
 		"in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)", "_ = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)"},
 	{"back-off entries never expire", "sync.go",
-		"return e == nil || policy.Expired(e, now)", "return e == nil || policy.Expired(e, now) && now.IsZero()"},
+		"return e == nil || policy.Forgotten(e, now)", "return e == nil || policy.Forgotten(e, now) && now.Wall.IsZero()"},
 	{"a checkpoint may lie outside its folder", "checkpoint.go",
 		`if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {`, `if name == "" {`},
 	{"what containers were given is in no checkpoint", "memory.go",

@@ -111,6 +111,35 @@ func (l *podLife) request() {
 	l.pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: time.Now().String()}
 }
 
+// A container that waits after a crash waits on when the node's clock is set.
+func TestBackoffAfterTheClockWasSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newPodLife(plan.AllDifferences())
+				now, set := settableClock("boot")
+				l.e.clock = now
+				l.settle(t.Context())
+				l.crash(t.Context(), 1)
+				time.Sleep(time.Second)
+				l.f.Exit(l.running(), 1)
+				for second := range 10 {
+					out := l.sync(t.Context())
+					if left := out.BackoffUntil.Sub(now.Now()).Round(time.Second); l.running() != nil || left != time.Duration(10-second)*time.Second {
+						t.Fatalf("second %d: it waits for %s, want 10s from its exit", second, left)
+					}
+					set(by)
+					time.Sleep(time.Second)
+				}
+				l.sync(t.Context())
+				if l.running() == nil {
+					t.Error("it does not start ten seconds after its exit")
+				}
+			})
+		})
+	}
+}
+
 // What people ask for starts at once, whatever the container has behind it, and is
 // forgotten: the crash after it is restarted at once too, and the next one waits 10 s.
 // In the kubelet it waits.

@@ -234,8 +234,8 @@ func (s *syncer) keepActuated(given map[string]plan.Resources, observed *plan.Po
 // count. (kubelet kubelet.go: backOff.GC in HandlePodCleanups)
 func (s *syncer) keepBackoff(entries map[string]*plan.Backoff) {
 	policy := plan.DefaultBackoffPolicy()
-	now := s.cfg.Clock.Now()
-	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Expired(e, now) })
+	now := s.moment()
+	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Forgotten(e, now) })
 	s.mem.keepBackoff(entries)
 }
 

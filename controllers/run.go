@@ -177,7 +177,7 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 // setUp adds both reconcilers with their watches to mgr.
 func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.EventRecorder, t timing) error {
 	shims := fleet.NewShims(o.Namespace)
-	// What other field managers change is told apart from what the manager writes.
+	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(mgr.GetClient(), component)
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, admission.NewJudge(c, o.IgnoreResourceQuotas), t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.releaseAfter)

@@ -34,7 +34,7 @@ type checker struct {
 	withoutMeaning []string
 }
 
-// classes is the table by path; for ".*" entries the path is without it, for
+// classes is the table by path; for ".*" entries the path is without it, because
 // such an entry speaks of the field as a whole.
 func classes() map[string]Field {
 	m := make(map[string]Field, len(fields))

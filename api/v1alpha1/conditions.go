@@ -73,7 +73,7 @@ const (
 	// ReasonQuotaDoesNotCount: a ResourceQuota limits Pods of the namespace and does not
 	// count NodeWorkloads.
 	ReasonQuotaDoesNotCount = "QuotaDoesNotCount"
-	// ReasonNoMatchingNodes: the template admits no node.
+	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.
 	ReasonCompleted = "Completed"

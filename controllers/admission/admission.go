@@ -23,7 +23,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// A refused template is tried again, for what refuses it may change without a
+// A refused template is tried again, because what refuses it may change without a
 // word: a namespace's PodSecurity level, a ServiceAccount, a quota.
 const (
 	firstRecheck = 2 * time.Second

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/contain"
 )
 
 // indexNode is the index of the cache's NodeWorkloads by the name of the node.
@@ -84,10 +85,11 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.NodeWorkload{}, indexNode, indexByNode); err != nil {
 		return fmt.Errorf("index the NodeWorkloads of the cache by node: %w", err)
 	}
+	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
-		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(nodeWorkloadChanged())).
-		Watches(&coordinationv1.Lease{}, r.shims.watch(r.nodeWorkloadsOn), builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(comesOrGoes())).
+		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(contain.Updates(log, nodeWorkloadChanged()))).
+		Watches(&coordinationv1.Lease{}, contain.Handler{EventHandler: r.shims.watch(r.nodeWorkloadsOn)}, builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
+		Watches(&corev1.Node{}, contain.Handler{EventHandler: r.watchNodes()}, builder.WithPredicates(comesOrGoes())).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {

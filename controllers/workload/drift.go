@@ -119,7 +119,7 @@ func definition(parts []part) bool {
 // handEdits are the parts that another writer changed, and who that was, "" where it is
 // not known. nw is as the API server has it. The rest is what the workload changed.
 // applied is what all NodeWorkloads had before, nil when this manager has just begun:
-// then only what managedFields tell of another writer is taken for an edit.
+// then only what managedFields say another writer wrote is taken for an edit.
 func (w *wanted) handEdits(applied *wanted, nw *v1alpha1.NodeWorkload) (edits []part, who string) {
 	for _, p := range w.drift(nw) {
 		writer := writes.LastWriter(nw.ManagedFields, p.path...)

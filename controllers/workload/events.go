@@ -63,7 +63,7 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 
 // announceGrace sends what is wrong with grace periods, each problem once.
 func (r *Reconciler) announceGrace(mw *v1alpha1.ManagedWorkload, s *scope, f *facts) {
-	if s.graceProblem != "" && s.graceProblem != s.memory.told {
+	if s.graceProblem != "" && s.graceProblem != s.memory.warned {
 		r.warn(mw, eventBadAnnotation, graceNote(f))
 	}
 	held := ""
@@ -73,7 +73,7 @@ func (r *Reconciler) announceGrace(mw *v1alpha1.ManagedWorkload, s *scope, f *fa
 	if held != "" && held != s.memory.held {
 		r.warn(mw, eventNotPutBack, held)
 	}
-	s.memory.told, s.memory.held = s.graceProblem, held
+	s.memory.warned, s.memory.held = s.graceProblem, held
 }
 
 // wasAccepted reports whether a status says that the template of a generation is accepted.

@@ -26,9 +26,9 @@ type memory struct {
 	applied *wanted
 	// imposed are the labels that a webhook gives its NodeWorkloads.
 	imposed map[string]bool
-	// told is the problem of its grace annotation that an event named last, and held
+	// warned is the problem of its grace annotation that an event named last, and held
 	// what one said of grace periods that were set by hand.
-	told, held string
+	warned, held string
 }
 
 // memories are the memories of all ManagedWorkloads.

@@ -25,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/contain"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -172,11 +173,12 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.NodeWorkload{}, indexController, indexByController); err != nil {
 		return fmt.Errorf("index the NodeWorkloads of the cache by owner: %w", err)
 	}
+	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
-		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(workloadChanged())).
-		Watches(&v1alpha1.NodeWorkload{}, r.watchShares()).
-		Watches(&corev1.Node{}, r.watchNodes(), builder.WithPredicates(nodeChanged())).
-		Watches(&corev1.Namespace{}, r.watchNamespaces(), builder.WithPredicates(securityChanged())).
+		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(contain.Updates(log, workloadChanged()))).
+		Watches(&v1alpha1.NodeWorkload{}, contain.Handler{EventHandler: r.watchShares()}).
+		Watches(&corev1.Node{}, contain.Handler{EventHandler: r.watchNodes()}, builder.WithPredicates(contain.Updates(log, nodeChanged()))).
+		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {

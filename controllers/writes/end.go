@@ -39,7 +39,7 @@ func RequestEnd(ctx context.Context, c client.Client, nw *v1alpha1.NodeWorkload,
 
 // shrunkGrace is the deletionGracePeriodSeconds that a NodeWorkload should have
 // when seconds are wanted: never more than it has now, nor than its template's
-// grace period, for it may only shrink, and never what the API does not take. A
+// grace period, because it may only shrink, and never what the API does not take. A
 // NodeWorkload that the manager did not create may lack the default.
 func shrunkGrace(spec *v1alpha1.NodeWorkloadSpec, wanted *int64) *int64 {
 	current := spec.DeletionGracePeriodSeconds

@@ -43,7 +43,7 @@ func (r *recorder) take() []criproxy.Call {
 	return calls
 }
 
-// changes tells whether a call changes something in the runtime.
+// changes reports whether a call changes something in the runtime.
 func changes(c criproxy.Call) bool {
 	switch c.Method {
 	case "RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync",

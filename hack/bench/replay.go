@@ -182,7 +182,7 @@ func (p *player) rename(config *runtimeapi.PodSandboxConfig, pod *played) {
 	config.Linux.CgroupParent = p.bench.stack.CgroupBelow(pod.name)
 }
 
-// foreignLabels are as many and as long, but nobody's.
+// foreignLabels are as many and as long, but stand for no workload.
 func foreignLabels(labels map[string]string) map[string]string {
 	foreign := map[string]string{}
 	for key, value := range labels {

@@ -64,7 +64,7 @@ func bubble(t *testing.T, s *scenario.Scenario, leader []step, newAgent func(*bu
 }
 
 // scratch is where the agents keep their files: in memory, where there is such a
-// place, for they wait for the disk.
+// place, because they wait for the disk.
 func scratch() string {
 	const memory = "/dev/shm"
 	if info, err := os.Stat(memory); err == nil && info.IsDir() {

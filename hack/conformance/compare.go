@@ -27,6 +27,19 @@ func (d *difference) first() (i int) {
 	return i
 }
 
+// removalHangs reports that the kubelet removed several containers in the step, and that
+// one of the calls hung.
+func (d *difference) removalHangs() bool {
+	removals, hangs := 0, false
+	for _, line := range d.Kubelet {
+		if strings.Contains(line, "RemoveContainer ") {
+			removals++
+			hangs = hangs || strings.Contains(line, " Hang ")
+		}
+	}
+	return hangs && removals > 1
+}
+
 func (d *difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step %d\n", d.Step)
@@ -151,15 +164,20 @@ func ofPreStopHook(e fakecri.Entry) bool {
 // lateHooksLast puts what hooks do that outlived their kill's grace period last within
 // their moment, by container: such a hook runs beside all else, where one that ended in
 // time is followed by its StopContainer. So runs a hook that falls back from HTTPS to
-// HTTP, and the event about it does not name its container.
+// HTTP, and the event about it does not name its container. A request by HTTP in the moment
+// of a StopContainer of its container may be of this kill's hook or of an earlier one's.
 func lateHooksLast(trace []fakecri.Entry) {
 	late := make(map[fakecri.Entry]bool)
 	for i, e := range trace {
 		stopFollows := slices.ContainsFunc(trace[i:], func(s fakecri.Entry) bool {
 			return s.Op == "StopContainer" && s.Container == e.Container && (s.T == e.T || e.Op == "HTTPRequest")
 		})
+		stopBeside := e.Op == "HTTPRequest" && strings.HasPrefix(e.Detail, "GET http://") &&
+			slices.ContainsFunc(trace, func(s fakecri.Entry) bool {
+				return s.Op == "StopContainer" && s.Container == e.Container && s.T == e.T
+			})
 		switch {
-		case ofPreStopHook(e) && !stopFollows, strings.Contains(e.Detail, " LifecycleHTTPFallback "):
+		case ofPreStopHook(e) && (!stopFollows || stopBeside), strings.Contains(e.Detail, " LifecycleHTTPFallback "):
 			late[e] = true
 		}
 	}

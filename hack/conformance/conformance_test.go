@@ -147,7 +147,28 @@ type verdict struct {
 	triggers   counts
 }
 
+// orders is how often a scenario is played in whose one step the kubelet removes init
+// containers in an order that it draws: of two containers, all but one of 60,000 runs
+// have drawn both orders by then.
+const orders = 16
+
+// examine plays a scenario on both sides. Where a removal hangs, the kubelet's order of
+// removals shows in the times; the shim's has to be one of those that it draws.
 func (p *pair) examine(s *scenario.Scenario) verdict {
+	v := p.playBoth(s)
+	for range orders {
+		if v.difference == nil || !v.difference.removalHangs() {
+			break
+		}
+		if again := p.playBoth(s); again.difference == nil {
+			again.declared[PurgeOrder]++
+			return again
+		}
+	}
+	return v
+}
+
+func (p *pair) playBoth(s *scenario.Scenario) verdict {
 	v := verdict{declared: counts{}, triggers: counts{}}
 	kubeletSteps := bubble(p.t, s, nil, func(b *bubbleRun) agent {
 		a, err := kubelet.New(b.ctx, b.runtime, b.conn, b.root, p.logs)

@@ -26,6 +26,9 @@ const (
 	// order of its own to switch to. The shim's plan is put into the order that the map
 	// had.
 	KillOrder = "order of serial kills is that of the template"
+	// PurgeOrder: the kubelet takes the init containers that it removes before a new
+	// sandbox from a map. (kuberuntime_container.go:purgeInitContainers)
+	PurgeOrder = "order of removed init containers is that of the template"
 	// LostLog: the end of a log that is gone is not read again for 30 s, and then the
 	// error is in other words. No call of the runtime depends on it.
 	LostLog = "the last words from a log that is gone"
@@ -67,7 +70,7 @@ func cloneSteps(steps []step) []step {
 	return out
 }
 
-// noIP begins an error text that goes on with the kubelet's data structures.
+// noIP begins an error text that continues with the kubelet's data structures.
 const noIP = "failed to find networking container: "
 
 func withoutStructures(e fakecri.Entry, declared counts) fakecri.Entry {

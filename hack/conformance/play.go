@@ -28,7 +28,7 @@ type agent interface {
 	Restart(ctx context.Context) error
 }
 
-// follower is an agent that is told in which order the other side killed.
+// follower is an agent that learns in which order the other side killed.
 type follower interface {
 	SetKillOrder(names []string)
 }

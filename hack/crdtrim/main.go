@@ -49,7 +49,7 @@ func trim(file string) error {
 	return nil
 }
 
-// walk visits a schema; inside tells whether it is below an embedded type.
+// walk visits a schema; inside says that it is below an embedded type.
 func walk(node any, inside bool) {
 	switch n := node.(type) {
 	case []any:

@@ -35,12 +35,12 @@ kubectl() { "$bin/kubectl" "$@"; }
 # of NAME: the selector of a workload's NodeWorkload on the demo's node.
 of() { printf 'managedworkload.dev/workload=%s,managedworkload.dev/node=%s' "$1" "$node"; }
 
-# kills NAME [SINCE]: the story of the kills of a workload, oldest first.
+# kills NAME [SINCE]: the kill records of a workload, oldest first.
 kills() {
   printf '$ kubectl get nw -l %s -o jsonpath=... # the kill records\n' "$(of "$1")"
   kubectl get nw -l "$(of "$1")" -o jsonpath='{range .items[0].status.kills[*]}{.container}{"|"}{.trigger}{"|"}{.requestedBy}{"|"}{.grace.seconds}{" s ("}{.grace.source}{")|"}{.outcome}{"|"}{.summary}{"\n"}{end}' |
     awk -F'|' 'BEGIN { row = "%-10s %-18s %-10s %-15s %-15s %s\n"
-        printf row, "CONTAINER", "TRIGGER", "ASKED BY", "GRACE", "OUTCOME", "STORY" }
+        printf row, "CONTAINER", "TRIGGER", "ASKED BY", "GRACE", "OUTCOME", "SUMMARY" }
       { line[NR] = $0 }
       END { for (i = NR; i > 0; i--) { split(line[i], f, "|"); printf row, f[1], f[2], f[3], f[4], f[5], f[6] } }'
 }
@@ -81,11 +81,11 @@ kills web
 
 title "5. A graceful delete: it returns when the containers are gone, the sidecar after the main container"
 run kubectl delete mw with-sidecar --timeout=60s
-run kubectl get events --field-selector involvedObject.kind=ManagedWorkload,involvedObject.name=with-sidecar,reason=Killed -o custom-columns=TIME:.lastTimestamp,REASON:.reason,STORY:.message
+run kubectl get events --field-selector involvedObject.kind=ManagedWorkload,involvedObject.name=with-sidecar,reason=Killed -o custom-columns=TIME:.lastTimestamp,REASON:.reason,MESSAGE:.message
 run kubectl get mw
 run kubectl get nw
 
-title "The stack stays up. To go on by hand:"
+title "The stack stays up. To continue by hand:"
 echo "Container logs: $state/pods-logs/<namespace>_<nodeworkload>_<uid>/<container>/<restart>.log"
 echo "The runtime's socket, for managedworkload plan: unix://$state/containerd.sock"
 echo "export KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR PATH=$bin:$state/bin:\$PATH"

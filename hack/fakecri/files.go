@@ -22,7 +22,7 @@ func (r *Runtime) writeLogs(c *Container) error {
 	var log strings.Builder
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	for i := range c.run.LogLines {
-		// Every third line goes on in the next one.
+		// Every third line continues in the next one.
 		tag := "F"
 		if i%3 == 1 {
 			tag = "P"

@@ -35,7 +35,7 @@ func (r *Runtime) intercept(ctx context.Context, method string, request, reply a
 	return invoke(ctx, method, request, reply, conn, options...)
 }
 
-// hangs tells whether a call hangs, and records it if it does.
+// hangs reports whether a call hangs, and records it if it does.
 func (r *Runtime) hangs(method string, request any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

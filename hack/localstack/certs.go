@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// identity is somebody who talks to kube-apiserver. The manager and the shim
+// identity is that of a client of kube-apiserver. The manager and the shim
 // are impersonated, with the very names and groups their service accounts'
 // tokens would give them, so that config/'s RBAC applies to them.
 type identity struct {

@@ -151,7 +151,7 @@ func (c *Component) Exited() <-chan struct{} {
 	return ended
 }
 
-// Running tells whether the program runs.
+// Running reports whether the program runs.
 func (c *Component) Running() bool {
 	current := c.current()
 	return current != nil && current.alive()

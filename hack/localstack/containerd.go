@@ -184,7 +184,7 @@ func snapshotterFor(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// canSetOOMScore tells whether this process may lower an OOM score. Without
+// canSetOOMScore reports whether this process may lower an OOM score. Without
 // CAP_SYS_RESOURCE runc fails on the negative scores that the CRI asks for.
 func canSetOOMScore() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -195,7 +195,7 @@ func (s *Stack) makeNode(ctx context.Context) error {
 	return nil
 }
 
-// freePorts finds ports on the loopback interface that nobody listens on. They
+// freePorts finds ports on the loopback interface that are not in use. They
 // are all held until the last one is found, so that they differ.
 func freePorts(n int) (ports []int, err error) {
 	for range n {

@@ -12,7 +12,7 @@ import (
 )
 
 // podFlags are kube-apiserver's flags by which pods are or are not served. Without
-// kube-controller-manager nobody makes service accounts for namespaces, so the
+// kube-controller-manager no namespace gets a service account, so the
 // admission plugin that asks for them is off.
 func (s *Stack) podFlags() []string {
 	if len(s.opts.AdmissionPlugins) > 0 {

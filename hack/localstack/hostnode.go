@@ -72,7 +72,7 @@ func importMachineConfig(l layout) (*template.Template, string, error) {
 	return machineConfig, file, os.WriteFile(l.containerdConfig(), []byte(text), 0o644)
 }
 
-// prepareHost makes the folders and shares mounts as systemd does at boot, for
+// prepareHost makes the folders and shares mounts as systemd does at boot, because
 // without that containerd refuses the shim's volumes. Both is written down before.
 func (s *Stack) prepareHost() error {
 	for _, dir := range hostFolders {

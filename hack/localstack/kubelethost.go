@@ -95,7 +95,7 @@ func removeKubelet(node layout) []error {
 	}
 	for _, dir := range kubeletFolders {
 		if !slices.Contains(host.Existing, dir) {
-			_ = unix.Rmdir(dir) // somebody else uses it, or it is not there
+			_ = unix.Rmdir(dir) // something else uses it, or it is not there
 		}
 	}
 	return errs

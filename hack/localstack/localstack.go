@@ -7,7 +7,7 @@
 // by another process and after a crash.
 //
 // It needs root on Linux for the container runtime; etcd, kube-apiserver and
-// the manager alone (WithoutRuntime) run as anybody.
+// the manager alone (WithoutRuntime) run as any user.
 package localstack
 
 import (
@@ -96,7 +96,7 @@ type Options struct {
 
 	// Detach lets the processes outlive this one. Otherwise they die with it.
 	Detach bool
-	// Progress, when set, is told what happens, a line each.
+	// Progress, when set, gets what happens, a line each.
 	Progress io.Writer
 }
 
@@ -164,7 +164,7 @@ func Start(ctx context.Context, opts Options) (*Stack, error) {
 	}
 	s := &Stack{opts: opts, layout: layout, lock: lock}
 	if err := s.up(ctx); err != nil {
-		// The context may be what ended the start; cleaning up must go on.
+		// The context may be what ended the start; cleaning up must continue.
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 		defer cancel()
 		return nil, errors.Join(err, s.Stop(cleanup))

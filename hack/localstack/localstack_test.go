@@ -67,7 +67,7 @@ func TestControlPlane(t *testing.T) {
 		t.Errorf("after a restart: %v", err)
 	}
 
-	// The shim's kubeconfig is the service account's, which nobody has bound to a role yet.
+	// The shim's kubeconfig is the service account's, which is not bound to a role yet.
 	out, err := stack.Kubectl(ctx, "--kubeconfig="+stack.ShimKubeconfig(), "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}{.status.userInfo.extra}")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (s *Stack) writeNetwork(l layout) error {
 }
 
 // writeCNIConfig gives the stack a pod network of its own: bridge, addresses
-// and host ports, under a name and a subnet that nobody else on the machine has.
+// and host ports, under a name and a subnet that nothing else on the machine has.
 func writeCNIConfig(l layout) error {
 	subnet, err := freeSubnet(l.id)
 	if err != nil {
@@ -52,7 +52,7 @@ func networkConfig(l layout, subnet netip.Prefix) map[string]any {
 }
 
 // writeHostCNIConfig writes the configuration of docs/operations.md with a name, a
-// bridge and a subnet that nobody else on the machine has.
+// bridge and a subnet that nothing else on the machine has.
 func writeHostCNIConfig(l layout, text string) error {
 	subnet, err := freeSubnet(l.id)
 	if err != nil {

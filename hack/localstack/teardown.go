@@ -65,7 +65,7 @@ type runtimeNode struct {
 }
 
 // runtimes are the nodes in the order in which their containers are removed: a
-// shim in a pod of the kubelet's would start its own anew.
+// shim in a pod of the kubelet's would start its own again.
 func runtimes(l layout, s *Stack) []runtimeNode {
 	var own, ofKubelet *Component
 	if s != nil {

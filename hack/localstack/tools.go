@@ -17,7 +17,7 @@ import (
 
 const modulePath = "github.com/managedworkload/managedworkload"
 
-// tools are the programs of others that a stack uses.
+// tools are the third-party programs that a stack uses.
 type tools struct {
 	root string // of the repository
 

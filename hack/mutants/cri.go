@@ -19,7 +19,7 @@ var criMistakes = []mistake{
 	{"an older sandbox comes first", "observe.go",
 		"cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt())",
 		"cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt())"},
-	{"the newest instance is told by a clock that was set back", "order.go",
+	{"the newest instance is found by a clock that was set back", "order.go",
 		"if !clockWasSetBack(containers) {", "if true {"},
 	{"an address that cannot be read is used", "observe.go",
 		"if _, err := netip.ParseAddr(ip); err != nil {", "if _, err := netip.ParseAddr(ip); err == nil && ip == \"\" {"},

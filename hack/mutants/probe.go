@@ -40,7 +40,7 @@ var probeMistakes = []mistake{
 		"survived := isNew && c.running", "survived := c.running"},
 	{"a start in a time to come puts the first probe off", "worker.go",
 		"if c.startedAt.After(w.seen) {", "if false {"},
-	{"liveness of a main container goes on while the pod terminates", "podstate.go",
+	{"liveness of a main container continues while the pod terminates", "podstate.go",
 		"return !s.terminating || k == readiness || podspec.IsSidecar(c)", "return true"},
 	{"readiness ends with the deletion", "podstate.go",
 		"return !s.terminating || k == readiness || podspec.IsSidecar(c)", "return !s.terminating || podspec.IsSidecar(c)"},

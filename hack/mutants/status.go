@@ -36,7 +36,7 @@ var statusMistakes = []mistake{
 
 var deadlineMistakes = []mistake{
 	{"a long deadline overflows", "deadline.go",
-		"seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)", "seconds := min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt64)"},
+		"min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt32)", "min(*pod.Spec.ActiveDeadlineSeconds, math.MaxInt64)"},
 	{"a workload that succeeded in time is ended by its deadline", "deadline.go",
 		"if previous != nil && Ended(previous.Phase) {", "if previous != nil && Ended(previous.Phase) && previous.Phase != corev1.PodSucceeded {"},
 }

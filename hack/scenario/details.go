@@ -84,7 +84,7 @@ func (g *generator) podSecurity() *corev1.PodSecurityContext {
 func (g *generator) furnishContainer(c *corev1.Container) {
 	if g.chance(40) {
 		c.Env = []corev1.EnvVar{{Name: "WHO", Value: "me"}, {Name: "EMPTY"}}
-		c.Command, c.Args = []string{"/bin/run", "$(WHO)", "$(NOBODY)"}, []string{"--as=$(WHO)", "$$(WHO)", "$(EMPTY)"}
+		c.Command, c.Args = []string{"/bin/run", "$(WHO)", "$(UNSET)"}, []string{"--as=$(WHO)", "$$(WHO)", "$(EMPTY)"}
 	}
 	if g.chance(20) {
 		c.WorkingDir = "/srv"

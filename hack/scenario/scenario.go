@@ -81,16 +81,16 @@ type Step struct {
 const (
 	Exit            = "exit"            // the newest instance exits
 	SandboxDied     = "sandboxDied"     // the sandbox and all in it die
-	SandboxNotReady = "sandboxNotReady" // the sandbox dies, its containers go on
+	SandboxNotReady = "sandboxNotReady" // the sandbox dies, its containers continue
 	SandboxLost     = "sandboxLost"     // the runtime has forgotten sandbox and containers
 	SandboxOnlyLost = "sandboxOnlyLost" // the runtime has forgotten the sandbox
 	SandboxSecond   = "sandboxSecond"   // a second ready sandbox appears
 	SandboxNoIP     = "sandboxNoIP"     // the next sandbox gets no address
-	SandboxNoStatus = "sandboxNoStatus" // nor does the runtime tell of its network
+	SandboxNoStatus = "sandboxNoStatus" // nor does the runtime report its network
 	SandboxMode     = "sandboxMode"     // it comes up in the other network
 	Unknown         = "unknown"         // the runtime does not know the newest instance's state
 	UnknownDead     = "unknownDead"     // nor that of one that has exited
-	Removed         = "removed"         // somebody removes the newest instance
+	Removed         = "removed"         // the newest instance is removed by another
 	Liveness        = "liveness"        // the newest instance's probe fails (or succeeds again)
 	Startup         = "startup"         // the newest instance's startup probe has a verdict
 	Update          = "update"          // the template changes

@@ -26,7 +26,7 @@ type healthOptions struct {
 
 func (o *healthOptions) register(flags *flag.FlagSet) {
 	flags.StringVar(&o.http, "http", "", "address to serve HTTP on, such as :8080")
-	flags.StringVar(&o.https, "https", "", "address to serve HTTPS on, with a certificate nobody knows")
+	flags.StringVar(&o.https, "https", "", "address to serve HTTPS on, with a certificate of no known authority")
 	flags.StringVar(&o.tcp, "tcp", "", "address that accepts TCP connections while healthy")
 	flags.StringVar(&o.grpc, "grpc", "", "address to serve the gRPC health protocol on: services \"\", liveness, readiness, startup")
 	flags.StringVar(&o.failFile, "fail-file", "", "unhealthy while this file exists")
@@ -57,7 +57,7 @@ func (h *health) live() error {
 	failing := h.failing
 	h.mu.Unlock()
 	if failing {
-		return fmt.Errorf("told to fail")
+		return fmt.Errorf("asked to fail")
 	}
 	if h.opts.unhealthyAfter >= 0 && time.Since(h.start) >= h.opts.unhealthyAfter {
 		return fmt.Errorf("unhealthy since %s after the start", h.opts.unhealthyAfter)
@@ -76,7 +76,7 @@ func (h *health) ready() error {
 	unready := h.unready
 	h.mu.Unlock()
 	if unready {
-		return fmt.Errorf("told not to be ready")
+		return fmt.Errorf("asked not to be ready")
 	}
 	if time.Since(h.start) < h.opts.readyAfter {
 		return fmt.Errorf("not ready before %s after the start", h.opts.readyAfter)

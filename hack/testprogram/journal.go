@@ -27,7 +27,7 @@ func openJournal(file string) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file goes first: standard output may block while nobody reads it.
+	// The file goes first: standard output may block while it is not read.
 	return &journal{out: io.MultiWriter(f, os.Stdout), file: f}, nil
 }
 

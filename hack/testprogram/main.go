@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The testprogram is what the containers of the tests and of the demo run: it
-// answers signals as told, serves health on HTTP, TCP and gRPC, turns unhealthy
+// answers signals as its flags say, serves health on HTTP, TCP and gRPC, turns unhealthy
 // on request, and brings the small commands that hooks and exec probes need in
 // an image without a shell. With "pause" it is the pause image too.
 package main

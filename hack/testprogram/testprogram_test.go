@@ -273,10 +273,10 @@ func TestHealth(t *testing.T) {
 		want   string
 	}{
 		{"at first", func() {}, healthy},
-		{"told to fail", func() { get(t, web, "/fail") }, sick},
-		{"told to recover", func() { get(t, web, "/recover") }, healthy},
-		{"told not to be ready", func() { get(t, web, "/unready") }, strings.Replace(healthy, "readyz 200", "readyz 503", 1)},
-		{"told to be ready", func() { get(t, web, "/ready") }, healthy},
+		{"asked to fail", func() { get(t, web, "/fail") }, sick},
+		{"asked to recover", func() { get(t, web, "/recover") }, healthy},
+		{"asked not to be ready", func() { get(t, web, "/unready") }, strings.Replace(healthy, "readyz 200", "readyz 503", 1)},
+		{"asked to be ready", func() { get(t, web, "/ready") }, healthy},
 		{"the file is there", func() { touchForTest(t, failFile) }, sick},
 	}
 	for _, step := range steps {

@@ -67,7 +67,7 @@ var ownConditions = []string{"TemplateAccepted", "RuntimeUsable", "ShimRespondin
 // ownReasons stand where a Pod's condition has no reason.
 var ownReasons = []string{"SandboxReady", "SandboxNotReady", "ContainersInitialized", "ContainersReady", "PodReady", "NotRestarting"}
 
-// sleeps tells whether a hook only sleeps: it leaves no sign of its begin.
+// sleeps reports whether a hook only sleeps: it leaves no sign of its begin.
 func sleeps(s *scenario) bool {
 	return slices.ContainsFunc(slices.Concat(s.spec.InitContainers, s.spec.Containers), func(c corev1.Container) bool {
 		return c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil
@@ -88,7 +88,7 @@ func times(text string) int {
 	return n
 }
 
-// overrun tells whether a difference comes from a hook for which there was not
+// overrun reports whether a difference comes from a hook for which there was not
 // enough time. The shim cancels it and says so; the kubelet lets it run on, so
 // that it ends later, with the container at the latest and then as failed.
 func (c course) overrun(d difference) bool {
@@ -118,7 +118,7 @@ func (c course) cancelled(path string) int {
 	return 0
 }
 
-// mayOverrun tells whether a container, given by its name or an event's field
+// mayOverrun reports whether a container, given by its name or an event's field
 // path, has a preStop hook that takes at least as long as one of its kills may.
 func (s *scenario) mayOverrun(path string) bool {
 	for _, c := range slices.Concat(s.spec.InitContainers, s.spec.Containers) {
@@ -140,7 +140,7 @@ func (s *scenario) mayOverrun(path string) bool {
 	return false
 }
 
-// backedOffEarly tells whether a difference is the shim's CrashLoopBackOff beside
+// backedOffEarly reports whether a difference is the shim's CrashLoopBackOff beside
 // what the kubelet still tells until its next sync: the exit, or why the start
 // failed.
 func (c course) backedOffEarly(d difference) bool {
@@ -163,7 +163,7 @@ func (c course) backedOffEarly(d difference) bool {
 	return d.shim == "" && strings.HasPrefix(name, "c.state.terminated.")
 }
 
-// completedBefore tells whether a difference is the kubelet's word that a resize is
+// completedBefore reports whether a difference is the kubelet's word that a resize is
 // complete, sent with what the pod had before it: a sync of the older pod clears the
 // condition that the allocation has just set. (kubelet kubelet.go:SyncPod, which
 // notes the race)

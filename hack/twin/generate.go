@@ -81,7 +81,7 @@ func (g generator) hook(name string) *corev1.LifecycleHandler {
 	case 0:
 		return sleeping(int64(g.between(1, 2)))
 	case 1:
-		return calling("/preStop", 8089) // nobody listens
+		return calling("/preStop", 8089) // nothing listens there
 	case 2:
 		return marked(name, "preStop", g.hookTime(1), "exit", "4")
 	default:

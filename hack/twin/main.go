@@ -223,7 +223,7 @@ func (t *twin) untilSure(ctx context.Context, s *scenario) (result, error) {
 	}
 }
 
-// momentary tells whether a difference hangs on a moment, which on a busy machine
+// momentary reports whether a difference hangs on a moment, which on a busy machine
 // may be missed on either side: a time, or the word of a probe that one side sent
 // just before or after its container was ready for it.
 func (d difference) momentary() bool {

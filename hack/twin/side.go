@@ -78,7 +78,7 @@ func (s *sightings) wake() {
 	s.change = make(chan struct{})
 }
 
-// all returns what was seen so far and a channel that tells of the next change.
+// all returns what was seen so far and a channel that is closed at the next change.
 func (s *sightings) all(name string) ([]sighting, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,7 +108,7 @@ func marked(name, hook string, d time.Duration, then ...string) *corev1.Lifecycl
 	return execute(append(words, ",", "append", journalOf(name), hook+" end")...)
 }
 
-// hookTime is how long a hook runs when nobody cuts it off.
+// hookTime is how long a hook runs if it is not cut off.
 func hookTime(h *corev1.LifecycleHandler) time.Duration {
 	var total time.Duration
 	if h.Sleep != nil {

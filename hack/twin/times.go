@@ -62,7 +62,7 @@ func offsets(moments []moment) map[string]time.Duration {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// isKill tells whether a line of a journal belongs to a kill.
+// isKill reports whether a line of a journal belongs to a kill.
 func isKill(text string) bool {
 	return strings.HasPrefix(text, "preStop") || strings.HasPrefix(text, "signal ") ||
 		strings.HasPrefix(text, "http GET /preStop")

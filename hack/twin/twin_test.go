@@ -197,10 +197,10 @@ func TestDeclared(t *testing.T) {
 			scenario: overrunning,
 			d:        difference{aspect: "journal c", kubelet: "preStop begin | signal SIGTERM | preStop end | stopped code=0", shim: "preStop begin | signal SIGTERM | stopped code=3"},
 		},
-		"a resize that the kubelet told as complete with what was before": {scenario: toResize, d: completed(resources(50, 48), "kubelet"), want: true},
-		"a resize that the kubelet told as complete":                      {scenario: toResize, d: completed(resources(60, 64), "kubelet")},
-		"a resize that we told as complete with what was before":          {scenario: toResize, d: completed(resources(50, 48), "shim")},
-		"back-off told before the kubelet's sync": {
+		"a resize that the kubelet reported as complete with what was before": {scenario: toResize, d: completed(resources(50, 48), "kubelet"), want: true},
+		"a resize that the kubelet reported as complete":                      {scenario: toResize, d: completed(resources(60, 64), "kubelet")},
+		"a resize that we reported as complete with what was before":          {scenario: toResize, d: completed(resources(50, 48), "shim")},
+		"back-off reported before the kubelet's sync": {
 			scenario: scenario{loops: true},
 			d:        difference{aspect: "status at waits: c.state.waiting.reason", shim: "CrashLoopBackOff"}, want: true,
 		},

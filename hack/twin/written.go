@@ -151,7 +151,7 @@ func hooks() []scenario {
 	}
 }
 
-// exits without anybody's kill.
+// exits without a kill.
 func exits() []scenario {
 	exit := func(name string, policy corev1.RestartPolicy, code string, done step) scenario {
 		return scenario{name: name, trigger: "Restart", spec: with(pod(4, servesAll("c")), policy), steps: []step{

@@ -29,8 +29,8 @@ import (
 const (
 	// maxMessageSize in bytes, as the kubelet's. (cri-client/pkg/utils.go)
 	maxMessageSize = 16 << 20
-	// defaultCallTimeout is the kubelet's runtimeRequestTimeout.
-	defaultCallTimeout = 2 * time.Minute
+	// callTimeout is the kubelet's runtimeRequestTimeout.
+	callTimeout = 2 * time.Minute
 	// The back-off of reconnecting to the runtime's socket.
 	minReconnect = 100 * time.Millisecond
 	maxReconnect = 3 * time.Second
@@ -55,10 +55,6 @@ type Config struct {
 	Endpoint string
 	// Instance identifies this shim (the node's name) on everything it creates.
 	Instance string
-	// CallTimeout bounds a CRI call; 0 is two minutes. RunPodSandbox gets twice
-	// as much, StopContainer and ExecSync get it on top of their own timeout.
-	// PullImage has no bound: the runtime has its own for a pull without progress.
-	CallTimeout time.Duration
 	// SeccompRoot is the directory of Localhost seccomp profiles.
 	SeccompRoot string
 	// PodDir is the pods' place on the node.
@@ -86,6 +82,10 @@ type Client struct {
 	node     nodeResources
 	// settle is how long a new event stream must last to count as healthy.
 	settle time.Duration
+	// callTimeout bounds a CRI call. RunPodSandbox gets twice as much, StopContainer
+	// and ExecSync get it on top of their own timeout. PullImage has no bound: the
+	// runtime has its own for a pull without progress.
+	callTimeout time.Duration
 }
 
 // Dial makes a client. It waits for nothing: while the socket is not there,
@@ -135,9 +135,6 @@ func (config *Config) check() error {
 }
 
 func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config) *Client {
-	if config.CallTimeout <= 0 {
-		config.CallTimeout = defaultCallTimeout
-	}
 	c := &Client{
 		config:   config,
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
@@ -147,6 +144,8 @@ func newClient(ctx context.Context, conn grpc.ClientConnInterface, config Config
 		users:    newUserCache(),
 		node:     readNodeResources(ctx),
 		settle:   settleTime,
+
+		callTimeout: callTimeout,
 	}
 	c.SetClusterID("")
 	return c

@@ -74,7 +74,8 @@ func eventually(t *testing.T, done func() bool) {
 
 // Every call but a pull ends by itself when the runtime hangs.
 func TestHangingCalls(t *testing.T) {
-	fake, client := newFake(t, func(c *Config) { c.CallTimeout = 20 * time.Millisecond })
+	fake, client := newFake(t)
+	client.callTimeout = 20 * time.Millisecond
 	pod := newPod()
 	calls := map[string]func(context.Context) error{
 		"RunPodSandbox": func(ctx context.Context) error {
@@ -157,7 +158,7 @@ func TestDeadlines(t *testing.T) {
 		"stop": {"StopContainer", func() error {
 			err := ignoreNotFound(client.StopContainer(t.Context(), "c", 3600))
 			if got := request[runtimeapi.StopContainerRequest](t, fake, "StopContainer").GetTimeout(); got != 3600 {
-				t.Errorf("the runtime was told to wait %d s", got)
+				t.Errorf("the runtime was asked to wait %d s", got)
 			}
 			return err
 		}, time.Hour + 2*time.Minute},

@@ -62,7 +62,7 @@ func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container
 		return "", asConfigError(fmt.Errorf("create container log directory for container %s failed: %w", container.Name, err))
 	}
 	operation := quote("create container", container.Name)
-	response, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.CreateContainer,
+	response, err := invoke(ctx, c.callTimeout, operation, c.runtime.CreateContainer,
 		&runtimeapi.CreateContainerRequest{PodSandboxId: options.SandboxID, Config: config, SandboxConfig: sandbox})
 	if err != nil {
 		return "", err
@@ -169,7 +169,7 @@ func propagation(mode corev1.MountPropagationMode) runtimeapi.MountPropagation {
 
 // StartContainer starts a container that was created.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
-	_, err := invoke(ctx, c.config.CallTimeout, quote("start container", id), c.runtime.StartContainer,
+	_, err := invoke(ctx, c.callTimeout, quote("start container", id), c.runtime.StartContainer,
 		&runtimeapi.StartContainerRequest{ContainerId: id})
 	return err
 }
@@ -180,7 +180,7 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 func (c *Client) StopContainer(ctx context.Context, id string, timeoutSeconds int64) error {
 	// Many years would overflow a Duration.
 	patience := time.Duration(min(timeoutSeconds, maxStopSeconds)) * time.Second
-	_, err := invoke(ctx, c.config.CallTimeout+patience, quote("stop container", id), c.runtime.StopContainer,
+	_, err := invoke(ctx, c.callTimeout+patience, quote("stop container", id), c.runtime.StopContainer,
 		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: timeoutSeconds})
 	return err
 }
@@ -191,14 +191,14 @@ const maxStopSeconds = 100 * 365 * 24 * 3600
 // RemoveContainer removes a container, by force if it runs; one that is gone is
 // no error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	_, err := invoke(ctx, c.config.CallTimeout, quote("remove container", id), c.runtime.RemoveContainer,
+	_, err := invoke(ctx, c.callTimeout, quote("remove container", id), c.runtime.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
 	return ignoreNotFound(err)
 }
 
 // execStart is how long the runtime may take to start a command. A command that is
 // cut off while it starts keeps the runtime from seeing the end of the container
-// for half a minute, for its shim waits that long for pipes that are closed.
+// for half a minute, because its shim waits that long for pipes that are closed.
 // (containerd cmd/containerd-shim-runc-v2/process/exec.go:start)
 const execStart = 2 * time.Second
 
@@ -214,7 +214,7 @@ func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout 
 	}
 	patience := time.Duration(0)
 	if timeout > 0 {
-		patience = c.config.CallTimeout + timeout
+		patience = c.callTimeout + timeout
 	}
 	type outcome struct {
 		response *runtimeapi.ExecSyncResponse

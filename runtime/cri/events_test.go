@@ -190,7 +190,7 @@ func TestPending(t *testing.T) {
 		select {
 		case <-p.wake:
 		default:
-			t.Error("nobody was woken")
+			t.Error("no worker was woken")
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (r *endlessRuntime) Invoke(ctx context.Context, _ string, _, _ any, _ ...gr
 }
 
 // A command that is cancelled while the runtime starts it is not cut off before it
-// had the time to start, but nobody waits for that.
+// had the time to start, but nothing waits for that.
 func TestExecSyncIsNotCutOffAtItsStart(t *testing.T) {
 	tests := map[string]struct{ cancelAfter, wantCutAfter time.Duration }{
 		"while it starts": {100 * time.Millisecond, execStart},

@@ -47,7 +47,7 @@ type fakeRuntime struct {
 	conditions []*runtimeapi.RuntimeCondition
 	handlers   []*runtimeapi.RuntimeHandler
 	dropSignal bool   // as containerd before 2.3
-	verbose    string // what a verbose status tells of a container
+	verbose    string // what a verbose status says about a container
 	events     chan *runtimeapi.ContainerEventResponse
 	noEvents   bool // as containerd 1.6
 	next       int

@@ -51,7 +51,7 @@ func (c *Client) ImageSize(ctx context.Context, image string) (uint64, error) {
 
 // imageStatus is nil for an image that the runtime does not have.
 func (c *Client) imageStatus(ctx context.Context, image string) (*runtimeapi.Image, error) {
-	response, err := invoke(ctx, c.config.CallTimeout, quote("inspect image", image), c.images.ImageStatus,
+	response, err := invoke(ctx, c.callTimeout, quote("inspect image", image), c.images.ImageStatus,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 	if err != nil {
 		return nil, err

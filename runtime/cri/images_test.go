@@ -12,7 +12,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// What fails about an image is told in the runtime's words alone where the
+// What fails about an image is reported in the runtime's words alone where the
 // kubelet does so.
 func TestWordsOfImageErrors(t *testing.T) {
 	f, c := newFake(t)

@@ -108,12 +108,12 @@ func (c *Client) ours(labels map[string]string) bool {
 
 // list returns sandboxes and containers with all these labels, newest first.
 func (c *Client) list(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
-	s, err := invoke(ctx, c.config.CallTimeout, "list sandboxes", c.runtime.ListPodSandbox,
+	s, err := invoke(ctx, c.callTimeout, "list sandboxes", c.runtime.ListPodSandbox,
 		&runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}})
 	if err != nil {
 		return nil, nil, err
 	}
-	ctr, err := invoke(ctx, c.config.CallTimeout, "list containers", c.runtime.ListContainers,
+	ctr, err := invoke(ctx, c.callTimeout, "list containers", c.runtime.ListContainers,
 		&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +248,7 @@ func sandboxIPs(network *plan.SandboxNetwork) []string {
 // SandboxStatus reads one sandbox.
 func (c *Client) SandboxStatus(ctx context.Context, id string) (plan.SandboxStatus, error) {
 	operation := quote("read the status of sandbox", id)
-	response, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.PodSandboxStatus,
+	response, err := invoke(ctx, c.callTimeout, operation, c.runtime.PodSandboxStatus,
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
 	if err != nil {
 		return plan.SandboxStatus{}, err
@@ -279,7 +279,7 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (plan.Container
 
 func (c *Client) rawContainerStatus(ctx context.Context, id string) (*runtimeapi.ContainerStatus, error) {
 	operation := quote("read the status of container", id)
-	response, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.ContainerStatus,
+	response, err := invoke(ctx, c.callTimeout, operation, c.runtime.ContainerStatus,
 		&runtimeapi.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
 		return nil, err

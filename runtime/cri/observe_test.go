@@ -143,7 +143,7 @@ func TestSteadyPodCosts(t *testing.T) {
 	}
 }
 
-// The OOM killer's part may be told after the exit: a fresh exit is not believed
+// The OOM killer's part may be reported after the exit: a fresh exit is not believed
 // for good, also where the clock was set forward meanwhile.
 func TestReasonThatComesLate(t *testing.T) {
 	for name, exit := range map[string]time.Duration{"just now": 0, "an hour ago, it seems": -time.Hour} {

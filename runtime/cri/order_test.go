@@ -55,10 +55,10 @@ func TestNewestInstanceAfterTheClockWasSetBack(t *testing.T) {
 }
 
 // Instances of a name come in the order of their restart counts and, as their
-// times, newest first; where the clock always went on nothing is changed.
+// times, newest first; where the clock was never set back nothing is changed.
 func TestPropertyOrderOfInstances(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steady := rapid.Bool().Draw(rt, "the clock goes on")
+		steady := rapid.Bool().Draw(rt, "the clock is never set back")
 		var containers []plan.ContainerStatus
 		for i := range rapid.IntRange(0, 8).Draw(rt, "containers") {
 			created := int64(i)

@@ -16,7 +16,7 @@ import (
 // runtime reports no process.
 func (c *Client) ContainerProcess(ctx context.Context, id string) (pid int, cgroup string, err error) {
 	operation := quote("read the verbose status of container", id)
-	r, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.ContainerStatus,
+	r, err := invoke(ctx, c.callTimeout, operation, c.runtime.ContainerStatus,
 		&runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
 		return 0, "", err

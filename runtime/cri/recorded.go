@@ -206,7 +206,7 @@ type restored struct {
 }
 
 // addContainers adds the newest container of each name. The grace periods of
-// the newest container win over the sandbox's, for they may have changed since.
+// the newest container win over the sandbox's, because they may have changed since.
 func addContainers(pod *corev1.Pod, containers []*runtimeapi.Container) []error {
 	var warnings []error
 	var inits, mains []restored

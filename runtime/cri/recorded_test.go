@@ -256,7 +256,7 @@ func TestRecordedPod(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 
-	// Without the sandbox, and with one container nobody can read.
+	// Without the sandbox, and with one unreadable container.
 	fake.set(func() {
 		fake.sandboxes = nil
 		for _, c := range fake.containers {

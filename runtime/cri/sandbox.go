@@ -33,7 +33,7 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
 		return "", fmt.Errorf("create the log directory of the pod: %w", err)
 	}
-	response, err := invoke(ctx, 2*c.config.CallTimeout, "run sandbox", c.runtime.RunPodSandbox,
+	response, err := invoke(ctx, 2*c.callTimeout, "run sandbox", c.runtime.RunPodSandbox,
 		&runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		return "", err
@@ -47,7 +47,7 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 // StopSandbox stops a sandbox and kills whatever runs in it; one that is gone is
 // no error.
 func (c *Client) StopSandbox(ctx context.Context, id string) error {
-	_, err := invoke(ctx, c.config.CallTimeout, quote("stop sandbox", id), c.runtime.StopPodSandbox,
+	_, err := invoke(ctx, c.callTimeout, quote("stop sandbox", id), c.runtime.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
@@ -55,7 +55,7 @@ func (c *Client) StopSandbox(ctx context.Context, id string) error {
 // RemoveSandbox removes a sandbox with all that is in it; one that is gone is no
 // error.
 func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
-	_, err := invoke(ctx, c.config.CallTimeout, quote("remove sandbox", id), c.runtime.RemovePodSandbox,
+	_, err := invoke(ctx, c.callTimeout, quote("remove sandbox", id), c.runtime.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }

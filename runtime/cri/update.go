@@ -31,7 +31,7 @@ func (c *Client) UpdateContainerResources(ctx context.Context, pod *corev1.Pod, 
 			resources.MemorySwapLimitInBytes = unlimited
 		}
 	}
-	_, err := invoke(ctx, c.config.CallTimeout, quote("update the resources of container", container.Name), c.runtime.UpdateContainerResources,
+	_, err := invoke(ctx, c.callTimeout, quote("update the resources of container", container.Name), c.runtime.UpdateContainerResources,
 		&runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: resources})
 	c.statuses.forgetContainer(id)
 	return err
@@ -40,7 +40,7 @@ func (c *Client) UpdateContainerResources(ctx context.Context, pod *corev1.Pod, 
 // MemoryUse is how many bytes of memory a container uses.
 func (c *Client) MemoryUse(ctx context.Context, id string) (uint64, error) {
 	operation := quote("read the statistics of container", id)
-	response, err := invoke(ctx, c.config.CallTimeout, operation, c.runtime.ContainerStats,
+	response, err := invoke(ctx, c.callTimeout, operation, c.runtime.ContainerStats,
 		&runtimeapi.ContainerStatsRequest{ContainerId: id})
 	if err != nil {
 		return 0, err

@@ -111,13 +111,42 @@ func (l *podLife) request() {
 	l.pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: time.Now().String()}
 }
 
+// A container that waits after a crash waits on when the node's clock is set.
+func TestBackoffAfterTheClockWasSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newPodLife(plan.AllDifferences())
+				now, set := settableClock("boot")
+				l.e.clock = now
+				l.settle(t.Context())
+				l.crash(t.Context(), 1)
+				time.Sleep(time.Second)
+				l.f.Exit(l.running(), 1)
+				for second := range 10 {
+					out := l.sync(t.Context())
+					if left := out.BackoffUntil.Sub(now.Now()).Round(time.Second); l.running() != nil || left != time.Duration(10-second)*time.Second {
+						t.Fatalf("second %d: it waits for %s, want 10s from its exit", second, left)
+					}
+					set(by)
+					time.Sleep(time.Second)
+				}
+				l.sync(t.Context())
+				if l.running() == nil {
+					t.Error("it does not start ten seconds after its exit")
+				}
+			})
+		})
+	}
+}
+
 // What people ask for starts at once, whatever the container has behind it, and is
 // forgotten: the crash after it is restarted at once too, and the next one waits 10 s.
 // In the kubelet it waits.
 func TestDeliberateRestartsDoNotWait(t *testing.T) {
 	tests := map[string]struct {
-		// story returns how long the last start took.
-		story       func(context.Context, *podLife) time.Duration
+		// live returns how long the last start took.
+		live        func(context.Context, *podLife) time.Duration
 		wantKubelet time.Duration
 	}{
 		"well for a minute after crashes, then killed for a changed variable": {func(ctx context.Context, l *podLife) time.Duration {
@@ -143,14 +172,14 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			l.change()
 			return l.settle(ctx)
 		}, time.Minute},
-		"a pod that is defined anew after crashes": {func(ctx context.Context, l *podLife) time.Duration {
+		"a pod that is defined again after crashes": {func(ctx context.Context, l *podLife) time.Duration {
 			l.crash(ctx, 5)
 			time.Sleep(time.Minute)
 			l.pod = l.pod.DeepCopy()
 			l.pod.Spec.Hostname = "another"
 			return l.settle(ctx)
 		}, time.Minute},
-		"a pod that is defined anew and whose container does not start at first": {func(ctx context.Context, l *podLife) time.Duration {
+		"a pod that is defined again and whose container does not start at first": {func(ctx context.Context, l *podLife) time.Duration {
 			l.crash(ctx, 5)
 			time.Sleep(time.Minute)
 			l.pod = l.pod.DeepCopy()
@@ -175,7 +204,7 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newPodLife(plan.AllDifferences())
 				l.settle(t.Context())
-				if took := tt.story(t.Context(), l); took >= time.Second {
+				if took := tt.live(t.Context(), l); took >= time.Second {
 					t.Errorf("it started after %s, want at once", took)
 				}
 				if took := l.crash(t.Context(), 1); took != 0 {
@@ -188,7 +217,7 @@ func TestDeliberateRestartsDoNotWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newPodLife(plan.Differences{})
 				l.settle(t.Context())
-				if took := tt.story(t.Context(), l); took < tt.wantKubelet {
+				if took := tt.live(t.Context(), l); took < tt.wantKubelet {
 					t.Errorf("in the kubelet it started after %s, want %s or more", took, tt.wantKubelet)
 				}
 			})

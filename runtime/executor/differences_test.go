@@ -19,7 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// slowPulls is a runtime whose pulls go on until they are released.
+// slowPulls is a runtime whose pulls continue until they are released.
 type slowPulls struct {
 	*fakeRuntime
 	underWay atomic.Int32
@@ -93,7 +93,7 @@ func TestHookWithoutAPodIPSaysWhichSandbox(t *testing.T) {
 	}
 }
 
-// How long a hook took that failed is taken off the grace period, and told.
+// How long a hook took that failed is taken off the grace period, and reported.
 func TestSecondsOfAFailedHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

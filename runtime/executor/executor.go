@@ -136,6 +136,11 @@ func New(cfg Config) *Executor {
 	return e
 }
 
+// moment is the present by the node's two clocks.
+func (e *Executor) moment() plan.Moment {
+	return plan.Moment{Wall: e.clock.Now(), SinceBoot: e.clock.SinceBoot(), BootID: e.clock.BootID()}
+}
+
 // Forget drops what is remembered about a pod that is gone: its image pull
 // back-off.
 func (e *Executor) Forget(uid types.UID) {

@@ -40,7 +40,7 @@ type fakeRuntime struct {
 	onRunSandbox func()
 
 	mu       sync.Mutex
-	kills    []v1alpha1.KillRecord // in the order they were told
+	kills    []v1alpha1.KillRecord // in the order they were reported
 	progress []plan.KillProgress
 }
 
@@ -176,7 +176,7 @@ func (f *fakeRuntime) Kill(_ types.UID, kill plan.KillProgress) {
 	f.progress = append(f.progress, kill)
 }
 
-// lastRecords are the records as they were told last, by ID.
+// lastRecords are the records as they were reported last, by ID.
 func (f *fakeRuntime) lastRecords() []v1alpha1.KillRecord {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,7 +20,7 @@ func TestResumeLeavesAnotherWorkloadsContainer(t *testing.T) {
 		state plan.ContainerState
 	}
 	for name, victim := range map[string]owner{
-		"another workload's": {"uid-2", plan.ContainerRunning}, "nobody's": {"", plan.ContainerRunning},
+		"another workload's": {"uid-2", plan.ContainerRunning}, "no workload's": {"", plan.ContainerRunning},
 		"another workload's that exited": {"uid-2", plan.ContainerExited},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // A kill that is cut off before its request can have reached the container costs
 // the container nothing of its 30 s, however long no process runs; one that has
-// reached it goes on by its deadline.
+// reached it continues by its deadline.
 func TestKillCutOffBeforeTheContainerKnew(t *testing.T) {
 	const outage = 10 * time.Second
 	tests := map[string]struct {

@@ -76,7 +76,7 @@ type kill struct {
 // within graceSeconds from now (within 2 s at least, once the container was
 // asked to stop), or earlier if it had to before. A preStop hook is cancelled at
 // its new deadline, a wait ends, and a StopContainer under way is followed by
-// another with the smaller timeout; the first is never cancelled, for that
+// another with the smaller timeout; the first is never cancelled, because that
 // would keep the container from ever being killed.
 func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
 	e.mu.Lock()

@@ -99,7 +99,7 @@ func TestShortenDuringEachPhase(t *testing.T) {
 		},
 		"a wait for its turn ends": {
 			sidecar: true, after: 10 * time.Second, to: 4,
-			// The main container's first call goes on; the sidecar waits no longer.
+			// The main container's first call continues; the sidecar waits no longer.
 			wantStops: []stopCall{{"app", 0, 60}, {"app", 10, 4}, {"side", 14, 2}}, wantEnd: 16, wantGrace: 14,
 		},
 		"a second StopContainer has the smaller timeout": {
@@ -209,7 +209,7 @@ func TestShortenReachesAKillOfASync(t *testing.T) {
 			t.Error(diff)
 		}
 		if !errors.Is(got.Err, context.Canceled) || len(f.ops("CreateContainer")) > 0 {
-			t.Errorf("the sync went on after the deletion: %v %v", got.Err, f.ops("CreateContainer"))
+			t.Errorf("the sync continued after the deletion: %v %v", got.Err, f.ops("CreateContainer"))
 		}
 		if len(got.Results) != 1 || got.Results[0].Err != nil {
 			t.Errorf("results: %+v", got.Results)

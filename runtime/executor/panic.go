@@ -61,8 +61,8 @@ func (e *Executor) forgetPanics(id string) {
 	delete(e.panicked, id)
 }
 
-// panicked counts a panic. The record of a kill that began here is closed, for the
-// next try has its own; one that was cut off stays open, with the count.
+// panicked counts a panic. The record of a kill that began here is closed, because
+// the next try has its own; one that was cut off stays open, with the count.
 func (k *kill) panicked(ctx context.Context, err error) error {
 	n := k.e.panicsOf(k) + 1
 	k.e.mu.Lock()

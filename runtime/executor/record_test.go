@@ -90,7 +90,7 @@ func TestKillByRecordHasTheProbesGrace(t *testing.T) {
 	})
 }
 
-// Whose name is told is the container's own: that is all that is sure of it.
+// The name in the record is the container's own: that is all that is sure of it.
 func TestKillByRecordHasTheRecordedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()
@@ -155,13 +155,13 @@ func TestOverrideSource(t *testing.T) {
 		e := newFakeExecutor(f)
 		_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(),
 			Trigger: v1alpha1.TriggerTermination, Override: &plan.Grace{Seconds: 9, Source: v1alpha1.GraceSourceDeletion},
-			Message: "deleted", RequestedBy: "somebody",
+			Message: "deleted", RequestedBy: "kubectl",
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rec := f.lastRecords()[0]
-		if rec.Grace.Seconds != 9 || rec.Grace.Source != v1alpha1.GraceSourceDeletion || rec.Message != "deleted" || rec.RequestedBy != "somebody" {
+		if rec.Grace.Seconds != 9 || rec.Grace.Source != v1alpha1.GraceSourceDeletion || rec.Message != "deleted" || rec.RequestedBy != "kubectl" {
 			t.Errorf("record: %+v", rec)
 		}
 		if msg := f.ops("Event")[0].Text("message"); msg != "Stopping container app" {

@@ -119,7 +119,7 @@ func (e *Executor) closeRecord(ctx context.Context, pod *corev1.Pod, open *plan.
 func (k *kill) resume() {
 	rec := k.open.Record
 	k.rec = *rec.DeepCopy()
-	k.left = k.open.Left(plan.Moment{Wall: k.e.clock.Now(), SinceBoot: k.e.clock.SinceBoot(), BootID: k.e.clock.BootID()})
+	k.left = k.open.Left(k.e.moment())
 	k.begun = time.Now().Add(-seconds(k.open.Spent(k.left)))
 	k.ends = time.Now().Add(seconds(k.left))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {

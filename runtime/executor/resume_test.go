@@ -79,7 +79,7 @@ func TestResume(t *testing.T) {
 			wantStops: []stopCall{{"app", 0, 20}}, wantOutcome: v1alpha1.KillOutcomeGraceful,
 			wantPreStop: v1alpha1.PreStopSucceeded,
 		},
-		"a StopContainer goes on with what is left": {
+		"a StopContainer continues with what is left": {
 			record: func() v1alpha1.KillRecord {
 				return stopping(afterHook(cutRecord(10*time.Second, v1alpha1.KillPhaseStopping, 30)), 8*time.Second, 28)
 			},
@@ -115,7 +115,7 @@ func TestResume(t *testing.T) {
 					e := newFakeExecutor(f)
 					pod := testPod(30, withPreStopExec)
 					if rec.Phase == v1alpha1.KillPhaseDone && whole {
-						return // KillPod kills it anew
+						return // KillPod kills it again
 					}
 					if err := resumeBy(t, e, f.observed(), pod, rec, whole); err != nil {
 						t.Fatal(err)
@@ -136,7 +136,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// resumeBy goes on with a kill, alone or as part of a pod kill.
+// resumeBy continues a kill, alone or as part of a pod kill.
 func resumeBy(t *testing.T, e *Executor, observed *plan.PodStatus, pod *corev1.Pod, rec v1alpha1.KillRecord, whole bool) error {
 	t.Helper()
 	return resumeOpen(t, e, observed, pod, plan.KillProgress{Record: rec}, whole)
@@ -172,7 +172,7 @@ func checkResumed(t *testing.T, f *fakeRuntime, want v1alpha1.KillOutcome) {
 	}
 }
 
-// What happened while no shim was there is told only as far as it is known: a
+// What happened while no shim was there is reported only as far as it is known: a
 // StopContainer ends with the shim that called it, and no SIGKILL follows.
 func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 	const age = 100 * time.Second
@@ -251,7 +251,7 @@ func TestResumedKillOfAContainerThatJustLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := f.lastRecords()[0]; got.Outcome != "" || got.Error == "" {
-			t.Errorf("outcome %q, error %q, want none told", got.Outcome, got.Error)
+			t.Errorf("outcome %q, error %q, want none reported", got.Outcome, got.Error)
 		}
 	})
 }

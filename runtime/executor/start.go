@@ -66,12 +66,10 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 // checkBackoff reports whether a container has to wait before it is started
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
-	key, next, wait := plan.CheckBackoff(&s.in, c, s.e.differences, s.e.clock.Now())
-	switch {
-	case wait != nil:
-	case next == nil:
+	key, next, wait := plan.CheckBackoff(&s.in, c, s.e.differences, s.e.moment())
+	if next == nil {
 		delete(s.in.Backoff, key)
-	default:
+	} else {
 		s.in.Backoff[key] = next
 	}
 	return wait

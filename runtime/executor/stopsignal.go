@@ -13,7 +13,7 @@ import (
 
 // checkStopSignal refuses to start a container whose stop signal the runtime has
 // dropped, as one does that does not know the field: it would be stopped by
-// SIGTERM, which it may not handle. The container is removed, for nothing else
+// SIGTERM, which it may not handle. The container is removed, because nothing else
 // would be made of it.
 func (s *syncRun) checkStopSignal(ctx context.Context, c *corev1.Container, id string) error {
 	if !s.e.differences.StopSignals || c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {

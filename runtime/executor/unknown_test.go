@@ -106,7 +106,7 @@ func TestStoppedAndRunsOn(t *testing.T) {
 	}
 }
 
-// A runtime that tells of an end a little later than it reported it has not failed.
+// A runtime that reports an end a little later than it announced it has not failed.
 func TestStoppedAndToldLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

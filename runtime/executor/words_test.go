@@ -73,14 +73,14 @@ func TestSandboxStatusFails(t *testing.T) {
 	in.Actions.CreateSandbox, in.Actions.SandboxID = true, ""
 	result := newFakeExecutor(f).SyncPod(t.Context(), in)
 	if result.Err == nil || len(f.ops("CreateContainer")) > 0 {
-		t.Errorf("the sync went on: %+v", result)
+		t.Errorf("the sync continued: %+v", result)
 	}
 	if got := f.reasons(); !slices.Equal(got, []string{"FailedPodSandBoxStatus"}) {
 		t.Errorf("events %q", got)
 	}
 }
 
-// Why a pod could not be killed is told in the kubelet's words, in one line: they
+// Why a pod could not be killed is reported in the kubelet's words, in one line: they
 // become an event.
 func TestWordsOfAFailedKill(t *testing.T) {
 	const app = `failed to "KillContainer" for "app" with KillContainerError: "rpc error: code = Unknown desc = runtime exploded"`

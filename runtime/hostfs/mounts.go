@@ -125,7 +125,7 @@ func (r Root) Mounted(path string) (there, known bool, err error) {
 // and go with them. Unless shared is set nothing that happens there gets back:
 // a bind is a peer of the mount it was made from, so that unmounting something
 // below the bind would unmount it on the node. It is made a slave after it is in
-// its place, for a place below a shared mount makes it shared again.
+// its place, because a place below a shared mount makes it shared again.
 func Bind(source *os.File, target string, shared bool) error {
 	if err := unix.Mount(FDPath(source), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind to %q: %w", target, err)

@@ -94,7 +94,7 @@ func TestUnmountLeavesTheNodesRootMountedInAVolume(t *testing.T) {
 }
 
 // The node mounted something over the directory that a bind of an earlier version
-// shows: nothing is unmounted that would go on the node too.
+// shows: nothing is unmounted that would disappear from the node too.
 func TestUnmountRefusesACoveredPeer(t *testing.T) {
 	if !mounttest.Isolate(t) {
 		return

@@ -68,6 +68,15 @@ type Backoff struct {
 	Current time.Duration `json:"current"`
 	// LastUpdate is when the container was last restarted.
 	LastUpdate time.Time `json:"lastUpdate"`
+	// BootID is the boot that SinceBoot and Exited count from; empty if they mean
+	// nothing.
+	BootID string `json:"bootID,omitempty"`
+	// SinceBoot is LastUpdate as the time since boot.
+	SinceBoot time.Duration `json:"sinceBoot,omitempty"`
+	// Exit is the instance whose end was seen last, and Exited when that was, as the
+	// time since boot.
+	Exit   string        `json:"exit,omitempty"`
+	Exited time.Duration `json:"exited,omitempty"`
 	// Forgiven is an instance that was ended on purpose, whose end does not count;
 	// nothing else is in the entry then.
 	Forgiven string `json:"forgiven,omitempty"`

@@ -63,7 +63,7 @@ func TestBackoffCheck(t *testing.T) {
 			observed: []plan.ContainerStatus{exited(4 * time.Minute)},
 			wantNext: entry(300*time.Second, 0),
 		},
-		"begins anew after a long run": {
+		"begins again after a long run": {
 			entry:    entry(300*time.Second, time.Hour),
 			observed: []plan.ContainerStatus{exited(time.Second)},
 			wantNext: entry(10*time.Second, 0),

@@ -49,10 +49,48 @@ func TestPastActiveDeadline(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := plan.PastActiveDeadline(&corev1.Pod{Spec: tt.spec}, tt.previous, start.Add(tt.after))
+			got := plan.PastActiveDeadline(&corev1.Pod{Spec: tt.spec}, tt.previous, tt.after)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("Termination differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// How long a pod has been active goes by the time since boot from the moment its start
+// was seen, whether or not the wall clock is set.
+func TestActivity(t *testing.T) {
+	t.Parallel()
+	const boot = time.Minute
+	start := metav1.Unix(10_000, 0)
+	seenAfter := func(wall time.Duration) *plan.Activity {
+		return (*plan.Activity)(nil).Seen(&start, plan.Moment{Wall: start.Add(wall), SinceBoot: boot})
+	}
+	tests := map[string]struct {
+		seen *plan.Activity
+		now  plan.Moment
+		want time.Duration
+	}{
+		"not started":                 {now: plan.Moment{Wall: start.Time, SinceBoot: boot}},
+		"seen at once":                {seen: seenAfter(0), now: plan.Moment{Wall: start.Add(5 * time.Second), SinceBoot: boot + 5*time.Second}, want: 5 * time.Second},
+		"set forward since":           {seen: seenAfter(0), now: plan.Moment{Wall: start.Add(time.Hour), SinceBoot: boot + 5*time.Second}, want: 5 * time.Second},
+		"set back since":              {seen: seenAfter(0), now: plan.Moment{Wall: start.Add(-time.Hour), SinceBoot: boot + 5*time.Second}, want: 5 * time.Second},
+		"started before the boot":     {seen: seenAfter(time.Hour), now: plan.Moment{SinceBoot: boot + time.Second}, want: time.Hour + time.Second},
+		"first seen after a set back": {seen: seenAfter(-time.Hour), now: plan.Moment{SinceBoot: boot + time.Second}, want: time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tt.seen.Active(tt.now); got != tt.want {
+				t.Errorf("active for %s, want %s", got, tt.want)
+			}
+			if again := tt.seen.Seen(&start, tt.now); tt.seen != nil && again != tt.seen {
+				t.Errorf("%+v became %+v although the start time is the same", tt.seen, again)
+			}
+		})
+	}
+	later := metav1.NewTime(start.Add(time.Hour))
+	if got := seenAfter(0).Seen(&later, plan.Moment{Wall: later.Add(time.Second), SinceBoot: 2 * time.Hour}); got.Active(plan.Moment{SinceBoot: 2 * time.Hour}) != time.Second {
+		t.Errorf("another start time is counted as %+v", got)
 	}
 }

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,13 +16,14 @@ import (
 // A back-off belongs to the definition that crashed: where the newest instance was
 // killed, or has been replaced in the template, on purpose, the container starts at
 // once and its entry goes. Where a kill did it, the entry says so until another
-// instance has ended: the start may fail, and is tried again.
-func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now time.Time) (key string, next *Backoff, wait *Wait) {
+// instance has ended: the start may fail, and is tried again. What has passed since the
+// last restart and the exit is counted on the time since boot, where it is known.
+func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now Moment) (key string, next *Backoff, wait *Wait) {
 	key = BackoffKey(r.Pod, c)
 	entry := r.Backoff[key]
 	if d.ForgiveDeliberate {
 		if id := deliberatelyKilled(r, c, entry); id != "" {
-			return key, &Backoff{Current: r.BackoffPolicy.orDefault().Base, LastUpdate: now, Forgiven: id}, nil
+			return key, &Backoff{Current: r.BackoffPolicy.orDefault().Base, LastUpdate: now.Wall, Forgiven: id}, nil
 		}
 		if deliberatelyReplaced(r, c) {
 			return key, nil, nil
@@ -32,8 +32,17 @@ func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now time.T
 			entry = nil
 		}
 	}
-	next, wait = r.BackoffPolicy.Check(r.Pod, c, entry, r.Observed, now)
-	return key, next, wait
+	observed := entry.exitInPresent(r.Observed, c.Name, now)
+	exited := newestExited(observed, c.Name)
+	if exited == nil {
+		return key, entry, nil
+	}
+	next, wait = r.BackoffPolicy.Check(r.Pod, c, entry.present(now), observed, now.Wall)
+	exitedAt := exited.FinishedAt
+	if wait != nil {
+		exitedAt = wait.Until.Add(-wait.Current)
+	}
+	return key, next.noted(exited.ID, exitedAt, now), wait
 }
 
 // BackoffAfterRestart returns the entries of back-off that count after a restart of the

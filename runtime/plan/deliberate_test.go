@@ -33,7 +33,7 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 		"the definition is fixed while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FIXED", Value: "yes"}}
 		}},
-		"the pod is defined anew while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) { pod.Spec.Hostname = "another" }},
+		"the pod is defined again while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) { pod.Spec.Hostname = "another" }},
 		"a restart is requested while it waits": {edit: func(pod *corev1.Pod, _ *plan.ContainerStatus) {
 			pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
 		}},
@@ -63,11 +63,11 @@ func TestBackoffForgivesDeliberate(t *testing.T) {
 			entry := &plan.Backoff{Current: 160 * time.Second, LastUpdate: now.Add(-time.Minute)}
 			r.Backoff[plan.BackoffKey(pod, &pod.Spec.Containers[0])] = entry
 
-			_, next, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.AllDifferences(), now)
+			_, next, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.AllDifferences(), plan.Moment{Wall: now})
 			if forgiven := next == nil || next.Forgiven != ""; (wait != nil) != tt.wantWait || forgiven == tt.wantWait {
 				t.Errorf("wait %+v, entry %+v; want to wait: %v", wait, next, tt.wantWait)
 			}
-			if _, _, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.Differences{}, now); wait == nil {
+			if _, _, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.Differences{}, plan.Moment{Wall: now}); wait == nil {
 				t.Error("as the kubelet it has to wait")
 			}
 		})
@@ -100,8 +100,8 @@ func TestPropertyBackoffWithoutDeliberateKills(t *testing.T) {
 				LastUpdate: now.Add(-time.Duration(rapid.IntRange(0, 700).Draw(t, "updated")) * time.Second),
 			}
 		}
-		_, wantNext, wantWait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.Differences{}, now)
-		_, next, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.AllDifferences(), now)
+		_, wantNext, wantWait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.Differences{}, plan.Moment{Wall: now})
+		_, next, wait := plan.CheckBackoff(&r, &pod.Spec.Containers[0], plan.AllDifferences(), plan.Moment{Wall: now})
 		if diff := cmp.Diff(wantNext, next) + cmp.Diff(wantWait, wait); diff != "" {
 			t.Fatal(diff)
 		}

@@ -20,7 +20,7 @@ type effect int
 const (
 	// none: it takes effect without a restart, or has no meaning on a node.
 	none effect = iota + 1
-	// restart: the container is killed and created anew.
+	// restart: the container is killed and created again.
 	restart
 	// newSandbox: everything is killed and a new sandbox created.
 	newSandbox

@@ -18,12 +18,12 @@ func TestDecideImage(t *testing.T) {
 		ref    string
 		want   plan.ImageUse
 	}{
-		"there":                      {corev1.PullIfNotPresent, "sha256:1", plan.ImagePresent},
-		"not there":                  {corev1.PullIfNotPresent, "", plan.ImagePull},
-		"without policy, not there":  {"", "", plan.ImagePull},
-		"there, pulled all the same": {corev1.PullAlways, "sha256:1", plan.ImagePull},
-		"never, there":               {corev1.PullNever, "sha256:1", plan.ImagePresent},
-		"never, not there":           {corev1.PullNever, "", plan.ImageMissing},
+		"there":                     {corev1.PullIfNotPresent, "sha256:1", plan.ImagePresent},
+		"not there":                 {corev1.PullIfNotPresent, "", plan.ImagePull},
+		"without policy, not there": {"", "", plan.ImagePull},
+		"there, but always pulled":  {corev1.PullAlways, "sha256:1", plan.ImagePull},
+		"never, there":              {corev1.PullNever, "sha256:1", plan.ImagePresent},
+		"never, not there":          {corev1.PullNever, "", plan.ImageMissing},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestComputeImages(t *testing.T) {
 	}
 	before := plan.Compute(in)
 	if before.Images != nil {
-		t.Errorf("nobody asked, and the plan has %v", before.Images)
+		t.Errorf("the runtime was not asked, and the plan has %v", before.Images)
 	}
 	in.Images = plan.Images{"runs:1": "", "asked:1": "sha256:2"}
 	got := plan.Compute(in)
@@ -57,7 +57,7 @@ func TestComputeImages(t *testing.T) {
 		t.Errorf("images (-want +got):\n%s", diff)
 	}
 	if got.ImageOf("unknown") != (plan.ImageNeed{}) {
-		t.Errorf("an image that nobody asked for: %+v", got.ImageOf("unknown"))
+		t.Errorf("an image that was not asked for: %+v", got.ImageOf("unknown"))
 	}
 	got.Images = nil
 	if diff := cmp.Diff(before, got); diff != "" {

@@ -39,7 +39,7 @@ func ResourcesOf(r *corev1.ResourceRequirements) Resources {
 }
 
 // Requirements returns the resources as a spec has them. Requests are always
-// there, for one that is missing would be taken from the limit.
+// there, because one that is missing would be taken from the limit.
 func (r Resources) Requirements() corev1.ResourceRequirements {
 	limits := corev1.ResourceList{}
 	if r.CPULimit > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // The kubelet's decisions are replayed; these are values that the API does not
-// admit, and which must lead somewhere all the same.
+// admit, and which must still lead somewhere.
 func TestContainerShouldRestartOddValues(t *testing.T) {
 	t.Parallel()
 	rule := func(action corev1.ContainerRestartRuleAction, op corev1.ContainerRestartRuleOnExitCodesOperator) []corev1.ContainerRestartRule {

@@ -59,7 +59,7 @@ func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sand
 
 // cgroupMissing is the one place that decides about PodCgroupMissing: a sandbox that
 // would be kept is replaced. The kubelet kills, and finds the sandbox changed in its
-// next sync; it kills only where a main container runs, for before there is one the
+// next sync; it kills only where a main container runs, because before there is one the
 // cgroup may not have been made. (kubelet kubelet.go:SyncPod)
 func (p *planner) cgroupMissing(change sandboxVerdict) sandboxVerdict {
 	if change.needed || !p.OutsideCgroup || !p.anyMainContainerRuns() {

@@ -95,7 +95,7 @@ func TestComputeSandboxChanged(t *testing.T) {
 				a.CreateSandbox, a.ContainersToStart = false, nil
 			}),
 		},
-		"a mode that is not told is a pod network": {
+		"a mode that is not reported is a pod network": {
 			change: func(in plan.Input) { in.Observed.Sandboxes[0].NetworkNamespace = "" },
 			want:   plan.Actions{SandboxID: "sandbox", Attempt: 3},
 		},

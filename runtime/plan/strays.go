@@ -42,7 +42,7 @@ func (p *planner) killStrays() {
 
 // Foreign is the one place that tells a container that only bears our labels from
 // one that was removed from the template: the template names neither, but the
-// foreign one was not made from one, for no definition was recorded with it. It is
+// foreign one was not made from one, because no definition was recorded with it. It is
 // left alone.
 func Foreign(pod *corev1.Pod, s *ContainerStatus) bool {
 	return s.Hash == "" && position(pod, s.Name) < 0

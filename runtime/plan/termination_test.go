@@ -23,20 +23,20 @@ func TestDecideTermination(t *testing.T) {
 		trigger     v1alpha1.KillTrigger
 		requestedBy string
 	}{
-		"nothing known":      {given: Existence{}},
-		"it runs":            {given: Existence{Status: status(corev1.PodRunning, "")}},
-		"it is to start":     {given: Existence{Status: status(corev1.PodPending, "")}},
-		"it succeeded":       {Existence{Status: status(corev1.PodSucceeded, "")}, true, v1alpha1.TriggerTermination, "shim"},
-		"it failed":          {Existence{Status: status(corev1.PodFailed, "")}, true, v1alpha1.TriggerTermination, "shim"},
-		"its deadline":       {Existence{Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, deadline},
-		"deleted":            {Existence{Deleted: true, RequestedBy: "jane"}, true, v1alpha1.TriggerTermination, "jane"},
-		"deleted by nobody":  {Existence{Deleted: true, Status: status(corev1.PodRunning, "")}, true, v1alpha1.TriggerTermination, "shim"},
-		"deleted afterwards": {Existence{Deleted: true, Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, "shim"},
-		"an orphan":          {Existence{Deleted: true, Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
-		"never deleted":      {Existence{Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
-		"a caller asked":     {Existence{Asked: &Termination{RequestedBy: "pressure"}}, true, v1alpha1.TriggerTermination, "pressure"},
-		"with its trigger":   {Existence{Asked: &Termination{Trigger: "Shutdown"}, RequestedBy: "jane"}, true, "Shutdown", "shim"},
-		"asked and deleted":  {Existence{Asked: &Termination{RequestedBy: "pressure"}, Deleted: true, RequestedBy: "jane"}, true, v1alpha1.TriggerTermination, "jane"},
+		"nothing known":        {given: Existence{}},
+		"it runs":              {given: Existence{Status: status(corev1.PodRunning, "")}},
+		"it is to start":       {given: Existence{Status: status(corev1.PodPending, "")}},
+		"it succeeded":         {Existence{Status: status(corev1.PodSucceeded, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"it failed":            {Existence{Status: status(corev1.PodFailed, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"its deadline":         {Existence{Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, deadline},
+		"deleted":              {Existence{Deleted: true, RequestedBy: "jane"}, true, v1alpha1.TriggerTermination, "jane"},
+		"deleted, not by whom": {Existence{Deleted: true, Status: status(corev1.PodRunning, "")}, true, v1alpha1.TriggerTermination, "shim"},
+		"deleted afterwards":   {Existence{Deleted: true, Status: status(corev1.PodFailed, ReasonDeadlineExceeded)}, true, v1alpha1.TriggerTermination, "shim"},
+		"an orphan":            {Existence{Deleted: true, Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
+		"never deleted":        {Existence{Orphan: true}, true, v1alpha1.TriggerOrphan, "shim"},
+		"a caller asked":       {Existence{Asked: &Termination{RequestedBy: "pressure"}}, true, v1alpha1.TriggerTermination, "pressure"},
+		"with its trigger":     {Existence{Asked: &Termination{Trigger: "Shutdown"}, RequestedBy: "jane"}, true, "Shutdown", "shim"},
+		"asked and deleted":    {Existence{Asked: &Termination{RequestedBy: "pressure"}, Deleted: true, RequestedBy: "jane"}, true, v1alpha1.TriggerTermination, "jane"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

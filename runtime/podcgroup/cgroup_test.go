@@ -195,7 +195,7 @@ func TestCgroupIsMadeAgain(t *testing.T) {
 	}
 	prepare(t, m, pod)
 	if !cgroupExists(m.Path(pod.UID)) {
-		t.Error("a cgroup that somebody removed is not made again")
+		t.Error("a cgroup that was removed is not made again")
 	}
 }
 

@@ -150,11 +150,11 @@ func TestOutsideOfACgroupThatIsMadeAgain(t *testing.T) {
 		want    bool
 		asked   bool // afterwards
 	}{
-		"nothing was proved":             {running: []string{"c1"}, want: true, asked: true},
-		"it was proved":                  {found: "/", running: []string{"c1"}, want: true, asked: true},
-		"the container was in it":        {found: "in", running: []string{"c1"}},
-		"another container has started":  {running: []string{"c1", "c2"}},
-		"the container was started anew": {running: []string{"c2"}},
+		"nothing was proved":              {running: []string{"c1"}, want: true, asked: true},
+		"it was proved":                   {found: "/", running: []string{"c1"}, want: true, asked: true},
+		"the container was in it":         {found: "in", running: []string{"c1"}},
+		"another container has started":   {running: []string{"c1", "c2"}},
+		"the container was started again": {running: []string{"c2"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -240,7 +240,7 @@ const (
 	propertyWait  = 10 * time.Millisecond
 )
 
-// awaitFile writes what systemd was told, which may have to make the file first.
+// awaitFile writes what systemd was asked for, which may have to make the file first.
 func (c parentCgroup) awaitFile(ctx context.Context, s boundStep) error {
 	wait := propertyWait
 	for look := 1; ; look++ {

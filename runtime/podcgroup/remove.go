@@ -76,7 +76,7 @@ func stopSlice(path string) error {
 }
 
 // populated reports whether a v2 cgroup or one below it has processes; one that is
-// not there is said to have some, for there is nothing to stop.
+// not there is said to have some, because there is nothing to stop.
 func populated(dir string) (bool, error) {
 	content, err := os.ReadFile(filepath.Join(dir, "cgroup.events")) //nolint:gosec // a file of the kernel
 	if errors.Is(err, fs.ErrNotExist) {

@@ -76,7 +76,7 @@ func (m *Manager) ContainerOptions(ctx context.Context, pod *corev1.Pod, c *core
 	if c.TerminationMessagePath == "" {
 		return options, nil
 	}
-	if options.TerminationLog, err = m.newTerminationLog(pod, c.Name); err != nil {
+	if options.TerminationLog, err = m.newTerminationLog(pod, c.Name, restartCount); err != nil {
 		return Options{}, fmt.Errorf("make termination message file of container %q: %w", c.Name, err)
 	}
 	options.Mounts = append(options.Mounts, Mount{

@@ -51,7 +51,7 @@ func TestContainerOptions(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
-	if dir, name := filepath.Split(got.TerminationLog); dir != filepath.Join(m.podDir(pod.UID), "containers/c")+"/" || len(name) != 8 {
+	if dir, name := filepath.Split(got.TerminationLog); dir != filepath.Join(m.podDir(pod.UID), "containers/c")+"/" || name != "3.message" {
 		t.Errorf("termination message file %q", got.TerminationLog)
 	}
 	if info, err := os.Stat(got.TerminationLog); err != nil || info.Mode() != 0o666 {
@@ -264,26 +264,45 @@ func TestSubPathDoesNotLeaveTheVolume(t *testing.T) {
 	}
 }
 
+// The files of a crash loop are bounded, and those of the latest instances stay: also
+// where the node's clock was set back, so that the latest look like the oldest, and
+// where a start fails again and again.
 func TestTerminationLogsAreBounded(t *testing.T) {
 	m, pod := newManager(t, nil), testPod(nil)
 	prepare(t, m, pod)
-	var last string
-	for i := range keptTerminationLogs + 5 {
-		file, err := m.newTerminationLog(pod, "c")
+	start := func(restartCount int) string {
+		t.Helper()
+		options, err := m.ContainerOptions(t.Context(), pod, &pod.Spec.Containers[0], nil, restartCount)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := time.Unix(int64(1000+i), 0)
-		if err := os.Chtimes(file, at, at); err != nil {
-			t.Fatal(err)
-		}
+		return options.TerminationLog
+	}
+	pod.Spec.Containers[0].TerminationMessagePath = "/dev/termination-log"
+	last := ""
+	for i := range keptTerminationLogs + 5 {
+		file := start(i)
 		if last != "" && !exists(last) {
 			t.Fatal("the file of the instance before is gone")
 		}
+		at := time.Unix(int64(1000-i), 0)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
 		last = file
+	}
+	for range 2 * keptTerminationLogs { // starts that fail
+		start(keptTerminationLogs + 5)
+	}
+	if !exists(last) {
+		t.Error("the file of the last instance is gone after starts that failed")
 	}
 	entries, err := os.ReadDir(filepath.Dir(last))
 	if err != nil || len(entries) != keptTerminationLogs {
 		t.Errorf("%d files, %v, want %d", len(entries), err, keptTerminationLogs)
+	}
+	start(0) // the runtime has lost all containers, and the logs are gone
+	if entries, err = os.ReadDir(filepath.Dir(last)); err != nil || len(entries) != 1 {
+		t.Errorf("%d files, %v, want one: a later instance has none of its own", len(entries), err)
 	}
 }

@@ -5,59 +5,59 @@ package poddir
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// keptTerminationLogs is how many files of one container name are kept, so that
-// a crash loop does not fill the directory. Garbage collection keeps far fewer
-// containers.
-const keptTerminationLogs = 16
+const (
+	// keptTerminationLogs is how many files of one container name are kept, so that
+	// a crash loop does not fill the directory. Garbage collection keeps far fewer
+	// containers.
+	keptTerminationLogs = 16
+	// terminationLogSuffix follows the restart count in the name of a file.
+	terminationLogSuffix = ".message"
+)
 
-// newTerminationLog makes the file a new container writes its message to. A name
-// of its own for each instance keeps their messages apart.
+// newTerminationLog makes the file a new container writes its message to. Each
+// instance has one of its own, which keeps their messages apart: it is named by the
+// restart count, which is greater than that of any container the runtime still has.
+// A start that is tried again uses the same file.
 // (kuberuntime_container.go:makeMounts)
-func (m *Manager) newTerminationLog(pod *corev1.Pod, container string) (string, error) {
+func (m *Manager) newTerminationLog(pod *corev1.Pod, container string, restartCount int) (string, error) {
 	dir := filepath.Join(m.podDir(pod.UID), containersDir, container)
 	if err := os.MkdirAll(dir, podDirMode); err != nil {
 		return "", err
 	}
-	if err := pruneTerminationLogs(dir); err != nil {
+	if err := pruneTerminationLogs(dir, restartCount); err != nil {
 		return "", err
 	}
-	for {
-		file := filepath.Join(dir, fmt.Sprintf("%08x", rand.Uint32())) //nolint:gosec // a name, not a secret
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		return file, errors.Join(f.Chmod(0o666), f.Close())
+	file := filepath.Join(dir, strconv.Itoa(restartCount)+terminationLogSuffix)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666) //nolint:gosec // The container writes it, whoever its user is.
+	if err != nil {
+		return "", err
 	}
+	return file, errors.Join(f.Chmod(0o666), f.Close())
 }
 
-func pruneTerminationLogs(dir string) error {
+// pruneTerminationLogs removes the files of all instances but the latest before the
+// new one: by their restart counts, not by their times, which follow a clock that may
+// be set. Files without a count, which an earlier version made, go with the pod.
+func pruneTerminationLogs(dir string, restartCount int) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) < keptTerminationLogs {
+	if err != nil {
 		return err
 	}
-	var files []fs.FileInfo
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			files = append(files, info)
+		number, counted := strings.CutSuffix(entry.Name(), terminationLogSuffix)
+		count, err := strconv.Atoi(number)
+		if !counted || err != nil || (count <= restartCount && restartCount-count < keptTerminationLogs) {
+			continue
 		}
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, file := range files[min(len(files), keptTerminationLogs-1):] {
-		if err := os.Remove(filepath.Join(dir, file.Name())); err != nil {
+		if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
 			return err
 		}
 	}

@@ -152,7 +152,7 @@ func TestGather(t *testing.T) {
 				synctest.Wait()
 				for i := range 100 {
 					p.workers["a"].mem.setKillError(fmt.Sprint("try ", i))
-					p.workers["a"].mem.report(p.workers["a"].mem.peek(), report{pod: corev1.PodStatus{Phase: corev1.PodPending}}, nil, time.Now())
+					p.workers["a"].mem.report(p.workers["a"].mem.peek(), report{pod: corev1.PodStatus{Phase: corev1.PodPending}}, nil, plan.Moment{Wall: time.Now()})
 					signal(p.workers["a"].news)
 					n.settle(100 * time.Millisecond)
 				}

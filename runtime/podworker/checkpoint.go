@@ -49,6 +49,8 @@ type Checkpoint struct {
 	// records: those under way with their phase and absolute deadline.
 	PodStatus *corev1.PodStatus           `json:"podStatus,omitempty"`
 	Status    v1alpha1.NodeWorkloadStatus `json:"status"`
+	// Active is when the pod became active, counted on the boot of BootID.
+	Active *plan.Activity `json:"active,omitempty"`
 	// Details are what the probes said that asked for kills under way, by the
 	// kill's ID.
 	Details map[string]string `json:"details,omitempty"`

@@ -31,7 +31,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	want := &Checkpoint{
 		Identity: Identity{UID: "u", Namespace: "ns", Name: "n"}, ClusterID: "cluster", BootID: "boot", State: Terminating,
 		Pod:     template.Pod(workload("u")),
-		PodHash: "h", TemplateHash: "g", Generation: 4, Grace: 9, Gone: true, RequestedBy: "somebody",
+		PodHash: "h", TemplateHash: "g", Generation: 4, Grace: 9, Gone: true, RequestedBy: "kubectl",
 		PodStatus:   &corev1.PodStatus{Phase: corev1.PodRunning},
 		Status:      v1alpha1.NodeWorkloadStatus{Kills: []v1alpha1.KillRecord{{ID: "1", Container: "c", Phase: v1alpha1.KillPhasePreStop}}},
 		Unannounced: []string{"1"}, Details: map[string]string{"1": "3x"},
@@ -189,8 +189,8 @@ func TestRestoreFinishesKills(t *testing.T) {
 	}
 }
 
-// Without an API server a worker goes on from its checkpoint, and what it had to
-// tell is told later.
+// Without an API server a worker continues from its checkpoint, and what it had to
+// report is reported later.
 func TestRestoreWithoutAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)

@@ -12,13 +12,19 @@ import (
 )
 
 // untilDeadline is when to look whether a workload was active for too long: not in
-// a hurry, for what is overdue may be so because the runtime does not answer.
+// a hurry, because what is overdue may be so because the runtime does not answer.
 func (s *scope) untilDeadline(d desired) (time.Duration, bool) {
-	at, ok := plan.ActiveDeadline(d.pod, s.mem.podStatus())
+	limit, ok := plan.ActiveDeadline(d.pod, s.mem.podStatus())
 	if !ok || s.mem.state() != Syncing {
 		return 0, false
 	}
-	return max(repeatDelay, s.until(at)), true
+	return max(repeatDelay, limit-s.mem.active(s.moment())), true
+}
+
+// moment is the present by the node's two clocks.
+func (s *scope) moment() plan.Moment {
+	c := s.cfg.Clock
+	return plan.Moment{Wall: c.Now(), SinceBoot: c.SinceBoot(), BootID: c.BootID()}
 }
 
 // termination is what the end of the workload is recorded as.

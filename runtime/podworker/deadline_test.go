@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 )
 
 // A workload that was active for too long is terminated with its own grace
@@ -71,6 +73,77 @@ func TestActiveDeadlineShortened(t *testing.T) {
 			t.Errorf("phase %s, reason %q, %d plans carried out", st.Phase, st.Reason, len(n.synced))
 		}
 	})
+}
+
+// A node's clock that is set ends no workload before its deadline, and keeps none from
+// its end: neither in the process that saw its start nor in the next one. Only another
+// boot goes by the wall clock.
+func TestActiveDeadlineAfterTheClockWasSet(t *testing.T) {
+	type then string
+	const continues, restarts, boots = then("continues"), then("restarts"), then("boots")
+	for name, tt := range map[string]struct {
+		offset time.Duration
+		then   then
+		left   time.Duration // of the 40 s, after 10 s
+	}{
+		"forward":               {time.Hour, continues, 30 * time.Second},
+		"back":                  {-time.Hour, continues, 30 * time.Second},
+		"forward, then another": {time.Hour, restarts, 30 * time.Second},
+		"back, then another":    {-time.Hour, restarts, 30 * time.Second},
+		"forward, then a boot":  {time.Hour, boots, 0},
+		"back, then a boot":     {-time.Hour, boots, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var offset atomic.Int64
+				c := clock.New(clock.Config{Offset: func() time.Duration { return time.Duration(offset.Load()) }})
+				n := newFakeNode(t)
+				n.clock = c
+				n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
+					nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+				}))
+				n.settle(10 * time.Second)
+				offset.Store(int64(tt.offset))
+				if tt.then != continues {
+					if tt.then == boots {
+						n.ofAnotherBoot(t)
+					}
+					n = restarted(t, n)
+					n.clock = c
+					n.start(t)
+				} else {
+					n.pool.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) { // it looks again
+						nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+					}))
+				}
+				if tt.left > 0 {
+					n.settle(tt.left - 2*time.Second)
+					if len(n.killed) != 0 {
+						t.Errorf("killed before the deadline")
+					}
+				}
+				n.settle(5 * time.Second)
+				if len(n.killed) != 1 {
+					t.Errorf("%d kills after the deadline, want 1", len(n.killed))
+				}
+			})
+		})
+	}
+}
+
+// ofAnotherBoot has the checkpoints of a node come from an earlier boot.
+func (n *fakeNode) ofAnotherBoot(t *testing.T) {
+	t.Helper()
+	checkpoints, err := n.store.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cp := range checkpoints {
+		cp.BootID = "earlier"
+		if err := n.store.Save(cp); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // The start time is known to the shim that comes after.

@@ -14,7 +14,7 @@ import (
 )
 
 // A kill that failed because the runtime did not answer for a moment is tried again
-// soon, and less and less often while it goes on failing.
+// soon, and less and less often while it continues to fail.
 func TestFailedKillIsRetriedSoon(t *testing.T) {
 	tests := map[string]func(n *fakeNode, p *Pool, try func() error){
 		"of a termination": func(n *fakeNode, p *Pool, try func() error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A start that the runtime finishes by itself, although nobody waits for it any
+// A start that the runtime finishes by itself, although nothing waits for it any
 // more, can come after the kill: the container is killed too, with its grace
 // period, and does not keep the workload forever.
 func TestStartThatOutlivesTheKill(t *testing.T) {
@@ -59,7 +59,7 @@ func TestStartThatOutlivesTheKill(t *testing.T) {
 }
 
 // A deletion that arrives while the kills of an earlier process are finished is
-// not taken for one that the next operation would be told of.
+// not taken for one that the next operation would hear about.
 func TestDeletionWhileResuming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)

@@ -40,7 +40,7 @@ func drawMoments(rt *rapid.T) moments {
 }
 
 // However a deletion meets a restart, the workload ends soon: nothing waits for a
-// look that nobody asks for, and nothing runs when the object is released.
+// look that nothing asks for, and nothing runs when the object is released.
 func TestPropertyDeletionMeetsRestart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMoments(rt)
@@ -97,7 +97,7 @@ func (n *fakeNode) setAPI(down bool) {
 	n.apiDown = down
 }
 
-// restart creates and starts a container as a runtime does, which goes on with a
+// restart creates and starts a container as a runtime does, which continues with a
 // start when its caller has given up.
 func (n *fakeNode) restart(ctx context.Context, r plan.SyncRequest, m moments) plan.SyncOutcome {
 	wait := func(d time.Duration) bool {

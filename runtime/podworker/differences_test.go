@@ -18,7 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A wait is told when it begins, not by the sync that ends it.
+// A wait is reported when it begins, not by the sync that ends it.
 func TestCrashLoopBackOffIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -67,7 +67,7 @@ func TestActiveDeadlineMayGrow(t *testing.T) {
 }
 
 // A sidecar is removed with its lost sandbox. What it exited with is seen while the
-// sync goes on, and stays the last state of the next instance.
+// sync continues, and stays the last state of the next instance.
 func TestLastStateOfALostSidecar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sidecar := func(nw *v1alpha1.NodeWorkload) {
@@ -126,7 +126,7 @@ func TestDeletionShortensAKillOfASync(t *testing.T) {
 		n := newFakeNode(t)
 		killed := make(chan struct{})
 		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
-			<-killed // a kill goes on, whatever becomes of the sync
+			<-killed // a kill continues, whether or not the sync does
 			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
@@ -141,7 +141,7 @@ func TestDeletionShortensAKillOfASync(t *testing.T) {
 	})
 }
 
-// The shim that comes after must know of a kill whatever becomes of this one.
+// The shim that comes after must know of a kill whether or not this one ends in order.
 func TestKillIsKeptBeforeItGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)

@@ -43,7 +43,7 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 }
 
 // A shim that died between the start and its checkpoint leaves nothing behind but
-// the container: what has ended is the template's all the same, and must not run a
+// the container: what has ended is still the template's, and must not run a
 // second time.
 func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
 	never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
@@ -137,7 +137,7 @@ func TestObservedGenerationAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A container that never ran is told to have ended with its workload, as the
+// A container that never ran is reported to have ended with its workload, as the
 // kubelet tells it. (kubelet status/status_manager.go:TerminatePod)
 func TestStatusOfWhatNeverStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestNoEndInTheMiddleOfASync(t *testing.T) {
 }
 
 // The exit of a container that was killed for its postStart hook comes in the
-// middle of the sync: the next one tells of the back-off at once, not when the
+// middle of the sync: the next one reports the back-off at once, not when the
 // wait is over.
 func TestSyncAfterADeathInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

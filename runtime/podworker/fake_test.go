@@ -60,15 +60,15 @@ type fakeNode struct {
 	deaths     []string
 	recordable *corev1.Pod
 	// prepared are the pods whose place was brought up to date without a start,
-	// placeConditions what is said about it, releaseErr why it is not given back.
-	prepared        []*corev1.Pod
-	placeConditions []corev1.PodCondition
-	outsideCgroup   bool
-	releaseErr      error
-	observeErr      error
-	failure         string
-	clock           *clock.Clock
-	pool            *Pool
+	// podDirConditions what is said about it, releaseErr why it is not given back.
+	prepared         []*corev1.Pod
+	podDirConditions []corev1.PodCondition
+	outsideCgroup    bool
+	releaseErr       error
+	observeErr       error
+	failure          string
+	clock            *clock.Clock
+	pool             *Pool
 }
 
 type fakePod struct {
@@ -397,7 +397,7 @@ func (d fakeDirs) Prepare(_ context.Context, pod *corev1.Pod) error {
 func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []corev1.PodCondition {
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
-	return d.n.placeConditions
+	return d.n.podDirConditions
 }
 
 func (d fakeDirs) OOMKills(types.UID) (int64, bool) {

@@ -14,7 +14,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A container of others in the sandbox is told, is not killed, and does not hold
+// A container in the sandbox that the shim does not manage is reported, is not killed, and does not hold
 // up the end of the workload: it goes with the sandbox.
 func TestForeignContainerInTheSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 const killedReason = "Killed"
 
 // recordKill takes a step of a kill, and says whether it is the end of it: the first
-// one, for a step may be reported more than once. detail is why the probe of a probe's
+// one, because a step may be reported more than once. detail is why the probe of a probe's
 // kill failed: the summary has it too, the message has the kubelet's words alone.
 func (m *memory) recordKill(kill plan.KillProgress, detail string) (ended bool) {
 	rec := kill.Record

@@ -6,6 +6,7 @@ package podworker
 import (
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -116,6 +117,25 @@ func (m *memory) podStatus() *corev1.PodStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rec.PodStatus
+}
+
+// active is for how long the pod has been active.
+func (m *memory) active(now plan.Moment) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seeActivity(now)
+	return m.rec.Active.Active(now)
+}
+
+// seeActivity notes when the pod became active; m.mu is held.
+func (m *memory) seeActivity(now plan.Moment) {
+	if m.rec.PodStatus == nil {
+		return
+	}
+	if seen := m.rec.Active.Seen(m.rec.PodStatus.StartTime, now); seen != m.rec.Active {
+		m.rec.Active = seen
+		m.touch()
+	}
 }
 
 // actuated is what containers were given since their creation. It is not changed.

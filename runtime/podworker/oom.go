@@ -6,7 +6,7 @@ package podworker
 import "time"
 
 // oomWindow is how long after the kernel's count has risen an exit is taken for an OOM
-// kill: the runtime tells of the exit within moments.
+// kill: the runtime reports the exit within moments.
 const oomWindow = 10 * time.Second
 
 // oomWatch follows the kernel's count of the processes of a pod that it killed for

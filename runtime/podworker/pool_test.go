@@ -130,7 +130,7 @@ func TestDeletionIsNotTakenBack(t *testing.T) {
 }
 
 // A workload that the checkpoint knows as being deleted, and that the API does not
-// have any more, goes on as its termination, and is told only once.
+// have any more, continues as its termination, and is announced only once.
 func TestDeletedIsGoneAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -168,7 +168,7 @@ func TestDeletedIsGoneAfterARestart(t *testing.T) {
 }
 
 // A worker that ended in the proper way while others found its object gone is not
-// made anew: nothing is left to end.
+// made again: nothing is left to end.
 func TestAbandonOfWhatIsNotThere(t *testing.T) {
 	p := New(Config{})
 	p.Abandon(Identity{UID: "a", Namespace: "ns", Name: "a"}, nil)

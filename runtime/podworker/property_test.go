@@ -41,7 +41,7 @@ func TestPropertyTerminatingStartsNothing(t *testing.T) {
 			p.Update(workload("a"))
 			n.settle(script.livesFor)
 			if script.exitsBefore {
-				// Nobody has told the worker yet.
+				// The worker does not know yet.
 				n.exit("a", 1)
 			}
 			n.mu.Lock()
@@ -108,7 +108,7 @@ func (s *script) do(n *fakeNode, p *Pool, event string) {
 	}
 }
 
-// A container that cannot be killed in a sync is told as one that cannot be
+// A container that cannot be killed in a sync is reported as one that cannot be
 // killed at the end, until it can.
 func TestKillFailingInASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

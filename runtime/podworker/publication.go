@@ -6,13 +6,13 @@ package podworker
 import (
 	"errors"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
@@ -28,7 +28,7 @@ type publication struct {
 
 // report keeps a status, with the events that are due once it is in the API. It says
 // whether there is anything to publish, and how many restarts it adds.
-func (m *memory) report(d desired, r report, conditions []metav1.Condition, now time.Time) (news bool, restarts int32) {
+func (m *memory) report(d desired, r report, conditions []metav1.Condition, now plan.Moment) (news bool, restarts int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.rec.Status
@@ -36,6 +36,7 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		m.touch()
 	}
 	m.rec.PodStatus = &r.pod
+	m.seeActivity(now)
 	m.rec.Status = status.NodeWorkload(status.NodeWorkloadInput{
 		Previous:         &before,
 		Generation:       d.generation,
@@ -47,7 +48,7 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		KillCount:        before.KillCount,
 		OOMKilled:        r.oomKilled,
 		ContainersMayRun: m.rec.State == Syncing || m.rec.State == Terminating,
-		Now:              now,
+		Now:              now.Wall,
 	})
 	if !equality.Semantic.DeepEqual(before, m.rec.Status) {
 		m.published.pending = true

@@ -28,6 +28,8 @@ type view struct {
 	inProgress bool
 	// resize is what was reported last about that.
 	resize resize
+	// active is for how long the pod has been active.
+	active time.Duration
 }
 
 // report is a computed status of the pod, with the events that are due once it is in
@@ -45,7 +47,7 @@ func (v view) compute() report {
 	r := report{}
 	r.resize, v.Resizing, r.due = v.nextResize()
 	if v.Ending == nil {
-		v.Ending = plan.PastActiveDeadline(v.Pod, v.Previous, v.Now)
+		v.Ending = plan.PastActiveDeadline(v.Pod, v.Previous, v.active)
 	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
 		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Ending.Reason, Message: v.Ending.Message})
@@ -58,7 +60,7 @@ func (v view) compute() report {
 // look computes a report of what was observed. The addresses it finds (the node's, on
 // its network) are those that hooks and environment get too, as in the kubelet.
 func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, terminal bool) report {
-	syncing := s.mem.state() == Syncing
+	syncing, now := s.mem.state() == Syncing, s.moment()
 	r := view{
 		Input: status.Input{
 			Pod:                     d.pod,
@@ -71,7 +73,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			Conditions:              s.cfg.PodDir.Conditions(ctx, d.pod, observed),
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
-			Now:                     s.cfg.Clock.Now(),
+			Now:                     now.Wall,
 			HostIPs:                 s.cfg.HostIPs,
 			RuntimeName:             s.cfg.RuntimeName,
 			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
@@ -79,6 +81,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 		syncing:    syncing,
 		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed)),
 		resize:     s.resize,
+		active:     s.mem.active(now),
 	}.compute()
 	if count, ok := s.cfg.PodDir.OOMKills(s.id.UID); ok {
 		r.oomKilled = s.oom.see(count, time.Now())
@@ -101,7 +104,7 @@ func (s *scope) unseen() report {
 // report keeps a report and has it published if it is news.
 func (s *scope) report(d desired, r report, usable Usable) {
 	s.resize = r.resize
-	news, restarts := s.mem.report(d, r, conditions(d, usable), s.cfg.Clock.Now())
+	news, restarts := s.mem.report(d, r, conditions(d, usable), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

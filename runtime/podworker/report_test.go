@@ -59,6 +59,9 @@ func TestComputeReport(t *testing.T) {
 				Input:   status.Input{Pod: pod, Previous: tt.previous, Observed: &plan.PodStatus{}, Now: now},
 				syncing: !tt.ending, inProgress: tt.inProgress && !tt.ending, resize: tt.resize,
 			}
+			if tt.previous != nil && tt.previous.StartTime != nil {
+				v.active = now.Sub(tt.previous.StartTime.Time)
+			}
 			for range 2 {
 				r := v.compute()
 				var due []string

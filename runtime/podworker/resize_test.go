@@ -48,7 +48,7 @@ func resizing(n *fakeNode, fail *string) {
 	}
 }
 
-// Resources change without a restart; that is told, and known to the shim that
+// Resources change without a restart; that is reported, and known to the shim that
 // comes after.
 func TestResizeInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
-// A resize that fails is tried again, and told until it succeeds.
+// A resize that fails is tried again, and reported until it succeeds.
 func TestResizeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := "cannot decrease memory limits"

@@ -123,7 +123,7 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 	})
 }
 
-// What was told about a kill is not told again after a restart.
+// What was announced about a kill is not announced again after a restart.
 func TestRestartTellsNoKillTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -141,7 +141,7 @@ func TestRestartTellsNoKillTwice(t *testing.T) {
 		for _, node := range []*fakeNode{n, m} {
 			announced := slices.ContainsFunc(node.log(), func(c string) bool { return strings.HasPrefix(c, "event Killed: ") })
 			if announced != (node == n) {
-				t.Errorf("told by the first: %t, calls %q", node == n, node.log())
+				t.Errorf("announced by the first: %t, calls %q", node == n, node.log())
 			}
 		}
 		if st := m.published("a"); len(st.Kills) != 1 || st.KillCount != 1 {

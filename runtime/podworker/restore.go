@@ -31,6 +31,9 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	defer m.mu.Unlock()
 	m.rec = *cp
 	m.rec.Backoff = plan.BackoffAfterRestart(cp.Backoff, plan.AllDifferences())
+	if cp.BootID != cfg.BootID || cfg.BootID == "" {
+		m.rec.Active = nil // it counts from another boot
+	}
 	m.want = desired{
 		pod:         cp.Pod,
 		shown:       cp.Pod,

@@ -234,8 +234,8 @@ func (s *syncer) keepActuated(given map[string]plan.Resources, observed *plan.Po
 // count. (kubelet kubelet.go: backOff.GC in HandlePodCleanups)
 func (s *syncer) keepBackoff(entries map[string]*plan.Backoff) {
 	policy := plan.DefaultBackoffPolicy()
-	now := s.cfg.Clock.Now()
-	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Expired(e, now) })
+	now := s.moment()
+	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Forgotten(e, now) })
 	s.mem.keepBackoff(entries)
 }
 
@@ -279,7 +279,7 @@ func needed(a plan.Actions) bool {
 	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
 }
 
-// runs notes that the template runs, for there was nothing left to do.
+// runs notes that the template runs, because there was nothing left to do.
 func (s *syncer) runs(ctx context.Context, d desired, r report, usable Usable) {
 	killed := s.mem.setKillError("")
 	changed := s.noteTemplate(d, plan.Actions{})

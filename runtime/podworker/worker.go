@@ -128,7 +128,7 @@ func (w *worker) recordKill(kill plan.KillProgress) {
 }
 
 // probeDetail is why the probe of a probe's kill failed; it is asked when the kill
-// begins, for a new container makes the probe forget it.
+// begins, because a new container makes the probe forget it.
 func (w *worker) probeDetail(rec *v1alpha1.KillRecord) string {
 	if rec.Trigger != v1alpha1.TriggerLivenessProbe && rec.Trigger != v1alpha1.TriggerStartupProbe {
 		return ""
@@ -139,7 +139,7 @@ func (w *worker) probeDetail(rec *v1alpha1.KillRecord) string {
 	return w.cfg.Prober.LastFailure(w.id.UID, rec.ContainerID, rec.Trigger)
 }
 
-// published has what was announced saved, for a process that comes after this one must
+// published has what was announced saved, because a process that comes after this one must
 // not announce it again, and lets go of what waits for it.
 func (w *worker) published() {
 	w.saver.save()

@@ -74,7 +74,7 @@ func TestStartsAndReports(t *testing.T) {
 	})
 }
 
-// Updates that come while a sync goes on are one: the latest.
+// Updates that come while a sync continues are one: the latest.
 func TestLatestUpdateWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -103,7 +103,7 @@ func TestLatestUpdateWins(t *testing.T) {
 }
 
 // A deletion that arrives while a sync hangs cancels it, shortens its kills and
-// goes on to the end: final status first, then the finalizer.
+// continues to the end: final status first, then the finalizer.
 func TestDeletionWhileSyncing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -170,7 +170,7 @@ func TestReleaseWaitsForTheFinalStatus(t *testing.T) {
 	})
 }
 
-// A container that runs on is an error, told and tried again.
+// A container that runs on is an error, reported and tried again.
 func TestFailedKillIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -379,7 +379,7 @@ func TestEventAfterRecord(t *testing.T) {
 		n.settle(time.Minute)
 		st := n.published("a")
 		if !announced() || st.KillCount != 1 || !strings.Contains(st.Kills[0].Summary, "3x, HTTP 503") {
-			t.Errorf("told %t, count %d, kills %+v", announced(), st.KillCount, st.Kills)
+			t.Errorf("announced %t, count %d, kills %+v", announced(), st.KillCount, st.Kills)
 		}
 	})
 }

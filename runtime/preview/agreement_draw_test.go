@@ -90,7 +90,7 @@ func drawPods(t *rapid.T) (before, after *corev1.Pod) {
 }
 
 func drawContainer(t *rapid.T, step, name string) corev1.Container {
-	c := corev1.Container{Name: name, Image: rapid.SampledFrom([]string{"i", "i", "i", "j"}).Draw(t, step+" image of "+name)}
+	c := corev1.Container{Name: name, Image: rapid.SampledFrom([]string{"i", "i", "j"}).Draw(t, step+" image of "+name)}
 	c.ImagePullPolicy = rapid.SampledFrom([]corev1.PullPolicy{corev1.PullIfNotPresent, corev1.PullAlways}).Draw(t, step+" pull of "+name)
 	switch rapid.SampledFrom([]string{"", "exec", "sleep"}).Draw(t, step+" hook of "+name) {
 	case "exec":

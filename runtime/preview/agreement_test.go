@@ -45,9 +45,14 @@ func (s *state) carryOut(t *rapid.T) []string {
 	o := newObedient(s)
 	e := executor.New(executor.Config{Runtime: o, Events: o, Kills: o, Differences: plan.AllDifferences()})
 	pod, observed := s.in.Pod, s.in.Observed
+	now, previous := plan.Moment{Wall: s.in.Now}, s.previous()
+	var active *plan.Activity
+	if previous != nil {
+		active = active.Seen(previous.StartTime, now)
+	}
 	st := status.Compute(status.Input{
-		Pod: pod, Observed: observed, Probes: s.probes, Previous: s.previous(),
-		Ending: plan.PastActiveDeadline(pod, s.previous(), s.in.Now), Now: s.in.Now,
+		Pod: pod, Observed: observed, Probes: s.probes, Previous: previous,
+		Ending: plan.PastActiveDeadline(pod, previous, active.Active(now)), Now: s.in.Now,
 	})
 	deleted := pod.DeletionTimestamp != nil || s.in.Misplaced != ""
 	if termination, terminate := plan.DecideTermination(plan.Existence{Deleted: deleted, Status: &st}); terminate {

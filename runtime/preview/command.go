@@ -237,7 +237,7 @@ func (o *Options) observe(ctx context.Context, nw *v1alpha1.NodeWorkload) (_ obs
 }
 
 // dial connects to a real runtime. What a client would ask the pod's directories
-// for is never needed, for nothing is created.
+// for is never needed, because nothing is created.
 func dial(ctx context.Context, endpoint, node string) (Runtime, io.Closer, error) {
 	client, err := cri.Dial(ctx, cri.Config{Differences: plan.AllDifferences(), Endpoint: endpoint, Instance: node, PodDir: struct{ cri.PodDir }{}})
 	if err != nil {

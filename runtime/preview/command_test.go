@@ -31,7 +31,7 @@ func TestOptionsThatDoNotFit(t *testing.T) {
 		"no such file":        {Options{File: "/nowhere/a", RuntimeEndpoint: endpoint}, "/nowhere/a"},
 		"bad file":            {Options{File: "-", RuntimeEndpoint: endpoint}, "standard input: "},
 		"bad endpoint":        {Options{File: "testdata/old.yaml", RuntimeEndpoint: "tcp://x"}, "observe the runtime at tcp://x"},
-		"nobody listens":      {Options{File: "testdata/old.yaml", RuntimeEndpoint: "unix:///nowhere/a.sock"}, "/nowhere/a.sock"},
+		"nothing listens":     {Options{File: "testdata/old.yaml", RuntimeEndpoint: "unix:///nowhere/a.sock"}, "/nowhere/a.sock"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -122,9 +122,14 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 		previous := status.PodStatus(b.Status)
 		in.Previous = &previous
 	}
-	in.Ending = plan.PastActiveDeadline(b.Pod, in.Previous, b.Now)
-	if deadline, ok := plan.ActiveDeadline(b.Pod, in.Previous); ok && in.Ending == nil {
-		b.note("By activeDeadlineSeconds the workload ends at %s.", deadline.UTC().Format(time.RFC3339))
+	limit, limited := plan.ActiveDeadline(b.Pod, in.Previous)
+	active := time.Duration(0)
+	if limited {
+		active = b.Now.Sub(in.Previous.StartTime.Time)
+	}
+	in.Ending = plan.PastActiveDeadline(b.Pod, in.Previous, active)
+	if limited && in.Ending == nil {
+		b.note("By activeDeadlineSeconds the workload ends at %s.", in.Previous.StartTime.Add(limit).UTC().Format(time.RFC3339))
 	}
 	return status.Compute(in)
 }

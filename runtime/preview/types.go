@@ -111,7 +111,7 @@ type Grace struct {
 	// Source is where it comes from.
 	Source v1alpha1.GraceSource `json:"source"`
 	// Recorded: hook and grace period are those recorded when the container was
-	// created, for its definition has changed since.
+	// created, because its definition has changed since.
 	Recorded bool `json:"recorded,omitempty"`
 	// StopSeconds is what StopContainer is given if nothing else takes time.
 	StopSeconds int64 `json:"-"`

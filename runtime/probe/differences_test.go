@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Only what an agent finds is probed at a random moment, for it is all found at
+// Only what an agent finds is probed at a random moment, because it is all found at
 // once. What it starts itself does not wait.
 func TestJitterIsForWhatRanBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// fixture is a manager on fake time with a prober that answers as told.
+// fixture is a manager on fake time with a prober that answers as the test says.
 type fixture struct {
 	*Manager
 	t     *testing.T
@@ -170,7 +170,7 @@ func TestLivenessFailureHoldsUntilANewContainer(t *testing.T) {
 			t.Errorf("LastFailure = %q, want 3x, HTTP 503", got)
 		}
 		if f.changes != 1 {
-			t.Errorf("%d changes told, want 1", f.changes)
+			t.Errorf("%d changes reported, want 1", f.changes)
 		}
 		want := "spec.containers{c} Warning Unhealthy Liveness probe failed: HTTP probe failed with statuscode: 503"
 		if diff := cmp.Diff([]string{want, want, want}, f.events); diff != "" {
@@ -473,7 +473,7 @@ func TestDeletionStopsWhatKills(t *testing.T) {
 		wantLiveness []string
 		want         map[string]plan.ProbeResults
 	}{
-		"told": {
+		"reported": {
 			podOf(all), func(f *fixture, _ *corev1.Pod) { f.StopLivenessAndStartup("uid") },
 			[]string{"a@0"}, map[string]plan.ProbeResults{"a": {Readiness: plan.ProbeSuccess}},
 		},
@@ -485,7 +485,7 @@ func TestDeletionStopsWhatKills(t *testing.T) {
 			},
 			[]string{"a@0"}, map[string]plan.ProbeResults{"a": {Readiness: plan.ProbeSuccess}},
 		},
-		"told, and updated later": {
+		"reported, and updated later": {
 			podOf(all), func(f *fixture, pod *corev1.Pod) {
 				f.StopLivenessAndStartup("uid")
 				f.Update(pod, runningSince("a", f.begin), nil)
@@ -522,7 +522,7 @@ func TestChangedProbeTakesEffect(t *testing.T) {
 		f.Update(podOf(corev1.Container{LivenessProbe: every(2)}), runningSince("a", f.begin), nil)
 		f.after(3 * time.Second)
 		f.wantCalls(liveness, "a@0", "a@10", "a@15", "a@17")
-		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeSuccess}}) // counts anew
+		f.wantResults(map[string]plan.ProbeResults{"a": {Liveness: plan.ProbeSuccess}}) // counts again
 		f.Update(podOf(corev1.Container{}), runningSince("a", f.begin), nil)
 		f.after(time.Minute)
 		f.wantCalls(liveness, "a@0", "a@10", "a@15", "a@17")
@@ -552,7 +552,7 @@ func TestStartupProbeAddedToAStartedContainer(t *testing.T) {
 		f.wantCalls(startup)
 		f.wantCalls(liveness, "a@0", "a@10")
 		if f.changes != 1 {
-			t.Errorf("%d changes told, want 1: the startup verdict that was given without a probe", f.changes)
+			t.Errorf("%d changes reported, want 1: the startup verdict that was given without a probe", f.changes)
 		}
 	})
 }

@@ -21,9 +21,9 @@ func TestRunAdd(t *testing.T) {
 	}{
 		"every result counts with thresholds of 1": {1, 1, []plan.ProbeResult{s, f, s}, []bool{true, true, true}},
 		"third failure in a row":                   {1, 3, []plan.ProbeResult{f, f, f, f}, []bool{false, false, true, true}},
-		"a success starts the count anew":          {1, 3, []plan.ProbeResult{f, f, s, f, f, f}, []bool{false, false, true, false, false, true}},
+		"a success starts the count again":         {1, 3, []plan.ProbeResult{f, f, s, f, f, f}, []bool{false, false, true, false, false, true}},
 		"second success in a row":                  {2, 1, []plan.ProbeResult{s, f, s, s}, []bool{false, true, false, true}},
-		"thresholds that nobody set":               {0, 0, []plan.ProbeResult{f, s}, []bool{true, true}},
+		"thresholds that are not set":              {0, 0, []plan.ProbeResult{f, s}, []bool{true, true}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func (*stubborn) ImageRef(context.Context, string) (string, error) {
 	return "", status.Error(codes.Unknown, "the images are gone")
 }
 
-// A kill that fails in a sync is told to the worker with its target, and nothing
+// A kill that fails in a sync is reported to the worker with its target, and nothing
 // else is.
 func TestKillErrorOfASync(t *testing.T) {
 	pod := &corev1.Pod{

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// forbidden is an API server that lets nobody read.
+// forbidden is an API server that refuses to be read.
 type forbidden struct{ client.Reader }
 
 func (forbidden) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -66,7 +66,7 @@ func TestResolverWarnings(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dirs := newPlace(t, dir, poddir.Config{ResolvConf: resolv, ClusterDNS: tc.clusterDNS, ClusterDomain: "cluster.local"})
+			dirs := newPodDirs(t, dir, poddir.Config{ResolvConf: resolv, ClusterDNS: tc.clusterDNS, ClusterDomain: "cluster.local"})
 			recorder := record.NewFakeRecorder(10)
 			warnings := newDNSWarnings(dirs, &events{recorder: recorder, ended: make(chan struct{})})
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u"}, Spec: tc.spec}

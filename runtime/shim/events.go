@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
@@ -42,7 +44,7 @@ func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, no
 		return nil, fmt.Errorf("make the client for events: %w", err)
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst}))
-	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, ended: ctx.Done()})
+	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, log: logr.FromContextOrDiscard(ctx), ended: ctx.Done()})
 	return &events{
 		broadcaster: broadcaster,
 		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource, Host: node}),
@@ -55,25 +57,34 @@ func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, no
 const lateBy = 300 * time.Millisecond
 
 // lateSink writes events a moment later than they happen: a start or a deletion
-// makes several at once, and the status that people wait for goes first.
+// makes several at once, and the status that people wait for goes first. A panic is an
+// error of the event: it would end the shim in the broadcaster's goroutine.
 type lateSink struct {
 	record.EventSink
+	log   logr.Logger
 	ended <-chan struct{}
 }
 
 // Create implements record.EventSink.
 func (s *lateSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	s.wait(event)
-	return s.EventSink.Create(event)
+	return s.write(event, func() (*corev1.Event, error) { return s.EventSink.Create(event) })
 }
 
 // Patch implements record.EventSink.
 func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	s.wait(event)
-	return s.EventSink.Patch(event, data)
+	return s.write(event, func() (*corev1.Event, error) { return s.EventSink.Patch(event, data) })
 }
 
-// wait ends early where the event has waited already; never late, for its time is
+func (s *lateSink) write(event *corev1.Event, write func() (*corev1.Event, error)) (written *corev1.Event, err error) {
+	err = panics.Contain(s.log, "the write of an event", func() (err error) {
+		s.wait(event)
+		written, err = write()
+		return err
+	})
+	return written, err
+}
+
+// wait ends early where the event has waited already; never late, because its time is
 // the wall clock's.
 func (s *lateSink) wait(event *corev1.Event) {
 	select {

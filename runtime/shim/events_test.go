@@ -43,6 +43,24 @@ func (r *refRecorder) Event(object runtime.Object, _, _, _ string) {
 	}
 }
 
+// badSink panics at each event.
+type badSink struct{ record.EventSink }
+
+func (badSink) Create(*corev1.Event) (*corev1.Event, error) { panic("a bug") }
+
+func (badSink) Patch(*corev1.Event, []byte) (*corev1.Event, error) { panic("a bug") }
+
+// A panic about one event is its error.
+func TestEventSinkContainsPanics(t *testing.T) {
+	late := &lateSink{EventSink: badSink{}, ended: make(chan struct{})}
+	if _, err := late.Create(&corev1.Event{}); err == nil {
+		t.Error("no error from Create")
+	}
+	if _, err := late.Patch(&corev1.Event{}, nil); err == nil {
+		t.Error("no error from Patch")
+	}
+}
+
 // Events wait for their moment, each for its own, and not at all at the end.
 func TestEventsAreWrittenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -198,7 +198,7 @@ func TestGarbageIsCountedByName(t *testing.T) {
 	}
 }
 
-// A sandbox in which somebody else's container may run is not removed under it.
+// A sandbox in which another client's container may run is not removed under it.
 func TestGarbageLeavesSandboxesOfOthers(t *testing.T) {
 	sandbox := func(id string, age int64) plan.SandboxStatus {
 		return plan.SandboxStatus{ID: id, State: plan.SandboxNotReady, CreatedAt: time.Unix(100-age, 0)}
@@ -217,7 +217,7 @@ func TestGarbageLeavesSandboxesOfOthers(t *testing.T) {
 	}
 }
 
-// A pod that cannot be read keeps its own garbage, and nobody else's.
+// A pod that cannot be read keeps its own garbage, and no other pod's.
 func TestGarbageOfOthersIsCollectedBesideAnUnreadablePod(t *testing.T) {
 	runtime := &garbageRuntime{statuses: map[types.UID]*plan.PodStatus{}, unreadable: map[types.UID]bool{"bad": true}}
 	for _, uid := range []types.UID{"a", "bad", "z"} {
@@ -296,11 +296,11 @@ func TestLeftoversAreRemovedEachByItself(t *testing.T) {
 	}
 }
 
-// Directories and logs are removed of pods that nobody knows, and of no others;
+// Directories and logs are removed of pods that are not known, and of no others;
 // not before the API's list is complete.
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
-	dirs := newPlace(t, root, poddir.Config{})
+	dirs := newPodDirs(t, root, poddir.Config{})
 	listed := &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{UID: "listed", Namespace: "ns", Name: "listed"}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node"},
 	}

@@ -52,7 +52,7 @@ type node struct {
 	name    string
 	ips     []string
 	runtime func() string
-	// written is when the status was last written: by the time of this process, for
+	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
 }

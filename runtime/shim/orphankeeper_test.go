@@ -192,7 +192,7 @@ func TestObjectsWithoutWorker(t *testing.T) {
 	}
 }
 
-// A workload that is being ended goes on without its object only when it is this
+// A workload that is being ended continues without its object only when it is this
 // cluster that does not have it.
 func TestEndingWithoutObject(t *testing.T) {
 	tests := map[string]struct {

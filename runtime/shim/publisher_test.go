@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,6 +153,14 @@ func TestPublishTooLarge(t *testing.T) {
 	}
 }
 
+// A change that cannot be judged matters, and ends nothing.
+func TestMattersContainsPanics(t *testing.T) {
+	var none *v1alpha1.NodeWorkload
+	if !matters(logr.Discard()).Update(event.UpdateEvent{ObjectOld: none, ObjectNew: none}) {
+		t.Error("it does not matter")
+	}
+}
+
 func TestMatters(t *testing.T) {
 	change := func(f func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
 		nw := nodeWorkload()
@@ -173,13 +182,13 @@ func TestMatters(t *testing.T) {
 		"who asks": {change(func(nw *v1alpha1.NodeWorkload) {
 			nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "x"}
 		}), true},
-		"nothing, as told now and then": {func() *v1alpha1.NodeWorkload { nw := nodeWorkload(); nw.ResourceVersion = "1"; return nw }(), true},
+		"nothing, as happens now and then": {func() *v1alpha1.NodeWorkload { nw := nodeWorkload(); nw.ResourceVersion = "1"; return nw }(), true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := nodeWorkload()
 			before.ResourceVersion = "1"
-			if got := matters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: tt.after}); got != tt.want {
+			if got := matters(logr.Discard()).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: tt.after}); got != tt.want {
 				t.Errorf("matters = %t, want %t", got, tt.want)
 			}
 		})

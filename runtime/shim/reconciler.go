@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
@@ -61,7 +63,7 @@ func (r *reconciler) setup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodeworkload").
 		For(&v1alpha1.NodeWorkload{}).
-		WithEventFilter(matters()).
+		WithEventFilter(matters(mgr.GetLogger())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
@@ -70,22 +72,32 @@ func (r *reconciler) setup(mgr ctrl.Manager) error {
 }
 
 // matters leaves out what no worker needs to know, such as labels. A change of the status
-// alone can be the shim's own, or that of someone who has overwritten it.
-func matters() predicate.Predicate {
+// alone can be the shim's own, or that of someone who has overwritten it. It runs in the
+// informer's goroutine, where a panic would end the shim: a change that it cannot judge
+// matters.
+func matters(log logr.Logger) predicate.Predicate {
 	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*v1alpha1.NodeWorkload)
-			after, isToo := e.ObjectNew.(*v1alpha1.NodeWorkload)
-			if !ok || !isToo {
-				return true
-			}
-			return before.UID != after.UID ||
-				before.Generation != after.Generation ||
-				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-				before.Annotations[v1alpha1.AnnotationRequestedBy] != after.Annotations[v1alpha1.AnnotationRequestedBy] ||
-				before.ResourceVersion == after.ResourceVersion ||
-				!equality.Semantic.DeepEqual(before.Status, after.Status) ||
-				!equality.Semantic.DeepEqual(before.Spec, after.Spec)
+		UpdateFunc: func(e event.UpdateEvent) (changed bool) {
+			err := panics.Contain(log, "the filter of updates", func() error {
+				changed = isNews(e)
+				return nil
+			})
+			return changed || err != nil
 		},
 	}
+}
+
+func isNews(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.NodeWorkload)
+	after, isToo := e.ObjectNew.(*v1alpha1.NodeWorkload)
+	if !ok || !isToo {
+		return true
+	}
+	return before.UID != after.UID ||
+		before.Generation != after.Generation ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		before.Annotations[v1alpha1.AnnotationRequestedBy] != after.Annotations[v1alpha1.AnnotationRequestedBy] ||
+		before.ResourceVersion == after.ResourceVersion ||
+		!equality.Semantic.DeepEqual(before.Status, after.Status) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }

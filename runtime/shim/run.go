@@ -147,7 +147,7 @@ func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
 // openRuntime makes what acts on the node.
 func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	o := s.options
-	if err := s.openPlace(log); err != nil {
+	if err := s.openPodDirs(log); err != nil {
 		return err
 	}
 	var err error
@@ -171,8 +171,8 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	return nil
 }
 
-// openPlace makes what keeps the pods' places on the node.
-func (s *shim) openPlace(log logr.Logger) error {
+// openPodDirs makes what keeps the pods' directories, volumes and cgroups on the node.
+func (s *shim) openPodDirs(log logr.Logger) error {
 	o := s.options
 	driver := o.CgroupDriver
 	if driver == cgroupDriverAuto {

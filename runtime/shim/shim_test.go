@@ -162,7 +162,7 @@ func TestRegisterNode(t *testing.T) {
 	}
 }
 
-// A Node that somebody else keeps is never touched.
+// A Node that another program keeps is never touched.
 func TestRegisterNodeBesideKubelet(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
 	n := &node{api: api, name: "node", runtime: func() string { return "" }}

@@ -149,17 +149,17 @@ func TestComputeReadiness(t *testing.T) {
 			container := tc.container
 			container.Name = "c"
 			p := pod(container)
-			facts := observed(running("c"))
+			seen := observed(running("c"))
 			if tc.state != "" {
-				facts.Containers[0].State = tc.state
+				seen.Containers[0].State = tc.state
 			}
 			if tc.sidecar {
 				container.RestartPolicy = &always
 				p = withInit(pod(corev1.Container{Name: "main"}), container)
-				facts = observed(running("c"), running("main"))
+				seen = observed(running("c"), running("main"))
 			}
 			st := Compute(Input{
-				Pod: p, Observed: facts, Previous: tc.previous, RuntimeName: "containerd", Now: t0.Add(time.Hour),
+				Pod: p, Observed: seen, Previous: tc.previous, RuntimeName: "containerd", Now: t0.Add(time.Hour),
 				Probes:         map[string]plan.ProbeResults{"c-0": tc.probes},
 				AgentStartedAt: tc.agentStartedAt, StartupProbesEnded: tc.startupProbesEnded,
 			})
@@ -178,14 +178,14 @@ func TestComputeReadiness(t *testing.T) {
 	}
 }
 
-// Containers of others in the sandbox are told as long as they are there; nothing
+// Containers in the sandbox that the shim does not manage are reported as long as they are there; nothing
 // else depends on them.
 func TestComputeForeignContainers(t *testing.T) {
 	p := pod(corev1.Container{Name: "c"})
-	facts := observed(running("c"))
-	alone := Compute(Input{Pod: p, Observed: facts, Now: t0})
-	facts.Foreign = []plan.ForeignContainer{{ID: "1", Name: "shell"}, {ID: "2", Name: "top"}}
-	st := Compute(Input{Pod: p, Observed: facts, Previous: &alone, Now: t0})
+	seen := observed(running("c"))
+	alone := Compute(Input{Pod: p, Observed: seen, Now: t0})
+	seen.Foreign = []plan.ForeignContainer{{ID: "1", Name: "shell"}, {ID: "2", Name: "top"}}
+	st := Compute(Input{Pod: p, Observed: seen, Previous: &alone, Now: t0})
 	c := conditionByType(st.Conditions, v1alpha1.ConditionForeignContainers)
 	if c == nil || c.Status != corev1.ConditionTrue || !strings.HasSuffix(c.Message, ": shell (1), top (2)") {
 		t.Fatalf("condition %+v", c)
@@ -194,30 +194,30 @@ func TestComputeForeignContainers(t *testing.T) {
 	if i := conditionIndex(nw.Conditions, v1alpha1.ConditionForeignContainers); i < 0 {
 		t.Errorf("conditions %+v", nw.Conditions)
 	}
-	facts.Foreign = nil
-	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: facts, Previous: &st, Now: t0})); diff != "" {
+	seen.Foreign = nil
+	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: seen, Previous: &st, Now: t0})); diff != "" {
 		t.Errorf("once they are gone (-want +got):\n%s", diff)
 	}
 }
 
 // What is to be known about the pod's place shows as long as it is so.
-func TestComputePlaceConditions(t *testing.T) {
+func TestComputePodDirConditions(t *testing.T) {
 	p := pod(corev1.Container{Name: "c"})
-	facts := observed(running("c"))
-	alone := Compute(Input{Pod: p, Observed: facts, Now: t0})
-	place := []corev1.PodCondition{
+	seen := observed(running("c"))
+	alone := Compute(Input{Pod: p, Observed: seen, Now: t0})
+	conditions := []corev1.PodCondition{
 		{Type: v1alpha1.ConditionVolumeSizePending, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonContentExceedsLimit, Message: "v"},
 		{Type: v1alpha1.ConditionPodCgroupMissing, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonCgroupMissing, Message: "c"},
 	}
-	st := Compute(Input{Pod: p, Observed: facts, Previous: &alone, Conditions: place, Now: t0})
+	st := Compute(Input{Pod: p, Observed: seen, Previous: &alone, Conditions: conditions, Now: t0})
 	nw := NodeWorkload(NodeWorkloadInput{Pod: p, Status: st, Now: t0})
-	for _, want := range place {
+	for _, want := range conditions {
 		i := conditionIndex(nw.Conditions, string(want.Type))
 		if i < 0 || nw.Conditions[i].Reason != want.Reason || nw.Conditions[i].Message != want.Message {
 			t.Errorf("no condition %s as given in %+v", want.Type, nw.Conditions)
 		}
 	}
-	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: facts, Previous: &st, Now: t0})); diff != "" {
+	if diff := cmp.Diff(alone, Compute(Input{Pod: p, Observed: seen, Previous: &st, Now: t0})); diff != "" {
 		t.Errorf("once it is over (-want +got):\n%s", diff)
 	}
 }

@@ -178,7 +178,7 @@ func TestNodeWorkloadCutsToTheAPI(t *testing.T) {
 	}
 }
 
-// A restarted shim reads its status back and goes on as if it had never left.
+// A restarted shim reads its status back and continues as if it had never left.
 func TestPodStatusRoundTrip(t *testing.T) {
 	restartAll := corev1.Container{Name: "c", RestartPolicyRules: []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}}
 	initPod := withInit(pod(corev1.Container{Name: "c"}), corev1.Container{Name: "i"})
@@ -232,7 +232,7 @@ func TestTerminated(t *testing.T) {
 		wantPhase          corev1.PodPhase
 		wantReason         string
 	}{
-		"a container whose end nobody saw": {
+		"a container whose end was not seen": {
 			pod: pod(main), phase: corev1.PodRunning, main: []corev1.ContainerStatus{{Name: "c", State: run}},
 			wantMain: []corev1.ContainerState{unseen}, wantPhase: corev1.PodFailed, wantReason: "PodFailed",
 		},

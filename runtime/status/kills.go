@@ -23,7 +23,7 @@ const (
 // AddKill returns the kill records with one added, or replaced if there is one with the
 // same ID: those under way, then the others, each newest first; at most 10 of a container
 // and trigger and 100 in all. A kill under way is never dropped, nor is the newest one.
-// The order is that of the records' sequence, for clocks are set; a new record without
+// The order is that of the records' sequence, because clocks are set; a new record without
 // one gets the next. The record's summary is set if it is empty, and its texts are cut to
 // what the API takes. The given list is not changed.
 func AddKill(kills []v1alpha1.KillRecord, r v1alpha1.KillRecord) []v1alpha1.KillRecord {

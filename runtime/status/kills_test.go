@@ -199,7 +199,7 @@ func TestKillSummary(t *testing.T) {
 		record v1alpha1.KillRecord
 		want   string
 	}{
-		"the whole story": {
+		"all parts": {
 			record: v1alpha1.KillRecord{
 				Trigger: v1alpha1.TriggerLivenessProbe, RequestedBy: "shim", Phase: done, Grace: grace,
 				Message: "Container c failed liveness probe, will be restarted (3x, HTTP 503)",

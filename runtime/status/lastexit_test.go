@@ -38,22 +38,22 @@ func TestLastExit(t *testing.T) {
 		kills []v1alpha1.KillRecord
 		want  string // "" if there is none
 	}{
-		"nothing has ended":          {steps: []corev1.PodStatus{containers(container("c", runs, none))}},
-		"a crash":                    {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none))}, want: "c exit 3"},
-		"out of memory":              {steps: []corev1.PodStatus{containers(container("c", runs, ended("c-1", 137, "OOMKilled", 0)))}, want: "c OOMKilled (137)"},
-		"kill -9 from outside":       {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 137, "Error", 0), none))}, want: "c exit 137"},
-		"its work is done":           {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 0, "Completed", 0), none))}, want: "c exit 0"},
-		"nothing saw how":            {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 255, "Unknown", 0), none))}, want: "c Unknown (255)"},
-		"a kill":                     {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 143, "Error", 0), none))}, kills: killed},
-		"a kill of an earlier one":   {steps: []corev1.PodStatus{containers(container("c", ended("c-2", 1, "Error", 0), ended("c-1", 143, "Error", 0)))}, kills: killed, want: "c exit 1"},
-		"an init container's work":   {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 0, "Completed", 0), none))}},
-		"an init container's crash":  {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 2, "Error", 0), none))}, want: "i exit 2"},
-		"the later one of two":       {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 1, "Error", 2), none), container("d", ended("d-1", 2, "Error", 1), none))}, want: "c exit 1"},
-		"kept while the next runs":   {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", runs, ended("c-1", 3, "Error", 0)))}, want: "c exit 3"},
-		"kept when it is removed":    {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", runs, none))}, want: "c exit 3"},
-		"the clock was set back":     {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", ended("c-2", 4, "Error", -time.Hour), ended("c-1", 3, "Error", 0)))}, want: "c exit 4"},
-		"a kill after a crash":       {steps: []corev1.PodStatus{containers(container("d", ended("d-1", 9, "Error", 0), none)), containers(container("d", runs, ended("d-1", 9, "Error", 0)), container("c", ended("c-1", 0, "Completed", time.Hour), none))}, kills: killed, want: "d exit 9"},
-		"an end that nobody can say": {steps: []corev1.PodStatus{containers(container("c", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}, none))}},
+		"nothing has ended":         {steps: []corev1.PodStatus{containers(container("c", runs, none))}},
+		"a crash":                   {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none))}, want: "c exit 3"},
+		"out of memory":             {steps: []corev1.PodStatus{containers(container("c", runs, ended("c-1", 137, "OOMKilled", 0)))}, want: "c OOMKilled (137)"},
+		"kill -9 from outside":      {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 137, "Error", 0), none))}, want: "c exit 137"},
+		"its work is done":          {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 0, "Completed", 0), none))}, want: "c exit 0"},
+		"nothing saw how":           {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 255, "Unknown", 0), none))}, want: "c Unknown (255)"},
+		"a kill":                    {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 143, "Error", 0), none))}, kills: killed},
+		"a kill of an earlier one":  {steps: []corev1.PodStatus{containers(container("c", ended("c-2", 1, "Error", 0), ended("c-1", 143, "Error", 0)))}, kills: killed, want: "c exit 1"},
+		"an init container's work":  {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 0, "Completed", 0), none))}},
+		"an init container's crash": {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 2, "Error", 0), none))}, want: "i exit 2"},
+		"the later one of two":      {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 1, "Error", 2), none), container("d", ended("d-1", 2, "Error", 1), none))}, want: "c exit 1"},
+		"kept while the next runs":  {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", runs, ended("c-1", 3, "Error", 0)))}, want: "c exit 3"},
+		"kept when it is removed":   {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", runs, none))}, want: "c exit 3"},
+		"the clock was set back":    {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", 0), none)), containers(container("c", ended("c-2", 4, "Error", -time.Hour), ended("c-1", 3, "Error", 0)))}, want: "c exit 4"},
+		"a kill after a crash":      {steps: []corev1.PodStatus{containers(container("d", ended("d-1", 9, "Error", 0), none)), containers(container("d", runs, ended("d-1", 9, "Error", 0)), container("c", ended("c-1", 0, "Completed", time.Hour), none))}, kills: killed, want: "d exit 9"},
+		"an end that is not known":  {steps: []corev1.PodStatus{containers(container("c", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}, none))}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestLastExit(t *testing.T) {
 	}
 }
 
-// Where the kernel has just killed for memory, an exit by SIGKILL that nobody asked for
+// Where the kernel has just killed for memory, an exit by SIGKILL that was not asked for
 // is that, if it can only be the one.
 func TestLastExitByTheKernelsCount(t *testing.T) {
 	exited := func(name string, code int32, reason string) corev1.ContainerStatus {

@@ -18,6 +18,14 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
+// impatient is newManager's with little patience.
+func impatient(t *testing.T) *Manager {
+	t.Helper()
+	m := newManager(t, nil)
+	m.patience = hostfs.NewPatience(50 * time.Millisecond)
+	return m
+}
+
 // newManager keeps volumes below a directory of its own; its loop runs until the
 // test ends, and what it mounted goes with it.
 func newManager(t *testing.T, change func(*Config)) *Manager {

@@ -288,7 +288,7 @@ func TestNewSubPathKeepsTheGroup(t *testing.T) {
 	}
 }
 
-// A panic of who is told about a change ends neither the loop nor the next pass.
+// A panic of what hears about a change ends neither the loop nor the next pass.
 func TestPanicAfterAPass(t *testing.T) {
 	called := make(chan struct{}, 1)
 	m := newManager(t, func(c *Config) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -37,9 +36,6 @@ type Config struct {
 	NodeMemory int64
 	// PodMemory is a pod's memory limit in bytes; 0 means none.
 	PodMemory func(*corev1.Pod) int64
-	// Patience bounds the wait for one answer of a file system; 0 means
-	// hostfs.DefaultPatience.
-	Patience time.Duration
 	// Changed is called when the conditions of a pod have changed; nil is allowed.
 	Changed func(types.UID)
 	// Logger gets what must not be in an event; the zero value discards it.
@@ -62,9 +58,6 @@ func New(config Config) (*Manager, error) {
 	if config.RootDir, err = hostfs.MakeRoot(config.RootDir, podDirMode); err != nil {
 		return nil, err
 	}
-	if config.Patience == 0 {
-		config.Patience = hostfs.DefaultPatience
-	}
 	if config.PodMemory == nil {
 		config.PodMemory = func(*corev1.Pod) int64 { return 0 }
 	}
@@ -73,7 +66,7 @@ func New(config Config) (*Manager, error) {
 	}
 	return &Manager{
 		config:   config,
-		patience: hostfs.NewPatience(config.Patience),
+		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 		wake:     make(chan struct{}, 1),
 		pods:     map[types.UID]*podVolumes{},
 	}, nil

@@ -157,7 +157,7 @@ func TestHungHostPath(t *testing.T) {
 	}
 	nfs := filepath.Join(t.TempDir(), "nfs")
 	mounttest.MountHung(t, nfs)
-	m := newManager(t, func(c *Config) { c.Patience = 50 * time.Millisecond })
+	m := impatient(t)
 	pod := withVolumes(hostPathVolume("h", nfs, corev1.HostPathDirectory), emptyDirVolume("e", "", ""))
 	for range 2 {
 		err := m.WaitForMount(t.Context(), pod)
@@ -191,7 +191,7 @@ func TestHungMountOnAnEmptyDir(t *testing.T) {
 	for name, medium := range mediums {
 		for _, below := range []string{"", "sub"} {
 			t.Run(name+"/"+below, func(t *testing.T) {
-				m := newManager(t, func(c *Config) { c.Patience = 50 * time.Millisecond })
+				m := impatient(t)
 				pod := withVolumes(emptyDirVolume("e", medium, ""))
 				prepare(t, m, pod)
 				hung := filepath.Join(m.emptyDir(pod.UID, "e"), below)

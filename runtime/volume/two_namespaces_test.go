@@ -23,7 +23,7 @@ func nodeNamespace(t *testing.T) func(do func() error) {
 	t.Helper()
 	calls, results := make(chan func() error), make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, for it is not unlocked
+		runtime.LockOSThread() // the thread ends with the goroutine, because it is not unlocked
 		results <- unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 		for call := range calls {
 			results <- call()

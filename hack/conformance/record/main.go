@@ -119,7 +119,7 @@ func (r *recording) build() error {
 	return nil
 }
 
-// relink makes a link anew.
+// relink replaces a link.
 func relink(to, link string) error {
 	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (a *Agent) Kill(_ types.UID, kill plan.KillProgress) {
 	a.kills[kill.Record.ID] = kill.Record
 }
 
-// Records returns the records of all kills, as they were told last.
+// Records returns the records of all kills, as they were reported last.
 func (a *Agent) Records() []v1alpha1.KillRecord {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *Agent) SetProbes(byID map[string]fakecri.Verdicts) {
 }
 
 // Sync is one pass of the pod worker. (runtime/podworker: sync, carryOut) The
-// worker leaves a plan alone that has nothing in it; here it is carried out, for
+// worker leaves a plan alone that has nothing in it; here it is carried out, because
 // the kubelet prunes init containers in every sync. (The worker's removeDead does
 // that as soon as they have exited.)
 func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {

@@ -66,7 +66,7 @@ func TestDefaultsAreThoseOfAPod(t *testing.T) {
 			want.Priority, want.PreemptionPolicy = nil, nil
 			want.Tolerations = parsed.Spec.Tolerations
 			ours.Spec.Priority, ours.Spec.PreemptionPolicy = nil, nil
-			// A Pod's own: nobody reads it here.
+			// A Pod's own: nothing reads it here.
 			if ours.Spec.EnableServiceLinks == nil {
 				want.EnableServiceLinks = nil
 			}

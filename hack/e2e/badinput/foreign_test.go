@@ -15,7 +15,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// A container that somebody runs in the sandbox of a workload is told and left
+// A container that was started by hand in the sandbox of a workload is reported and left
 // alone, harms nothing, and ends with the sandbox when the workload does.
 func TestForeignContainerInTheSandbox(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestForeignContainerInTheSandbox(t *testing.T) {
 	if _, err := cri.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
-	nw := w.Await("the condition tells of it", func(nw *v1alpha1.NodeWorkload) bool {
+	nw := w.Await("the condition reports it", func(nw *v1alpha1.NodeWorkload) bool {
 		for _, c := range nw.Status.Conditions {
 			if c.Type == v1alpha1.ConditionForeignContainers {
 				return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "shell ("+id+")")

@@ -230,7 +230,7 @@ func await(t *testing.T, what string, done <-chan struct{}) {
 }
 
 // A CRI socket that is not there at the shim's start: it waits, says so, and
-// goes on when the runtime is there. Containers that ran go on running. It stops
+// continues when the runtime is there. Containers that ran continue to run. It stops
 // containerd, so no other test runs beside it.
 func TestRuntimeComesLater(t *testing.T) {
 	running := env.Apply(t, plain)

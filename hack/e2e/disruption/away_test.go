@@ -15,7 +15,7 @@ import (
 )
 
 // A StopContainer ends with the shim that called it: no SIGKILL follows when its
-// time is over. Who kills the container then is somebody else, and the record of
+// time is over. What kills the container then is not the shim, and the record of
 // the shim that comes next does not claim that kill.
 func TestShimAwayWhenTheTimeIsOver(t *testing.T) {
 	w := env.Apply(t, `

@@ -55,7 +55,7 @@ containers:
 	<-time.After(moment)
 	begun := time.Now()
 	w.Delete()
-	// Both at once, as somebody does who clears a namespace.
+	// Both at once, as when a namespace is cleared.
 	if err := client.IgnoreNotFound(env.Kube.DeleteAllOf(t.Context(), &v1alpha1.NodeWorkload{}, client.InNamespace(w.Namespace))); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ containers:
 	}
 }
 
-// An API server that is away stops nothing, and what happens meanwhile is told
+// An API server that is away stops nothing, and what happens meanwhile is reported
 // when it is back.
 func TestAPIServerAway(t *testing.T) {
 	w := env.Apply(t, `

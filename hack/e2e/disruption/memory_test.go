@@ -30,7 +30,7 @@ func awaitBackoff(w *harness.Workload, wait string) *v1alpha1.NodeWorkload {
 }
 
 // A workload's own back-off is in force, and the shim that comes after a crash
-// neither forgets nor begins it anew.
+// neither forgets nor begins it again.
 func TestBackoffSurvivesAShimCrash(t *testing.T) {
 	w := env.Apply(t, `
 containers:
@@ -50,7 +50,7 @@ containers:
 }
 
 // What changed without a restart is known to the shim that comes after a crash,
-// also when nobody can tell it: the container's labels are those of its creation.
+// also when no checkpoint has it: the container's labels are those of its creation.
 func TestChangesInPlaceSurviveAShimCrash(t *testing.T) {
 	w := env.Apply(t, `
 terminationGracePeriodSeconds: 40

@@ -13,7 +13,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
 
-// missing is an image that nobody has: nothing listens on that port.
+// missing is an image that cannot be pulled: nothing listens on that port.
 const missing = "127.0.0.1:1/missing:v1"
 
 // awaitWaiting waits until the first container waits for one of the reasons.

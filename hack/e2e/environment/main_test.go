@@ -21,7 +21,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// What the shim of these tests is told.
+// The flags of the shim of these tests.
 const (
 	clusterDNS     = "10.96.0.10"
 	nodeNameserver = "192.0.2.53"

@@ -177,7 +177,7 @@ dnsConfig: {nameservers: [192.0.2.1], searches: [a.test]}`,
 	}
 }
 
-// Resolvers take three nameservers: what is left out is told.
+// Resolvers take three nameservers: what is left out is reported.
 func TestTooManyNameservers(t *testing.T) {
 	t.Parallel()
 	const command = "cat /etc/resolv.conf"

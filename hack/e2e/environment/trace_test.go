@@ -160,7 +160,7 @@ func sandboxesOf(t *testing.T, w *harness.Workload) []string {
 	return ids
 }
 
-// The restart count goes on counting after a restart of the shim and in a new
+// The restart count continues after a restart of the shim and in a new
 // sandbox. It restarts the shim, so no other test runs beside it.
 func TestRestartCountSurvives(t *testing.T) {
 	w := env.Apply(t, fmt.Sprintf(`

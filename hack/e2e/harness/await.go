@@ -56,7 +56,7 @@ func watchUntil(ctx context.Context, e *Env, list client.ObjectList, selected []
 			if !open || event.Type == watch.Error {
 				return errWatchEnded
 			}
-			// The object is read anew: obj has to hold it, and may be newer.
+			// The object is read again: obj has to hold it, and may be newer.
 			err := read(ctx)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return waitOr(ctx, err)

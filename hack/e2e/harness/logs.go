@@ -30,7 +30,7 @@ func (w *Workload) Log(container string, run int) string {
 	}
 	var text strings.Builder
 	for line := range strings.Lines(string(data)) {
-		// time stream tag content; tag P says that the line goes on.
+		// time stream tag content; tag P says that the line continues.
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
 		if len(fields) < 4 {
 			continue // not written to its end yet

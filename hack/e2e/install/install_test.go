@@ -67,7 +67,7 @@ func tell(t *testing.T) {
 }
 
 // install has a node in the cluster that no kubelet keeps, as --register-node makes
-// it: nobody there would run the DaemonSet's pod, which must not wait for it.
+// it: no kubelet there would run the DaemonSet's pod, which must not wait for it.
 func install(t *testing.T, _ *harness.Workload) {
 	edge := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: map[string]string{

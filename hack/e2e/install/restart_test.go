@@ -53,7 +53,7 @@ func adopts(t *testing.T, w *harness.Workload, replace func()) {
 		t.Errorf("containers after a change (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(journal, harness.Texts(w.Journal("main"))); diff != "" {
-		t.Errorf("a container that nobody changed saw (-before +after):\n%s", diff)
+		t.Errorf("a container that was not changed saw (-before +after):\n%s", diff)
 	}
 	if kills := w.Node().Status.KillCount - node.Status.KillCount; kills != 1 {
 		t.Errorf("%d kills, want that of the changed container alone", kills)

@@ -93,7 +93,7 @@ func shimsRights(t *testing.T, w *harness.Workload) {
 	}
 }
 
-// reportAnother tries again while somebody else writes the object too.
+// reportAnother tries again while another client writes the object too.
 func reportAnother(t *testing.T, shim client.Client, nw *v1alpha1.NodeWorkload) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		nw := nw.DeepCopy()

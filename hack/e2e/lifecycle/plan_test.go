@@ -71,7 +71,7 @@ func asYAML(t *testing.T, nw *v1alpha1.NodeWorkload) string {
 	return text
 }
 
-// edited is the YAML of the NodeWorkload with a change that nobody applied.
+// edited is the YAML of the NodeWorkload with a change that was not applied.
 func edited(t *testing.T, nw *v1alpha1.NodeWorkload, edit func(*v1alpha1.NodeWorkload)) string {
 	t.Helper()
 	next := nw.DeepCopy()

@@ -67,7 +67,7 @@ func containers(t *testing.T, namespace string) int {
 	return len(list.GetContainers())
 }
 
-// eventually waits for what no watch tells of.
+// eventually waits for what no watch reports.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(harness.Timeout)

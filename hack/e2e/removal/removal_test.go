@@ -75,7 +75,7 @@ func hang(t *testing.T) {
 	t.Helper()
 	_, err := env.Stack.Kubectl(t.Context(), "delete", "-k", config, "--ignore-not-found", "--timeout=5s")
 	if err == nil || !strings.Contains(err.Error(), "timed out") {
-		t.Fatalf("kubectl delete -k without anybody who removes finalizers: %v, want it to time out", err)
+		t.Fatalf("kubectl delete -k without the manager, which removes finalizers: %v, want it to time out", err)
 	}
 	out := kubectl(t, "get", "crd", "nodeworkloads.managedworkload.dev", "-o", "jsonpath={.metadata.deletionTimestamp}")
 	if out == "" {
@@ -84,7 +84,7 @@ func hang(t *testing.T) {
 }
 
 // The nodes are gone for good: the finalizers are removed by hand. If a node
-// comes back all the same, what still runs there is ended as an orphan.
+// comes back after all, what still runs there is ended as an orphan.
 func TestRemovalByHand(t *testing.T) {
 	playNamespaceController(t)
 	w := env.Apply(t, plain)

@@ -81,8 +81,8 @@ func (c *campaign) look(ctx context.Context) (leftovers, error) {
 
 func (c *campaign) objects(ctx context.Context, found leftovers) error {
 	var workloads v1alpha1.ManagedWorkloadList
-	var shares v1alpha1.NodeWorkloadList
-	for _, list := range []client.ObjectList{&workloads, &shares} {
+	var nodeWorkloads v1alpha1.NodeWorkloadList
+	for _, list := range []client.ObjectList{&workloads, &nodeWorkloads} {
 		if err := c.kube.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (c *campaign) objects(ctx context.Context, found leftovers) error {
 	for _, o := range workloads.Items {
 		found[fmt.Sprintf("ManagedWorkload %s, finalizers %v", o.Name, o.Finalizers)] = inject.RuntimeShim{}
 	}
-	for _, o := range shares.Items {
+	for _, o := range nodeWorkloads.Items {
 		found[fmt.Sprintf("NodeWorkload %s %s, finalizers %v", o.Name, o.UID, o.Finalizers)] = inject.RuntimeShim{}
 	}
 	return nil

@@ -128,9 +128,9 @@ func (j *judge) removed(sandbox string) bool {
 	})
 }
 
-// told is when the shim first asked the runtime for what the container then heard
+// firstAsk is when the shim first asked the runtime for what the container then heard
 // of its end: the hook, or the stop.
-func (j *judge) told(l *Life) time.Time {
+func (j *judge) firstAsk(l *Life) time.Time {
 	for _, a := range j.attempts(l) {
 		if !a.ended().Before(l.began()) {
 			return a.began()

@@ -47,7 +47,7 @@ func (j *judge) atLeast() {
 		if had >= shortest-beat {
 			continue
 		}
-		if told := j.told(l); had >= minimum-beat && !told.IsZero() && l.Last.Sub(told) >= shortest-beat {
+		if asked := j.firstAsk(l); had >= minimum-beat && !asked.IsZero() && l.Last.Sub(asked) >= shortest-beat {
 			j.exempt("the runtime was asked in time, and an outage kept the container from hearing of its end")
 			continue
 		}

@@ -14,11 +14,11 @@ import (
 // records: what the API said of a kill is what the container saw, and every kill
 // that a container saw has a record.
 func (j *judge) records() {
-	told := map[string]bool{}
+	recorded := map[string]bool{}
 	for i := range j.Records {
 		r := &j.Records[i]
 		id := r.ContainerID[strings.LastIndex(r.ContainerID, "/")+1:] // with or without the runtime's name
-		told[id] = true
+		recorded[id] = true
 		l := j.byID[id]
 		switch {
 		case l == nil:
@@ -46,13 +46,13 @@ func (j *judge) records() {
 	for i := range j.Lives {
 		l := &j.Lives[i]
 		switch {
-		case l.Asked().IsZero() || told[l.ID]:
+		case l.Asked().IsZero() || recorded[l.ID]:
 		case j.lostShim(l):
 			j.exempt("runtime shim killed")
 		case j.unreported(l):
 			j.exempt("record not in the restored etcd")
 		default:
-			j.violation("%s: hook %s, stop signal %s, last seen %s, and no record tells of it", l, clock(l.Hook), clock(l.Term), clock(l.Last))
+			j.violation("%s: hook %s, stop signal %s, last seen %s, and no record of it", l, clock(l.Hook), clock(l.Term), clock(l.Last))
 		}
 	}
 }
@@ -61,8 +61,8 @@ func (j *judge) records() {
 // that the shim was killed before it could write one.
 func (j *judge) unwritten(l *Life) bool {
 	began := l.began()
-	if told := j.told(l); !told.IsZero() && told.Before(began) {
-		began = told
+	if asked := j.firstAsk(l); !asked.IsZero() && asked.Before(began) {
+		began = asked
 	}
 	return slices.ContainsFunc(j.Faults, func(disk Fault) bool {
 		// A kill waits for the disk for a moment before it begins.

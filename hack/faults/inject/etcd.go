@@ -45,7 +45,7 @@ func (e *Etcd) Backup(ctx context.Context) (copied string, at time.Time, err err
 }
 
 // Restore puts a copy back, as etcdutl's snapshot restore does with --bump-revision
-// and --mark-compacted: revisions go on above those that clients have seen, and
+// and --mark-compacted: revisions continue above those that clients have seen, and
 // watches of before have to list again. The API server is away meanwhile. It returns
 // the values that the copy has of keys with a prefix.
 func (e *Etcd) Restore(ctx context.Context, copied, prefix string) (values [][]byte, err error) {

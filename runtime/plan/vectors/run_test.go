@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Somebody who writes a line and waits for its answer gets it.
+// A caller that writes a line and waits for its answer gets it.
 func TestRunAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	in, lines := io.Pipe()

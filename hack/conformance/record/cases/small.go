@@ -46,7 +46,7 @@ func NewBackoff(seed uint64, n int) *recordings.Backoff {
 		[2]float64{1, 60}, [2]float64{1, 1})
 	c.BaseSeconds, c.MaxSeconds = limits[0], limits[1]
 	var now, finished float64
-	// The wait as far as it can be told, to come near its end.
+	// The wait as far as it is known, to come near its end.
 	wait, image := c.BaseSeconds, "busybox"
 	for i := range 8 + d.IntN(32) {
 		if i > 0 {

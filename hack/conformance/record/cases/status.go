@@ -55,7 +55,7 @@ func NewStatus(seed uint64, n int, known []*Status) *Status {
 	return c
 }
 
-// allActiveSeen tells whether what is active is seen, after changes.
+// allActiveSeen reports whether what is active is seen, after changes.
 func allActiveSeen(c *Status) bool {
 	ids := map[string]bool{}
 	for i := range c.PodStatus.Containers {

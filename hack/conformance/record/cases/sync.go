@@ -105,7 +105,7 @@ func (d dice) backoffs(c *Sync) {
 	}
 }
 
-// names tells whether the pod names a container that is seen.
+// names reports whether the pod names a container that is seen.
 func names(s *recordings.PodStatus, name string) bool {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name {

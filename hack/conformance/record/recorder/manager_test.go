@@ -67,7 +67,7 @@ func newManager(t *testing.T, f *fakecri.Recorded, pods podStates, probes record
 	return m
 }
 
-// settle waits for hooks that go on after the call, and for what follows from them.
+// settle waits for hooks that continue after the call, and for what follows from them.
 func (m *manager) settle() {
 	m.hooks.Wait()
 	synctest.Wait()

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // kind is a kind of vectors.
 type kind struct {
 	file string
-	// decide answers a line anew.
+	// decide answers a line again.
 	decide func(t *testing.T, line []byte) []byte
 	// create makes new cases from the known ones and answers them.
 	create func(t *testing.T, known [][]byte) [][]byte

@@ -79,7 +79,7 @@ func TestLostVolumeIsDropped(t *testing.T) {
 }
 
 // What is observed about volumes and cgroup is said, as long as it is so.
-func TestConditionsOfThePlace(t *testing.T) {
+func TestConditionsOfThePodDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
@@ -87,7 +87,7 @@ func TestConditionsOfThePlace(t *testing.T) {
 		n.settle(time.Second)
 		set := func(conditions ...corev1.PodCondition) *string {
 			n.mu.Lock()
-			n.placeConditions = conditions
+			n.podDirConditions = conditions
 			n.mu.Unlock()
 			p.Wake("a")
 			n.settle(time.Second)

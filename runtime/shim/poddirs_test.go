@@ -13,9 +13,9 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
-// newPlace keeps pods in pods and logs below root, without cgroups; the loop of the
+// newPodDirs keeps pods in pods and logs below root, without cgroups; the loop of the
 // volumes runs until the test ends.
-func newPlace(t *testing.T, root string, config poddir.Config) *poddir.Manager {
+func newPodDirs(t *testing.T, root string, config poddir.Config) *poddir.Manager {
 	t.Helper()
 	volumes, err := volume.New(volume.Config{RootDir: filepath.Join(root, "pods")})
 	if err != nil {

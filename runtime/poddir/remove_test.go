@@ -69,7 +69,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestRemoveTellsOfABusyMount(t *testing.T) {
+func TestRemoveReportsABusyMount(t *testing.T) {
 	m, pod := newManager(t, nil), withVolumes(emptyDirVolume("v", corev1.StorageMediumMemory, "1Mi"))
 	asRoot(t, m, pod)
 	prepare(t, m, pod)
@@ -150,7 +150,8 @@ func TestHungLogDirectories(t *testing.T) {
 	prepare(t, m, pod)
 	m.patience = hostfs.NewPatience(50 * time.Millisecond)
 	t.Cleanup(func() { // what hung must have ended when its directory is removed
-		for m.patience.Do(context.Background(), m.LogDirectory(pod), func() error { return nil }) != nil {
+		for err := errors.New("hung"); err != nil; {
+			err = m.patience.Do(context.Background(), m.LogDirectory(pod), func() error { return nil })
 		}
 	})
 	mounttest.MountHung(t, m.config.LogRoot)

@@ -105,9 +105,11 @@ type Executor struct {
 	// hooksRunning are preStop hooks that are not cancelled (Differences.CancelHooks).
 	hooksRunning sync.WaitGroup
 
-	mu          sync.Mutex
-	inflight    map[types.UID]map[*kill]struct{}
-	panicked    map[string]int // by container ID
+	mu       sync.Mutex
+	inflight map[types.UID]map[*kill]struct{}
+	panicked map[string]int // by container ID
+	// outlasted are the containers of which one kill has failed with its time over, by ID.
+	outlasted   map[string]bool
 	interrupted bool
 }
 
@@ -126,6 +128,7 @@ func New(cfg Config) *Executor {
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.Differences),
 		inflight:    map[types.UID]map[*kill]struct{}{},
+		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},
 	}
 	hooks := &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP, differences: cfg.Differences}

@@ -100,7 +100,9 @@ func (k *kill) waitForTurn(ctx context.Context) error {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)
+	noted := k.awaitReached(ctx) // when the time of the wait began, for the next process
 	k.turns.wait(waitCtx, waitsFor)
+	noted()
 	err := k.phaseError(ctx, waitCtx)
 	end()
 	return err

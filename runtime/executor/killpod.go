@@ -45,7 +45,7 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 
 // killRunning kills the running containers and returns one result for each, in
 // the order of plan.PodKills. stopSandboxes: the sandboxes may be stopped, because no
-// kill failed before its container's time was over. cut is set if a kill was cut
+// kill failed of a container that may not have had its time. cut is set if a kill was cut
 // off. (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, stopSandboxes bool, cut error) {
 	kills := plan.PodKills(r, e.differences)
@@ -60,7 +60,7 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 			k := e.newKill(r.Pod, kill)
 			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
 			errs[i] = k.carryOut(ctx)
-			hurried[i] = errs[i] != nil && !errors.Is(errs[i], errMayRun) && !k.hadItsTime()
+			hurried[i] = e.hurried(k, errs[i])
 		})
 	}
 	wg.Wait()
@@ -75,6 +75,28 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 		results[i] = killResult(kills[i].Name, err)
 	}
 	return results, stopSandboxes, cut
+}
+
+// hurried reports that a kill failed and that the container may not have had all its time:
+// a runtime may fail at the end of a stop that never reached the container, so that it
+// takes two kills that failed with their time over.
+func (e *Executor) hurried(k *kill, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(e.outlasted, k.ID)
+		return false
+	case errors.Is(err, errMayRun):
+		return false
+	case !k.hadItsTime():
+		return true
+	case e.outlasted[k.ID]:
+		delete(e.outlasted, k.ID)
+		return false
+	}
+	e.outlasted[k.ID] = true
+	return true
 }
 
 // openKill returns the kill of a container that was cut off, nil if none was.

@@ -29,7 +29,7 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 			plan.Differences{}, func(c *fakeContainer) { c.StopError = "Unavailable" }, 1,
 		},
 		"the runtime fails when the time is over": {
-			plan.AllDifferences(), func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true }, 1,
+			plan.AllDifferences(), func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true }, 0,
 		},
 		"the container leaves": {plan.AllDifferences(), func(*fakeContainer) {}, 1},
 	}
@@ -61,6 +61,23 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A runtime that fails each time at the end of the stop is not waited for for ever: the
+// sandbox is stopped when a second kill has failed with its time over.
+func TestSandboxIsStoppedWhenTwoKillsHaveFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true })
+		f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+		e := newExecutorWith(f, plan.AllDifferences())
+		for _, want := range []int{0, 1} {
+			_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
+			if stops := len(f.ops("StopPodSandbox")); err == nil || stops != want {
+				t.Errorf("error %v, the sandbox was stopped %d times, want %d", err, stops, want)
+			}
+		}
+	})
 }
 
 // A container whose state stays unknown after its kill ends with its sandbox. Where

@@ -32,7 +32,7 @@ const (
 	unseenEnd   = "the runtime did not see how the container ended"
 	unknownTime = "the runtime does not report when the container ended"
 	unseenForce = "the container was killed after its grace period and before the shim resumed the kill; who killed it is unknown"
-	clockSet    = "the node's clock was set back during the kill; when the container exited is unknown"
+	clockSet    = "the container exited before the kill by its time: it exited by itself, or the node's clock was set back"
 	leftLate    = "the container exited after its grace period and before the shim resumed the kill"
 )
 

@@ -30,10 +30,10 @@ func (s *slowDisk) Kill(uid types.UID, kill plan.KillProgress) {
 	s.fakeRuntime.Kill(uid, kill)
 }
 
-// What a slow disk takes before a hook or a stop is not taken from the grace period either
+// What a slow disk takes before a hook, a stop or the wait for other containers is not taken from the grace period either
 // when the shim dies during the kill and the next process continues it.
 func TestWaitForTheDiskIsOutsideTheGraceOfTheNextProcess(t *testing.T) {
-	for name, edit := range map[string]func(*corev1.Pod){"stop": nil, "hook": withPreStopExec} {
+	for name, edit := range map[string]func(*corev1.Pod){"stop": nil, "hook": withPreStopExec, "wait": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeRuntime()
@@ -45,9 +45,12 @@ func TestWaitForTheDiskIsOutsideTheGraceOfTheNextProcess(t *testing.T) {
 				e.clock, e.kills = now, &slowDisk{fakeRuntime: f}
 				began := now.SinceBoot()
 				done := make(chan error)
-				go func() {
-					done <- e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
-				}()
+				k := e.newKill(pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
+				if name == "wait" {
+					k.WaitsFor = []string{"other"} // which does not end
+					k.turns = newTurns([]plan.Kill{k.Kill, {Name: "other"}})
+				}
+				go func() { done <- k.carryOut(t.Context()) }()
 				time.Sleep(7 * time.Second)
 				e.Interrupt()
 				if err := <-done; !errors.Is(err, ErrInterrupted) {

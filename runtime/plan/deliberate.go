@@ -23,7 +23,8 @@ func CheckBackoff(r *SyncRequest, c *corev1.Container, d Differences, now Moment
 	entry := r.Backoff[key]
 	if d.ForgiveDeliberate {
 		if id := deliberatelyKilled(r, c, entry); id != "" {
-			return key, &Backoff{Current: r.BackoffPolicy.orDefault().Base, LastUpdate: now.Wall, Forgiven: id}, nil
+			forgiven := &Backoff{Current: r.BackoffPolicy.orDefault().Base, LastUpdate: now.Wall, Forgiven: id}
+			return key, forgiven.noted("", now.Wall, now), nil
 		}
 		if deliberatelyReplaced(r, c) {
 			return key, nil, nil

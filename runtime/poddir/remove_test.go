@@ -140,8 +140,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Log directories on a file system that does not answer hold up neither the removal of
-// a pod, nor the list of pods, nor a start.
+// Log directories on a file system that does not answer block neither the removal of a
+// pod, nor the list of pods, nor a start without bound: each fails, to be tried again.
 func TestHungLogDirectories(t *testing.T) {
 	if !mounttest.Isolate(t) {
 		return

@@ -146,11 +146,10 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 				return nil, fmt.Errorf("remove half a checkpoint: %w", err)
 			}
 		case strings.HasSuffix(e.Name(), checkpointSuffix):
-			data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
-			if err != nil {
-				return nil, fmt.Errorf("read checkpoint: %w", err)
+			cp, err := c.read(e, path)
+			if errors.Is(err, errUnread) {
+				return nil, err
 			}
-			cp, err := decodeCheckpoint(data, e.Name())
 			if err != nil {
 				c.log.Error(err, "Checkpoint is damaged; moving it aside", "path", path)
 				if err := os.Rename(path, path+corruptSuffix); err != nil {
@@ -162,6 +161,21 @@ func (c *Checkpoints) Load() ([]*Checkpoint, error) {
 		}
 	}
 	return found, nil
+}
+
+// errUnread says that the disk did not give a file.
+var errUnread = errors.New("read checkpoint")
+
+// read reads a checkpoint. A folder in its place is damage.
+func (c *Checkpoints) read(e os.DirEntry, path string) (*Checkpoint, error) {
+	if e.IsDir() {
+		return nil, errors.New("it is a folder")
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // the path is a name found in our own folder
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return decodeCheckpoint(data, e.Name())
 }
 
 const checkpointSuffix = ".json"

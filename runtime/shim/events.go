@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -76,11 +77,16 @@ func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error
 }
 
 func (s *lateSink) write(event *corev1.Event, write func() (*corev1.Event, error)) (written *corev1.Event, err error) {
+	returned := false
 	err = panics.Contain(s.log, "the write of an event", func() (err error) {
 		s.wait(event)
 		written, err = write()
+		returned = true
 		return err
 	})
+	if !returned {
+		err = apierrors.NewInternalError(err) // client-go does not try one again that was rejected
+	}
 	return written, err
 }
 

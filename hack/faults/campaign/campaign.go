@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,6 +69,7 @@ type campaign struct {
 	cri      *localstack.CRI
 	proxy    *criproxy.Proxy
 	disk     *inject.Disk
+	diskTurn sync.Mutex
 	etcd     *inject.Etcd
 	services map[string]*inject.Service
 	observer *observer

@@ -184,8 +184,10 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
 	case DiskFull, DiskError, DiskHangs:
-		f.Disk, f.Unwritten = p.kind == DiskHangs, true
+		c.diskTurn.Lock() // one fault of the disk heals the one before
+		f.Disk, f.Unwritten, f.From = p.kind == DiskHangs, true, time.Now()
 		err = c.breakDisk(ctx, p)
+		c.diskTurn.Unlock()
 	case EventsCut:
 		c.proxy.CutEvents(p.choice%2 == 0)
 		err = wait(ctx, p.lasts)
@@ -284,13 +286,14 @@ func (c *campaign) breakCalls(ctx context.Context, p planned) error {
 	}
 	rule := criproxy.NewRule(effect, 0)
 	c.proxy.Add(rule)
-	defer c.proxy.Remove(rule)
 	err := wait(ctx, p.lasts)
 	met, cancel := context.WithTimeout(ctx, pointTimeout)
 	defer cancel()
-	found := rule.Await(met)
-	c.progress("  %s met %d calls of any kind", p.kind, rule.Taken())
-	if err == nil && !found {
+	rule.Await(met)
+	c.proxy.Remove(rule)
+	taken := rule.Taken()
+	c.progress("  %s met %d calls of any kind", p.kind, taken)
+	if err == nil && taken == 0 {
 		return errMetNothing
 	}
 	return err

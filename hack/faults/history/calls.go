@@ -113,6 +113,17 @@ func (j *judge) sandboxCutOff(shim EmptyShim) bool {
 	})
 }
 
+// asked is when the shim first asked the runtime for the end of a container, by the clock
+// of the machine; otherwise where it did not.
+func (j *judge) asked(l *Life, otherwise time.Time) time.Time {
+	for _, c := range j.byContainer[l.ID] {
+		if c.Method == "ExecSync" || c.Method == "StopContainer" {
+			return c.Began
+		}
+	}
+	return otherwise
+}
+
 // hookBeforeReady reports that a hook ran before the container's program took signals:
 // what it sent was dropped.
 func (j *judge) hookBeforeReady(l *Life) bool {

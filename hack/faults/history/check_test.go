@@ -226,7 +226,8 @@ func TestCheck(t *testing.T) {
 		"a container that left by itself before its deletion, and the record says so": {
 			history: History{
 				Lives: []Life{obeyed(func(l *Life) { l.Term, l.Last = time.Time{}, at(98) })}, Requests: []Request{deleted()},
-				Records: []Record{recorded(v1alpha1.KillOutcomeAlreadyStopped, func(r *Record) { r.StartTime.Time = at(101) })},
+				Calls:   []Call{{Method: "StopContainer", Container: "1", Began: at(101), Made: at(101), Ended: at(101.1), Done: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeAlreadyStopped, func(r *Record) { r.StartTime.Time = at(-3600) })}, // the shim's clock was set
 			},
 		},
 		"a container that left by itself before its deletion, and the record says otherwise": {

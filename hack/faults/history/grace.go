@@ -61,10 +61,24 @@ func (j *judge) waitedForTurn(l *Life) (waited time.Duration) {
 	if !l.Sidecar {
 		return 0
 	}
-	for _, other := range j.byWorkload[l.Workload] {
-		if other.UID == l.UID && other != l && !other.Asked().IsZero() && other.Asked().After(l.Start) && other.Last.After(l.began().Add(-slack)) {
-			waited = max(waited, l.began().Sub(other.Asked()))
+	requested := l.began()
+	for _, q := range j.covering(l) {
+		if q.From.Before(requested) {
+			requested = q.From
 		}
+	}
+	for _, other := range j.byWorkload[l.Workload] {
+		asked := other.Asked()
+		if asked.IsZero() {
+			asked = j.stopBeforeReady(other)
+		}
+		if other.UID != l.UID || other == l || !asked.After(l.Start) || other.Last.Before(l.began().Add(-slack)) {
+			continue
+		}
+		if asked.Before(requested) {
+			asked = requested // an earlier kill of that container
+		}
+		waited = max(waited, l.began().Sub(asked))
 	}
 	return waited
 }

@@ -138,8 +138,8 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 		if r.Trigger == v1alpha1.TriggerLivenessProbe {
 			return "" // it had left by itself: nothing answered its probe, and the runtime had not noted its end
 		}
-		if r.Outcome == v1alpha1.KillOutcomeAlreadyStopped {
-			by = r.StartTime.Time // it had left by itself: the record says so
+		if r.Outcome == v1alpha1.KillOutcomeAlreadyStopped || r.Outcome == "" {
+			by = j.asked(l, by) // it had left by itself, and the record claims nothing else
 		}
 	}
 	for _, q := range j.coveringBy(l, by) {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,9 +39,12 @@ func TestTokenIsRenewed(t *testing.T) {
 		if err := os.WriteFile(file, []byte(first+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var asked []time.Duration
 		begun := time.Now()
 		api := newFakeAPI(t, interceptor.Funcs{SubResourceCreate: func(_ context.Context, _ client.Client, sub string, account, request client.Object, _ ...client.SubResourceCreateOption) error {
+			mu.Lock()
+			defer mu.Unlock()
 			asked = append(asked, time.Since(begun))
 			if len(asked) == 1 {
 				return fmt.Errorf("no answer")
@@ -56,24 +61,26 @@ func TestTokenIsRenewed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = (&tokenKeeper{api: api, file: file, node: "node"}).keep(ctx) }()
-		held := func() string {
+		held := func() (string, []time.Duration) {
 			synctest.Wait()
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return string(data)
+			mu.Lock()
+			defer mu.Unlock()
+			return string(data), slices.Clone(asked)
 		}
 		time.Sleep(48*time.Minute + time.Second)
-		if got := held(); got != first+"\n" || len(asked) != 1 || asked[0] != 48*time.Minute {
+		if got, asked := held(); got != first+"\n" || len(asked) != 1 || asked[0] != 48*time.Minute {
 			t.Errorf("asked at %v, and holds %q", asked, got)
 		}
 		time.Sleep(time.Minute)
-		if got := held(); got == first || len(asked) != 2 {
+		if got, asked := held(); got == first || len(asked) != 2 {
 			t.Errorf("asked at %v, and holds the old token", asked)
 		}
 		time.Sleep(30 * time.Minute)
-		if held(); len(asked) != 2 {
+		if _, asked := held(); len(asked) != 2 {
 			t.Errorf("asked again at %v", asked)
 		}
 	})

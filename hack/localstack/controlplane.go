@@ -148,8 +148,7 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 	if _, err := s.Kubectl(ctx, "apply", "-k", folder); err != nil {
 		return err
 	}
-	_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s",
-		"crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev")
+	_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	return err
 }
 

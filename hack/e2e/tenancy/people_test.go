@@ -52,8 +52,7 @@ func (i installation) apply(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err = stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s",
-		"crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev")
+	_, err = stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	must(t, err)
 }
 

@@ -224,7 +224,10 @@ func aboutNodeWorkloads() map[string]attempt {
 		return map[string]string{anOwner: all, aBoundOwner: all}
 	}
 	managers := []string{aManager, anAdministrator}
+	revision := &v1alpha1.ManagedWorkloadRevision{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "web-1"}}
+	revision.Spec.Revision, revision.Spec.Template = 1, managedWorkload("web").Spec.Template
 	return map[string]attempt{
+		"create a revision":                    {creation(revision, client.DryRunAll), managers, words(notYours)},
 		"create a NodeWorkload":                {creation(nodeWorkload("new", "n1"), client.DryRunAll), managers, words(notYours)},
 		"change a NodeWorkload's spec":         {change(nw, `{"spec":{"template":{"spec":{"hostPID":true}}}}`), managers, map[string]string{anOwner: notContent, aShim: notContent}},
 		"shorten a NodeWorkload's end":         {change(nw, `{"spec":{"deletionGracePeriodSeconds":1}}`), managers, words(notContent)},

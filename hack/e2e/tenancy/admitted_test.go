@@ -1,0 +1,161 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers"
+	"github.com/managedworkload/managedworkload/options"
+)
+
+// runManager runs the manager with its own token until the test has ended.
+func runManager(t *testing.T, i installation) {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.account("manager")}}
+	must(t, admin.SubResource("token").Create(t.Context(), sa, request))
+	config, server := clientcmdapi.NewConfig(), stack.RESTConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData, CertificateAuthority: server.CAFile}
+	config.AuthInfos["manager"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "manager"}
+	config.CurrentContext = "c"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(*config, file))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- controllers.Run(ctx, controllers.Options{Shared: options.Shared{
+			Kubeconfig: file, Namespace: i.namespace, MetricsBindAddress: "0", HealthProbeBindAddress: "0",
+		}})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the manager: %v", err)
+		}
+	})
+}
+
+// shares are the NodeWorkloads of the tenant by node.
+func shares(ctx context.Context) (map[string]*v1alpha1.NodeWorkload, error) {
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := admin.List(ctx, list, client.InNamespace(tenant)); err != nil {
+		return nil, err
+	}
+	found := map[string]*v1alpha1.NodeWorkload{}
+	for i := range list.Items {
+		found[list.Items[i].Spec.NodeName] = &list.Items[i]
+	}
+	return found, nil
+}
+
+// says waits until a condition of a ManagedWorkload contains words.
+func says(t *testing.T, mw *v1alpha1.ManagedWorkload, kind, words string) {
+	t.Helper()
+	await(t, kind+" says "+words, func(ctx context.Context) error {
+		now := &v1alpha1.ManagedWorkload{}
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(mw), now); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(now.Status.Conditions, kind)
+		if c == nil || !strings.Contains(c.Reason+": "+c.Message, words) {
+			return fmt.Errorf("it says %+v", c)
+		}
+		return nil
+	})
+}
+
+// What runs is what the API server's own admission makes of a template, with the manager's
+// own rights; a namespace that becomes stricter keeps what runs.
+func TestAdmissionActsAsOnAPod(t *testing.T) {
+	i := installation{namespace: "managedworkload-system"}
+	i.apply(t)
+	node := func(name string, labels map[string]string) {
+		create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	}
+	pool := map[string]string{"pool": "tenants"}
+	node("p1", pool)
+	node("other", nil)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: tenant, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": "pool=tenants"},
+	}}
+	create(t, ns, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "defaults"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}},
+	}})
+	await(t, "the namespace's account", func(ctx context.Context) error {
+		return admin.Get(ctx, client.ObjectKey{Namespace: tenant, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	t.Cleanup(func() { letGo(t) }) // when the manager has ended
+	runManager(t, i)
+	mw := managedWorkload("web")
+	create(t, mw)
+	says(t, mw, v1alpha1.ConditionAccepted, "the template is accepted")
+	var before *v1alpha1.NodeWorkload
+	await(t, "a NodeWorkload on the pool's node", func(ctx context.Context) error {
+		found, err := shares(ctx)
+		if before = found["p1"]; err == nil && before == nil {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	c := before.Spec.Template.Spec.Containers[0]
+	if c.Resources.Limits.Memory().String() != "64Mi" || c.ImagePullPolicy != corev1.PullAlways || before.Spec.Template.Spec.NodeSelector["pool"] != "tenants" {
+		t.Errorf("limits %v, policy %s, selector %v", c.Resources.Limits, c.ImagePullPolicy, before.Spec.Template.Spec.NodeSelector)
+	}
+	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
+	says(t, mw, v1alpha1.ConditionAccepted, "admission would refuse the template now: ")
+	node("p2", pool)
+	says(t, mw, v1alpha1.ConditionStalled, "NoLongerAdmitted: 1 node without the workload")
+	found, err := shares(t.Context())
+	must(t, err)
+	if len(found) != 1 || cmp.Diff(before.Spec, found["p1"].Spec) != "" {
+		t.Errorf("NodeWorkloads %v, want the one of before as it was", found)
+	}
+	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":null}}}`))))
+
+	quota := func(name string, resource corev1.ResourceName) {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}}
+		q.Spec.Hard = corev1.ResourceList{resource: *resourceCount()}
+		create(t, q)
+	}
+	quota("pods", corev1.ResourcePods)
+	second := managedWorkload("second")
+	create(t, second)
+	says(t, second, v1alpha1.ConditionAccepted, "QuotaDoesNotCount: ResourceQuota pods limits the Pods of this namespace")
+	quota("nodeworkloads", "count/nodeworkloads.managedworkload.dev")
+	says(t, second, v1alpha1.ConditionAccepted, "the template is accepted")
+}
+
+func resourceCount() *resource.Quantity { return resource.NewQuantity(10, resource.DecimalSI) }
+
+// letGo lets NodeWorkloads go that no shim ends, so that their workloads can.
+func letGo(t *testing.T) {
+	t.Helper()
+	found, err := shares(context.Background())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, nw := range found {
+		_ = admin.Patch(context.Background(), nw, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+}

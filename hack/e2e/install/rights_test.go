@@ -69,16 +69,20 @@ func shimsRights(t *testing.T, w *harness.Workload) {
 		}
 	})
 
-	touch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/touched":"yes"}}}`))
-	if err := shim.Patch(t.Context(), own.DeepCopy(), touch); err != nil {
-		t.Errorf("its own NodeWorkload: %v", err)
+	merge := func(nw *v1alpha1.NodeWorkload, patch string) error {
+		return shim.Patch(t.Context(), nw.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)), client.DryRunAll)
+	}
+	const letGo, touch = `{"metadata":{"finalizers":null}}`, `{"metadata":{"annotations":{"example.com/touched":"yes"}}}`
+	if err := merge(own, letGo); err != nil {
+		t.Errorf("the finalizer of its own NodeWorkload: %v", err)
 	}
 	for what, err := range map[string]error{
-		"a NodeWorkload":    shim.Patch(t.Context(), other.DeepCopy(), touch),
-		"the status of one": reportAnother(t, shim, other),
+		"an annotation of its own NodeWorkload": merge(own, touch),
+		"a NodeWorkload of another node":        merge(other, touch),
+		"the status of one of another node":     reportAnother(t, shim, other),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "managedworkload-shim-own-node") {
-			t.Errorf("%s of another node: %v, want the policy's refusal", what, err)
+		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			t.Errorf("%s: %v, want the policy's refusal", what, err)
 		}
 	}
 	for what, err := range map[string]error{

@@ -81,6 +81,8 @@ func matches(r corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 		return !bestEffort(pod)
 	case corev1.ResourceQuotaScopePriorityClass:
 		return matchesClass(r, pod.Spec.PriorityClassName)
+	case corev1.ResourceQuotaScopeVolumeAttributesClass:
+		return false // of volume claims only
 	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 		return pod.Spec.Affinity != nil && (pod.Spec.Affinity.PodAffinity != nil || pod.Spec.Affinity.PodAntiAffinity != nil)
 	}

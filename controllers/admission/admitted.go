@@ -75,8 +75,37 @@ func admittedTemplate(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *corev1.Po
 	if len(spec.Tolerations) == 0 {
 		spec.Tolerations = before.Tolerations
 	}
+	keepGated(spec.InitContainers, before.InitContainers)
+	keepGated(spec.Containers, before.Containers)
 	template.SetDefaults(t)
 	return t
+}
+
+// keepGated puts back fields that an API server takes from a Pod while their feature gate
+// is off: they are the shim's matter, and give no rights. (kubernetes
+// pkg/api/pod/util.go:dropDisabledFields)
+func keepGated(admitted, asked []corev1.Container) {
+	for i := range admitted {
+		c := &admitted[i]
+		at := slices.IndexFunc(asked, func(a corev1.Container) bool { return a.Name == c.Name })
+		if at < 0 {
+			continue
+		}
+		if before := asked[at].Lifecycle; before != nil && before.StopSignal != nil {
+			if c.Lifecycle == nil {
+				c.Lifecycle = &corev1.Lifecycle{}
+			}
+			if c.Lifecycle.StopSignal == nil {
+				c.Lifecycle.StopSignal = before.StopSignal
+			}
+		}
+		if len(c.RestartPolicyRules) == 0 && len(asked[at].RestartPolicyRules) > 0 {
+			c.RestartPolicyRules = asked[at].RestartPolicyRules
+			if c.RestartPolicy == nil {
+				c.RestartPolicy = asked[at].RestartPolicy
+			}
+		}
+	}
 }
 
 // sameIfEmpty keeps the difference between no map and an empty one, which means nothing.

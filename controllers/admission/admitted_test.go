@@ -51,6 +51,17 @@ func TestAdmittedTemplate(t *testing.T) {
 		"a toleration of the user's that a DaemonSet's Pod has too": {
 			user: func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = daemonTolerations(&t.Spec)[:1] },
 		},
+		"fields whose feature gates are off": {
+			user: func(t *corev1.PodTemplateSpec) {
+				t.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGUSR1)}
+				t.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+				t.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
+			},
+			admit: func(p *corev1.Pod) {
+				c := &p.Spec.Containers[0]
+				c.Lifecycle, c.RestartPolicy, c.RestartPolicyRules = nil, nil, nil
+			},
+		},
 		"limits, a node selector and a pull policy": {
 			admit: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}

@@ -182,7 +182,8 @@ func left(t *testing.T) []string {
 
 func crdsGone() bool {
 	out, err := env.Stack.Kubectl(context.Background(), "get", "crd", "-o", "name")
-	return err == nil && !strings.Contains(out, "managedworkload.dev")
+	// That of revisions, on which nothing waits, is there again with the configuration.
+	return err == nil && !strings.Contains(out, "/managedworkloads.") && !strings.Contains(out, "/nodeworkloads.")
 }
 
 // header is the first line of a table, its columns parted by single spaces.

@@ -121,6 +121,9 @@ func arrange(t *testing.T, i installation) {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3", Labels: registered}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n4", Labels: registered}},
 		web)
+	await(t, "the namespace's account", func(ctx context.Context) error {
+		return admin.Get(ctx, client.ObjectKey{Namespace: tenant, Name: "default"}, &corev1.ServiceAccount{})
+	})
 	owned := nodeWorkload("web-n1", "n1")
 	owned.Finalizers = []string{v1alpha1.Finalizer, "example.com/other"}
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(web, v1alpha1.GroupVersion.WithKind("ManagedWorkload"))}

@@ -38,7 +38,7 @@ func TestHandEditsArePutBack(t *testing.T) {
 	}
 }
 
-// Who changed the definition last is told to the shims.
+// The shims learn who changed the definition last.
 func TestChangedBy(t *testing.T) {
 	c := newCluster(t)
 	n1 := c.node("n1")

@@ -88,19 +88,21 @@ func (p Placer) untolerated(node *corev1.Node, effect corev1.TaintEffect) (corev
 		func(t *corev1.Taint) bool { return t.Effect == effect }, false)
 }
 
-// automaticTolerations are those that a DaemonSet's pods get
-// (daemonset_util.go:AddOrUpdateDaemonPodTolerations), and that for a node which
+// automaticTolerations are those that a DaemonSet's pods get, and that for a node which
 // only keeps Pods away. The taints for a kubelet that is not ready or does not
 // respond are tolerated with NoSchedule too: a shim does without a kubelet, its
 // Lease says whether it responds, and every new Node starts with that taint.
 func automaticTolerations(spec *corev1.PodSpec) []corev1.Toleration {
-	tolerate := func(key string, effect corev1.TaintEffect) corev1.Toleration {
-		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
-	}
+	return append(DaemonTolerations(spec),
+		tolerate(v1alpha1.TaintNoPods, ""), tolerate(corev1.TaintNodeNotReady, ""), tolerate(corev1.TaintNodeUnreachable, ""))
+}
+
+// DaemonTolerations are those that a DaemonSet's Pod gets.
+// (daemonset_util.go:AddOrUpdateDaemonPodTolerations)
+func DaemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	tolerations := []corev1.Toleration{
-		tolerate(v1alpha1.TaintNoPods, ""),
-		tolerate(corev1.TaintNodeNotReady, ""),
-		tolerate(corev1.TaintNodeUnreachable, ""),
+		tolerate(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
+		tolerate(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
 		tolerate(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
 		tolerate(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
 		tolerate(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
@@ -110,4 +112,9 @@ func automaticTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 		tolerations = append(tolerations, tolerate(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
 	}
 	return tolerations
+}
+
+// tolerate tolerates a taint with an effect, any if that is empty.
+func tolerate(key string, effect corev1.TaintEffect) corev1.Toleration {
+	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 }

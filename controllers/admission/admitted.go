@@ -13,29 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
-
-// daemonTolerations are those that a DaemonSet's Pod gets: admission judges the Pod with
-// them. (daemonset_util.go:AddOrUpdateDaemonPodTolerations)
-func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
-	tolerate := func(key string, effect corev1.TaintEffect) corev1.Toleration {
-		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
-	}
-	tolerations := []corev1.Toleration{
-		tolerate(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
-		tolerate(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
-		tolerate(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
-		tolerate(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
-		tolerate(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
-		tolerate(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
-	}
-	if spec.HostNetwork {
-		tolerations = append(tolerations, tolerate(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
-	}
-	return tolerations
-}
 
 // podOf is a template as the Pod that the API server is asked to admit.
 func podOf(mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec, name string) *corev1.Pod {
@@ -45,7 +26,7 @@ func podOf(mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec, name string)
 		Spec:       t.Spec,
 	}
 	pod.Spec.AutomountServiceAccountToken = new(false)
-	for _, toleration := range daemonTolerations(&t.Spec) {
+	for _, toleration := range placement.DaemonTolerations(&t.Spec) {
 		if !slices.Contains(pod.Spec.Tolerations, toleration) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
 		}
@@ -68,7 +49,7 @@ func admittedTemplate(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *corev1.Po
 	if len(before.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = nil // those of the service account, which a Pod would use
 	}
-	added := daemonTolerations(before)
+	added := placement.DaemonTolerations(before)
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
 		return slices.Contains(added, t) && !slices.Contains(before.Tolerations, t)
 	})

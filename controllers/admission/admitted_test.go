@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -49,7 +50,7 @@ func TestAdmittedTemplate(t *testing.T) {
 			user: func(t *corev1.PodTemplateSpec) { t.Labels = nil }, admit: func(p *corev1.Pod) { p.Labels = map[string]string{} },
 		},
 		"a toleration of the user's that a DaemonSet's Pod has too": {
-			user: func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = daemonTolerations(&t.Spec)[:1] },
+			user: func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = placement.DaemonTolerations(&t.Spec)[:1] },
 		},
 		"fields whose feature gates are off": {
 			user: func(t *corev1.PodTemplateSpec) {

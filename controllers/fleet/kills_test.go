@@ -97,7 +97,7 @@ func TestNewlyDone(t *testing.T) {
 	}
 }
 
-// A kill of which nobody knows how it ended is over: it is not shown as one under
+// A kill whose end is unknown is over: it is not shown as one under
 // way, not counted as forced, and counted under a name of its own.
 func TestUnknownOutcome(t *testing.T) {
 	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping

@@ -19,7 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
-// What a person changed is told apart from what the workload changed.
+// What a person changed is distinguished from what the workload changed.
 func TestHandEdits(t *testing.T) {
 	entry := func(manager string, second int, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields), Time: &metav1.Time{Time: time.Unix(int64(second), 0)}}

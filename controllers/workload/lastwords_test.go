@@ -62,7 +62,7 @@ func TestDeletionWaitsForLastWords(t *testing.T) {
 }
 
 // The end of an object takes one write, also where the cache lags behind the last
-// one, and what somebody else asked for meanwhile stays.
+// one, and what others requested meanwhile stays.
 func TestLastWrite(t *testing.T) {
 	tests := map[string]struct {
 		finalizers []string

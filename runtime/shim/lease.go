@@ -144,6 +144,24 @@ func (l *lease) keep(ctx context.Context) error {
 	return nil
 }
 
+// keepTrying does something at once and then in intervals, until the context is done. An
+// error is logged when it is another one than the last time.
+func keepTrying(ctx context.Context, interval time.Duration, what string, do func(context.Context) error) {
+	log := logr.FromContextOrDiscard(ctx)
+	var last string
+	every(ctx, interval, func() {
+		err := panics.Contain(log, what, func() error { return do(ctx) })
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			last = ""
+		case err.Error() != last:
+			last = err.Error()
+			log.Info("Failed to "+what+"; retrying", "reason", last)
+		}
+	})
+}
+
 // every calls f at once and then in intervals, until the context is done.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)

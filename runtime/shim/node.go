@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
-	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
 const (
@@ -59,19 +57,7 @@ type node struct {
 
 // keep registers the Node and keeps it alive until the context is done.
 func (n *node) keep(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx)
-	var last string
-	every(ctx, nodeInterval, func() {
-		err := panics.Contain(log, "node", func() error { return n.register(ctx) })
-		switch {
-		case ctx.Err() != nil:
-		case err == nil:
-			last = ""
-		case err.Error() != last:
-			last = err.Error()
-			log.Info("Failed to update Node; retrying", "node", n.name, "reason", last)
-		}
-	})
+	keepTrying(ctx, nodeInterval, "update the Node", n.register)
 	return nil
 }
 

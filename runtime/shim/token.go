@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
-	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
@@ -65,19 +64,7 @@ type object struct {
 
 // keep renews the token until the context is done.
 func (k *tokenKeeper) keep(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx)
-	var last string
-	every(ctx, tokenInterval, func() {
-		err := panics.Contain(log, "token", func() error { return k.renewIfDue(ctx) })
-		switch {
-		case ctx.Err() != nil:
-		case err == nil:
-			last = ""
-		case err.Error() != last:
-			last = err.Error()
-			log.Info("Failed to renew the token; retrying", "file", k.file, "reason", last)
-		}
-	})
+	keepTrying(ctx, tokenInterval, "renew the token", k.renewIfDue)
 	return nil
 }
 

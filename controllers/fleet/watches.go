@@ -42,9 +42,9 @@ func nodeWorkloadChanged() predicate.Predicate {
 	return predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{},
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			old, wasShare := e.ObjectOld.(*v1alpha1.NodeWorkload)
-			nw, isShare := e.ObjectNew.(*v1alpha1.NodeWorkload)
-			if !wasShare || !isShare {
+			old, wasNodeWorkload := e.ObjectOld.(*v1alpha1.NodeWorkload)
+			nw, isNodeWorkload := e.ObjectNew.(*v1alpha1.NodeWorkload)
+			if !wasNodeWorkload || !isNodeWorkload {
 				return true
 			}
 			return !equality.Semantic.DeepEqual(old.OwnerReferences, nw.OwnerReferences) || !equality.Semantic.DeepEqual(

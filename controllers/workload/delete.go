@@ -32,7 +32,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		act = func(nw *v1alpha1.NodeWorkload) error { return r.orphan(ctx, s, nw) }
 		s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerOrphanDependents}
 	}
-	left, err := r.eachShare(ctx, s, act)
+	left, err := r.eachNodeWorkload(ctx, s, act)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func keptForUs(mw *v1alpha1.ManagedWorkload) bool {
 // not have: their watch may be away until they are gone, and then nothing wakes it.
 const unseenInterval = 5 * time.Second
 
-// eachShare calls act for every NodeWorkload that the object controls and returns
+// eachNodeWorkload calls act for every NodeWorkload that the object controls and returns
 // how many there are. When the cache knows none, the API server is asked: one
 // that was just created must not be left behind.
-func (r *Reconciler) eachShare(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
+func (r *Reconciler) eachNodeWorkload(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
 	if len(s.nodeWorkloads)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
 		clear(s.nodeWorkloads)
 		s.surplus = nil

@@ -54,14 +54,14 @@ func (r *pagingReader) List(ctx context.Context, list client.ObjectList, opts ..
 // A deletion reads the NodeWorkloads of its own object, page by page, and looks once at
 // the metadata of all before it lets the object go: a label can be removed by hand.
 func TestDeletionReadsItsOwnPageByPage(t *testing.T) {
-	share := func(workload, node string) *v1alpha1.NodeWorkload {
+	nodeWorkload := func(workload, node string) *v1alpha1.NodeWorkload {
 		nw := runningShare(types.UID(workload))
 		nw.Name, nw.UID, nw.Spec.NodeName = placement.NodeWorkloadName(workload, node), types.UID(workload+node), node
 		nw.Labels[v1alpha1.LabelWorkload] = workload
 		nw.OwnerReferences[0].Name, nw.OwnerReferences[0].UID = workload, types.UID(workload)
 		return nw
 	}
-	unlabelled := share("web", "n3")
+	unlabelled := nodeWorkload("web", "n3")
 	unlabelled.Labels = nil
 	for name, orphaned := range map[string]bool{"ended": false, "let go": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,9 +71,9 @@ func TestDeletionReadsItsOwnPageByPage(t *testing.T) {
 				mw.Finalizers = append(mw.Finalizers, metav1.FinalizerOrphanDependents)
 			}
 			mw.DeletionTimestamp = new(metav1.Now())
-			objects := append(nodeInMemory(), mw, unlabelled.DeepCopy(), share("web", "n1"), share("web", "n2"))
+			objects := append(nodeInMemory(), mw, unlabelled.DeepCopy(), nodeWorkload("web", "n1"), nodeWorkload("web", "n2"))
 			for _, node := range []string{"n1", "n2", "n3", "n4"} {
-				objects = append(objects, share("other", node))
+				objects = append(objects, nodeWorkload("other", node))
 			}
 			b := newBench(t, interceptor.Funcs{}, objects...)
 			cache := b.client
@@ -90,7 +90,7 @@ func TestDeletionReadsItsOwnPageByPage(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, node := range []string{"n1", "n2", "n3"} { // as the shims do
-					nw := share("web", node)
+					nw := nodeWorkload("web", node)
 					if err := cache.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err == nil && !nw.DeletionTimestamp.IsZero() {
 						nw.Finalizers = nil
 						if err := cache.Update(t.Context(), nw); err != nil {

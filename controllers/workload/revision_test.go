@@ -42,7 +42,7 @@ func (b *bench) revisions() []v1alpha1.ManagedWorkloadRevision {
 	return list.Items
 }
 
-func (b *bench) share() *v1alpha1.NodeWorkload {
+func (b *bench) nodeWorkload() *v1alpha1.NodeWorkload {
 	b.t.Helper()
 	nw := runningShare("mw")
 	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
@@ -69,7 +69,7 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 		}
 	}
 	step()
-	first := b.share()
+	first := b.nodeWorkload()
 	if first.Spec.Template.Annotations["answer"] != "1" || first.Spec.Template.Spec.NodeSelector["pool"] != "tenants" || first.Labels[v1alpha1.LabelRevision] != revisionHash() {
 		t.Errorf("labels %v, template %+v", first.Labels, first.Spec.Template)
 	}
@@ -89,7 +89,7 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	b.admission = admission.NewJudge(b.client, false)
 	step()
 	step()
-	if diff := cmp.Diff(first.Spec, b.share().Spec); diff != "" || asked != 1 {
+	if diff := cmp.Diff(first.Spec, b.nodeWorkload().Spec); diff != "" || asked != 1 {
 		t.Errorf("asked %d times, and what runs has changed (-before +after):\n%s", asked, diff)
 	}
 	again := b.revisions()
@@ -113,11 +113,11 @@ func TestUpgradeToRevisions(t *testing.T) {
 		p.Annotations = map[string]string{"injected": "yes"}
 		return nil
 	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
-	before := b.share()
+	before := b.nodeWorkload()
 	if _, _, err := b.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	after := b.share()
+	after := b.nodeWorkload()
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || after.Labels[v1alpha1.LabelRevision] != revisionHash() {
 		t.Errorf("labels %v, spec (-before +after):\n%s", after.Labels, diff)
 	}
@@ -139,7 +139,7 @@ func TestAdmissionThatRefusesNow(t *testing.T) {
 	if _, _, err := b.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	before := b.share()
+	before := b.nodeWorkload()
 	refuse = true
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if err := b.client.Update(t.Context(), ns); err != nil {
@@ -186,7 +186,7 @@ func TestRevisionsComeAndGo(t *testing.T) {
 	if err := b.client.Delete(t.Context(), mw); err != nil {
 		t.Fatal(err)
 	}
-	nw := b.share()
+	nw := b.nodeWorkload()
 	nw.Finalizers = nil
 	if err := b.client.Update(t.Context(), nw); err != nil {
 		t.Fatal(err)

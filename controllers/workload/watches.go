@@ -66,9 +66,9 @@ func nodeChanged() predicate.Predicate {
 	}}
 }
 
-// watchShares feeds the ledger with what NodeWorkloads report and wakes their
+// watchNodeWorkloads feeds the ledger with what NodeWorkloads report and wakes their
 // ManagedWorkloads.
-func (r *Reconciler) watchShares() handler.EventHandler {
+func (r *Reconciler) watchNodeWorkloads() handler.EventHandler {
 	wake := func(o client.Object, q requestQueue) {
 		if ref := writes.WorkloadReference(o); ref != nil {
 			q.Add(request(o.GetNamespace(), ref.Name))
@@ -85,9 +85,9 @@ func (r *Reconciler) watchShares() handler.EventHandler {
 			wake(e.Object, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requestQueue) {
-			old, wasShare := e.ObjectOld.(*v1alpha1.NodeWorkload)
-			nw, isShare := e.ObjectNew.(*v1alpha1.NodeWorkload)
-			if wasShare && isShare {
+			old, wasNodeWorkload := e.ObjectOld.(*v1alpha1.NodeWorkload)
+			nw, isNodeWorkload := e.ObjectNew.(*v1alpha1.NodeWorkload)
+			if wasNodeWorkload && isNodeWorkload {
 				r.kills.Observe(old, nw)
 			}
 			wake(e.ObjectOld, q)
@@ -176,7 +176,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
 		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(contain.Updates(log, workloadChanged()))).
-		Watches(&v1alpha1.NodeWorkload{}, contain.Handler{EventHandler: r.watchShares()}).
+		Watches(&v1alpha1.NodeWorkload{}, contain.Handler{EventHandler: r.watchNodeWorkloads()}).
 		Watches(&corev1.Node{}, contain.Handler{EventHandler: r.watchNodes()}, builder.WithPredicates(contain.Updates(log, nodeChanged()))).
 		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
 		WithOptions(options).

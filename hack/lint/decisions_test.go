@@ -71,11 +71,12 @@ type finding struct{ position, what string }
 // TestDecisionsStandInPlan: outside runtime/plan nothing builds a trigger or the
 // source of a grace period, compares or chooses grace periods, or picks a hook,
 // and StopContainer is used once, called with a plan.Stop. What is not seen: a grace
-// period on its way through parameters, results and fields of other packages.
+// period on its way through parameters, results and fields of other packages, and
+// points in time that were made from one.
 func TestDecisionsStandInPlan(t *testing.T) {
 	l := newLoader(t)
 	var found []finding
-	used := map[string]bool{}
+	used, stopped := map[string]bool{}, 0
 	for _, p := range l.packages {
 		if p.path == plan || strings.HasPrefix(p.path, plan+"/") || p.path == apiPath || strings.HasPrefix(p.path, module+"/hack/") {
 			continue
@@ -85,6 +86,10 @@ func TestDecisionsStandInPlan(t *testing.T) {
 		for name := range c.used {
 			used[name] = true
 		}
+		stopped += c.stops
+	}
+	if stopped != len(stops) {
+		t.Errorf("StopContainer is used %d times, want %d: once by each of %v", stopped, len(stops), stops)
 	}
 	for _, f := range found {
 		t.Errorf("%s: %s: decide it in runtime/plan", f.position, f.what)
@@ -174,6 +179,7 @@ type checker struct {
 	parents         []ast.Node
 	findings        []finding
 	stopped         bool // the function uses StopContainer
+	stops           int  // uses of StopContainer in all functions
 	used            map[string]bool
 	// grace are the variables and fields that hold a grace period.
 	grace map[types.Object]bool
@@ -289,6 +295,7 @@ func (c *checker) stop(s *ast.SelectorExpr) {
 	if s.Sel.Name != "StopContainer" {
 		return
 	}
+	c.stops++
 	if c.stopped {
 		c.report(s, "uses StopContainer a second time")
 		return

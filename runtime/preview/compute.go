@@ -129,7 +129,7 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 	}
 	in.Ending = plan.PastActiveDeadline(b.Pod, in.Previous, active)
 	if limited && in.Ending == nil {
-		b.note("By activeDeadlineSeconds the workload ends at %s.", in.Previous.StartTime.Add(limit).UTC().Format(time.RFC3339))
+		b.note("By activeDeadlineSeconds the workload ends at %s; a change of the node's clock makes it neither earlier nor later.", in.Previous.StartTime.Add(limit).UTC().Format(time.RFC3339))
 	}
 	return status.Compute(in)
 }

@@ -24,6 +24,9 @@ type Input struct {
 	// Definitions are what the pod's sandbox and containers should have been
 	// made from; nil when that is not known, and then nothing has changed.
 	Definitions *Definitions
+	// Unconfirmed: Pod is what an earlier process wrote down, and the API server has not
+	// shown the object since. What runs may be newer: nothing is killed for a difference.
+	Unconfirmed bool
 	// Actuated is what running containers were given since their creation, by
 	// container ID.
 	Actuated map[string]Resources

@@ -31,7 +31,7 @@ type planner struct {
 }
 
 func (p *planner) sync() {
-	change := p.cgroupMissing(sandboxChange(p.Pod, p.Observed, p.Definitions))
+	change := p.cgroupMissing(sandboxChange(p.Pod, p.Observed, p.confirmed(), p.Unconfirmed))
 	p.actions.SandboxID, p.actions.Attempt = change.id, change.attempt
 	if change.needed {
 		p.killPodForSandbox(change)
@@ -63,13 +63,21 @@ func (p *planner) ephemeralContainers() {
 	}
 }
 
+// confirmed are the definitions that something may be killed for.
+func (p *planner) confirmed() *Definitions {
+	if p.Unconfirmed {
+		return nil
+	}
+	return p.Definitions
+}
+
 // candidate is a running container that a rule may kill.
 func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
-	f := candidate{container: c, status: s, probes: p.Probes[s.ID], definitions: p.Definitions}
-	if p.Definitions == nil {
+	f := candidate{container: c, status: s, probes: p.Probes[s.ID], definitions: p.confirmed()}
+	if f.definitions == nil {
 		return f
 	}
-	desired, known := p.Definitions.Resources[c.Name]
+	desired, known := f.definitions.Resources[c.Name]
 	if current, ok := Actuated(p.Actuated, s); ok && known {
 		f.current, f.desired = current, desired
 	}

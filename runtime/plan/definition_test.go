@@ -4,11 +4,15 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 func TestMadeFrom(t *testing.T) {
@@ -101,6 +105,51 @@ func TestKillNamesChangedFields(t *testing.T) {
 			}
 			if want := "Container c definition changed, will be restarted"; kills[0].Message != want {
 				t.Errorf("message %q, want %q", kills[0].Message, want)
+			}
+		})
+	}
+}
+
+// What was made from a newer pod than the one that is known is kept until that one is
+// confirmed, whatever differs; what is not there is started.
+func TestUnconfirmedKillsNothing(t *testing.T) {
+	known := &corev1.Pod{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyAlways,
+		Containers:    []corev1.Container{{Name: "c", Image: "image:1"}, {Name: "missing", Image: "image:1"}},
+	}}
+	known.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "1"}
+	for name, change := range map[string]func(*corev1.Pod){
+		"the definition": func(p *corev1.Pod) { p.Spec.Containers[0].Image = "image:2" },
+		"the restart":    func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationRestartedAt] = "2" },
+		"its name":       func(p *corev1.Pod) { p.Spec.Containers[0].Name = "other" },
+		"the pod":        func(p *corev1.Pod) { p.Spec.Hostname = "other" },
+		"the network":    func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"resources in place": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			newer := known.DeepCopy()
+			change(newer)
+			c := &newer.Spec.Containers[0]
+			given := ResourcesOf(&c.Resources)
+			sandbox := SandboxStatus{ID: "s", State: SandboxReady, NetworkNamespace: networkFor(newer), Hash: HashPod(newer), Network: &SandboxNetwork{IP: "192.0.2.1"}}
+			observed := &PodStatus{Sandboxes: []SandboxStatus{sandbox}, Containers: []ContainerStatus{{
+				ID: "c-1", Name: c.Name, SandboxID: "s", State: ContainerRunning, Hash: HashContainer(c),
+				Recorded: Recorded{RestartedAt: newer.Annotations[v1alpha1.AnnotationRestartedAt], Resources: &given},
+			}}}
+			in := Input{Pod: known, Observed: observed, Definitions: Define(known), Differences: AllDifferences()}
+			if got := Compute(in); !got.KillPod && len(got.ContainersToKill) == 0 && !got.Resizes() {
+				t.Fatalf("actions %+v: the confirmed pod changes nothing, so that this shows nothing", got)
+			}
+			in.Unconfirmed = true
+			got := Compute(in)
+			if got.KillPod || len(got.ContainersToKill) > 0 || got.Resizes() {
+				t.Errorf("actions %+v, want no kill and no resize", got)
+			}
+			if !slices.Contains(got.ContainersToStart, 1) {
+				t.Errorf("actions %+v: the container that is not there is not started", got)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ type sandboxVerdict struct {
 
 // sandboxChange is the one place that decides about SandboxChanged.
 // (kubelet kuberuntime/util:PodSandboxChanged, and the pod-level definition)
-func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sandboxVerdict {
+func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions, unconfirmed bool) sandboxVerdict {
 	if len(observed.Sandboxes) == 0 {
 		return sandboxVerdict{needed: true, trigger: v1alpha1.TriggerSandboxChanged, message: "Pod has no sandbox"}
 	}
@@ -44,7 +44,7 @@ func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions) sand
 		replace.message = "Pod has more than one ready sandbox"
 	case newest.State != SandboxReady:
 		replace.message = "Pod sandbox is not ready"
-	case networkOf(newest) != networkFor(pod):
+	case !unconfirmed && networkOf(newest) != networkFor(pod):
 		replace.message = "Network mode of the pod changed"
 		replace.id = ""
 	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.IP == "":

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,76 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 		}
 		if m.killed[0].Override.Seconds != 77 || pod.Labels["new"] != "label" || pod.Annotations["new"] != "annotation" {
 			t.Errorf("Pod is killed with %d s, labels %v, annotations %v", m.killed[0].Override.Seconds, pod.Labels, pod.Annotations)
+		}
+	})
+}
+
+// A checkpoint may be older than what runs, when the disk failed at the end of the
+// process before: what runs is kept until the API server has shown the object.
+func TestOldCheckpointKillsNothing(t *testing.T) {
+	second := func(nw *v1alpha1.NodeWorkload) {
+		spec := &nw.Spec.Template.Spec
+		spec.Containers = append(spec.Containers, corev1.Container{Name: "second", Image: "image:1"})
+	}
+	tests := map[string]func(*v1alpha1.NodeWorkload){"another image": image("image:2"), "another container": second}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				disk := &badDisk{Store: n.store}
+				n.store = disk
+				p := n.start(t)
+				p.Update(workload("a"))
+				n.settle(time.Second)
+				disk.set(errors.New("no space left on device"), nil)
+				latest := workload("a", generation(2), change)
+				p.Update(latest)
+				n.settle(10 * time.Second)
+
+				m := restarted(t, n)
+				pool := m.start(t)
+				m.settle(time.Minute)
+				if len(m.synced) != 0 || len(m.killed) != 0 {
+					t.Fatalf("plans %+v and pod kills %+v before the API was read", m.synced, m.killed)
+				}
+				pool.Update(latest)
+				m.settle(time.Minute)
+				if len(m.synced) != 0 || len(m.killed) != 0 {
+					t.Errorf("plans %+v and pod kills %+v for what runs already", m.synced, m.killed)
+				}
+			})
+		})
+	}
+}
+
+// What the process before had not carried out is carried out once the API server has
+// shown the object, and does not count as running before.
+func TestRestartCarriesOutWhatIsConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome { return plan.SyncOutcome{} }
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+
+		m := restarted(t, n)
+		before, err := m.store.Load()
+		if err != nil || len(before) != 1 || before[0].Pod.Spec.Containers[0].Image != "image:2" {
+			t.Fatalf("checkpoints %+v, error %v", before, err)
+		}
+		pool := m.start(t)
+		m.settle(time.Minute)
+		after, err := m.store.Load()
+		if err != nil || len(after) != 1 || after[0].TemplateHash != before[0].TemplateHash || len(m.synced) != 0 {
+			t.Errorf("checkpoints %+v, error %v, plans %+v: want the template of before", after, err, m.synced)
+		}
+		pool.Update(workload("a", generation(2), image("image:2")))
+		m.settle(time.Minute)
+		after, err = m.store.Load()
+		if err != nil || len(after) != 1 || after[0].TemplateHash == before[0].TemplateHash || len(m.synced) == 0 {
+			t.Errorf("checkpoints %+v, error %v, plans %+v: want the new template", after, err, m.synced)
 		}
 	})
 }

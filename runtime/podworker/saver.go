@@ -82,21 +82,28 @@ func (s *saver) start() (stop func()) {
 func (s *saver) run(end <-chan struct{}) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	delay := saveRetryMin
+	delay, waiting := saveRetryMin, false
 	for {
 		select {
 		case <-end:
 			return
 		case <-s.request:
 		case <-retry.C:
+			waiting = false
 		}
-		if err := panics.Contain(s.log, "checkpoint", s.write); err != nil {
+		err := panics.Contain(s.log, "checkpoint", s.write)
+		switch {
+		case err == nil:
+			delay, waiting = saveRetryMin, false
+			retry.Stop()
+		case waiting:
+			// Many changes while the disk fails do not put the next try off.
+			s.log.Error(err, "Failed to write checkpoint; a retry is due")
+		default:
 			s.log.Error(err, "Failed to write checkpoint; retrying", "in", delay.String())
 			retry.Reset(jitter(delay))
-			delay = min(2*delay, saveRetryMax)
-			continue
+			delay, waiting = min(2*delay, saveRetryMax), true
 		}
-		delay = saveRetryMin
 	}
 }
 

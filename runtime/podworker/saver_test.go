@@ -94,6 +94,29 @@ func TestCheckpointIsRetried(t *testing.T) {
 	})
 }
 
+// Many changes while the disk fails do not put the next try off: the checkpoint is
+// written soon after the disk works again.
+func TestCheckpointIsWrittenSoonAfterManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		disk := &badDisk{Store: n.store}
+		n.store = disk
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		disk.set(errors.New("no space left on device"), nil)
+		for g := range int64(20) {
+			p.Update(workload("a", generation(2+g)))
+			n.settle(100 * time.Millisecond)
+		}
+		disk.set(nil, nil)
+		n.settle(5 * time.Second)
+		if got, err := disk.Load(); err != nil || len(got) != 1 || got[0].Generation != 21 {
+			t.Errorf("checkpoints %+v, error %v, want the latest", got, err)
+		}
+	})
+}
+
 // A panic in a write is a failure like another.
 func TestSaverPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -85,6 +85,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Observed:    observed,
 		Probes:      s.cfg.Prober.Results(s.id.UID),
 		Definitions: s.definitions,
+		Unconfirmed: !d.seen,
 		Actuated:    s.mem.actuated(),
 		Differences: plan.AllDifferences(),
 	}

@@ -131,7 +131,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	ended := d.terminates(&r.pod)
 	if ended && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
-		s.noteTemplate(d, plan.Actions{})
+		s.mem.noteTemplate(d)
 	} else if s.noteTemplate(d, next) && !starts(actions) {
 		s.dropVolumes(ctx, d)
 	}
@@ -305,9 +305,10 @@ func starts(a plan.Actions) bool {
 }
 
 // noteTemplate notes which template runs: once nothing of another is left to be
-// killed or resized. It says whether that is news.
+// killed or resized, which is not known before the API has shown the object. It says
+// whether that is news.
 func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
-	if left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
+	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
 		return false
 	}
 	return s.mem.noteTemplate(d)
@@ -319,7 +320,7 @@ func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
 func (s *syncer) noteEnded(d desired, observed *plan.PodStatus) {
 	nothing := len(observed.Containers) == 0 && s.mem.templateHash() == ""
 	if nothing || plan.MadeFrom(s.planInput(d, observed).Definitions, observed) {
-		s.noteTemplate(d, plan.Actions{})
+		s.mem.noteTemplate(d)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,7 +122,7 @@ func (c *Checkpoints) Remove(uid types.UID) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := statefile.Remove(path); err != nil {
 		return fmt.Errorf("remove checkpoint of %s: %w", uid, err)
 	}
 	return nil

@@ -51,10 +51,16 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "u.json.tmp"), []byte("{"), 0o600); err != nil { // a write has failed
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := store.Remove("u"); err != nil {
 			t.Errorf("remove: %v", err)
 		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, error %v", left, err)
 	}
 }
 

@@ -5,6 +5,7 @@ package statefile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -32,6 +33,17 @@ func Replace(path string, data []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// Remove removes a file and what a failed Replace has left of it; a missing one is no
+// error.
+func Remove(path string) error {
+	for _, name := range []string{path, path + TemporarySuffix} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func syncDir(dir string) error {

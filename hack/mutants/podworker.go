@@ -30,6 +30,10 @@ var podworkerMistakes = []mistake{
 		"if over := len(notices) - maxNotices; over > 0 {", "if over := len(notices) - maxNotices; over > 1000000 {"},
 	{"a checkpoint that could not be written is not tried again", "saver.go",
 		"retry.Reset(jitter(delay))", "_ = retry"},
+	{"a record waits for others although no checkpoint has it", "publication.go",
+		`if m.disk.trouble != "" {
+		return false`, `if m.disk.trouble != "" && false {
+		return false`},
 	{"a checkpoint that was half written is left behind", "checkpoint.go",
 		"statefile.Remove(path); err != nil", "os.Remove(path); err != nil && !os.IsNotExist(err)"},
 	{"changes while the disk fails put its next try off", "saver.go",

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,21 +122,25 @@ func TestPublishBacksOff(t *testing.T) {
 	})
 }
 
-// While a workload starts its steps are gathered, the longer the more time a write takes.
+// While a workload starts its steps are gathered, the longer the more time a write takes;
+// not while no checkpoint has them.
 func TestGather(t *testing.T) {
 	tests := map[string]struct {
 		took  time.Duration
 		least int
 		most  int
+		disk  error
 	}{
-		"a quick API server":  {time.Millisecond, 18, 21},
-		"a slower API server": {100 * time.Millisecond, 8, 11},
-		"a busy API server":   {5 * time.Second, 1, 3},
+		"a quick API server":  {took: time.Millisecond, least: 18, most: 21},
+		"a slower API server": {took: 100 * time.Millisecond, least: 8, most: 11},
+		"a busy API server":   {took: 5 * time.Second, least: 1, most: 3},
+		"a disk that is full": {took: time.Millisecond, least: 90, most: 110, disk: errors.New("no space left on device")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNode(t)
+				n.store = &badDisk{Store: n.store, err: tt.disk}
 				writes := 0
 				p := withPublisher(t, n, &publishing{n, func(st *v1alpha1.NodeWorkloadStatus) {
 					if st.Phase == corev1.PodPending {

@@ -170,5 +170,8 @@ func (m *memory) flushed() bool {
 func (m *memory) hurries() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.disk.trouble != "" {
+		return false // the API is the only place left that remembers
+	}
 	return m.rec.State == Terminating || (m.rec.State == Syncing && m.rec.Status.Phase == corev1.PodPending)
 }

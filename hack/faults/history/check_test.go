@@ -295,6 +295,13 @@ func TestCheck(t *testing.T) {
 			},
 			wantExempt: map[string]int{"record lost with the shim while its disk took no checkpoint": 1},
 		},
+		"a kill without a record, which the shim took with it while its disk was full": {
+			history: History{
+				Lives: []Life{obeyed()}, Requests: []Request{deleted()},
+				Faults: []Fault{{Unwritten: true, From: at(98), To: at(103)}, {Node: true, Forgetful: true, From: at(101.5), To: at(104)}},
+			},
+			wantExempt: map[string]int{"record lost with the shim while its disk took no checkpoint": 1},
+		},
 		"a record that does not end although the disk was well before the shim was killed": {
 			history: History{
 				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Records: []Record{

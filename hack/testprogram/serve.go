@@ -146,6 +146,7 @@ func wait(opts serveOptions, signals <-chan os.Signal, exit <-chan int, ownCode 
 				continue
 			}
 			if opts.onTerm.delay == 0 {
+				logLate(signals, log)
 				return opts.termExitCode
 			}
 			if delayed == nil {
@@ -153,6 +154,39 @@ func wait(opts serveOptions, signals <-chan os.Signal, exit <-chan int, ownCode 
 			}
 		}
 	}
+}
+
+// logLate logs signals that were sent before one that arrived already: each may wait for
+// another thread to run.
+func logLate(signals <-chan os.Signal, log *journal) {
+	for range 1000 {
+		if !signalsPending() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		select {
+		case received := <-signals:
+			if sig, _ := received.(syscall.Signal); !quiet(sig) {
+				log.printf("signal %s", unix.SignalName(sig))
+			}
+		case <-time.After(2 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// signalsPending reports that signals were sent to the process and no thread has taken
+// them yet. (proc_pid_status(5), ShdPnd)
+func signalsPending() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	_, mask, found := strings.Cut(string(status), "ShdPnd:")
+	mask, _, _ = strings.Cut(mask, "\n")
+	return found && strings.Trim(mask, "0\t ") != ""
 }
 
 // quiet handles the signals that say nothing about the container's life: the Go

@@ -63,14 +63,16 @@ type Result struct {
 
 // campaign is a running one.
 type campaign struct {
-	opts     Options
-	stack    *localstack.Stack
-	kube     client.WithWatch
-	cri      *localstack.CRI
-	proxy    *criproxy.Proxy
-	disk     *inject.Disk
-	diskTurn sync.Mutex
-	etcd     *inject.Etcd
+	opts  Options
+	stack *localstack.Stack
+	kube  client.WithWatch
+	cri   *localstack.CRI
+	proxy *criproxy.Proxy
+	disk  *inject.Disk
+	etcd  *inject.Etcd
+	// One fault of the disk, or of etcd, at a time: the next would end it, or find it down.
+	diskTurn, etcdTurn sync.Mutex
+
 	services map[string]*inject.Service
 	observer *observer
 	requests *requests

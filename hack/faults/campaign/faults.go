@@ -175,16 +175,20 @@ func (c *campaign) make(ctx context.Context, p planned, copied backup) (history.
 		f.API = true
 		err = c.disturb(ctx, "kube-apiserver", p, p.kind == KillAPIServer)
 	case KillEtcd, StopEtcd:
-		f.API = true
+		c.etcdTurn.Lock()
+		f.API, f.From = true, time.Now()
 		err = c.disturb(ctx, "etcd", p, p.kind == KillEtcd)
+		c.etcdTurn.Unlock()
 	case RestoreEtcd:
-		f.API, f.Backup = true, copied.at
+		c.etcdTurn.Lock()
+		f.API, f.Backup, f.From = true, copied.at, time.Now()
 		f.Has, err = c.restoreEtcd(ctx, copied.folder)
+		c.etcdTurn.Unlock()
 	case KillRuntimeShim, StopRuntimeShim:
 		f.Node = true
 		err = c.disturbRuntimeShim(ctx, p, &f)
 	case DiskFull, DiskError, DiskHangs:
-		c.diskTurn.Lock() // one fault of the disk heals the one before
+		c.diskTurn.Lock()
 		f.Disk, f.Unwritten, f.From = p.kind == DiskHangs, true, time.Now()
 		err = c.breakDisk(ctx, p)
 		c.diskTurn.Unlock()

@@ -88,6 +88,10 @@ verify: generate manifests docs ## Regenerate and fail on a difference; vet, lin
 	go vet ./...
 	cd hack/conformance && go vet ./...
 	"$$MW_TOOLS_DIR/kustomize" build config/default >/dev/null
+	@for component in config/components/*/; do \
+		dir=$$(mktemp -d config/verify.XXXX) && trap 'rm -rf "$$dir"' EXIT && \
+		printf 'resources: [../default]\ncomponents: [../components/%s]\n' "$$(basename "$$component")" > "$$dir/kustomization.yaml" && \
+		"$$MW_TOOLS_DIR/kustomize" build "$$dir" >/dev/null && rm -rf "$$dir" || exit 1; done
 	"$$MW_TOOLS_DIR/kustomize" build config/samples >/dev/null
 	@$(MAKE) --no-print-directory lint
 

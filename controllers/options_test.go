@@ -20,21 +20,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/options"
 )
 
 func TestOptions(t *testing.T) {
+	served := webhook.Options{
+		BindAddress: ":9443", Name: "managedworkload-webhook", CertificateDir: "/run/managedworkload/webhook", RotateCertificates: true,
+	}
+	elsewhere := served
+	elsewhere.BindAddress = "webhook"
+	shared := options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}
 	tests := map[string]struct {
 		args      []string
 		want      Options
 		wantError bool
 	}{
-		"defaults": {want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}}},
+		"defaults": {want: Options{Shared: shared, Webhook: served}},
+		"no port":  {args: []string{"--webhook-bind-address=webhook"}, want: Options{Shared: shared, Webhook: elsewhere}, wantError: true},
 		"all set": {
-			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n"},
-			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true},
+			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n",
+				"--webhook-bind-address=0", "--webhook-name=w", "--webhook-certificate-dir=d", "--webhook-rotate-certificates=false"},
+			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d"}},
 		},
-		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}}, wantError: true},
+		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Webhook: served}, wantError: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
@@ -179,13 +180,19 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	shims := fleet.NewShims(o.Namespace)
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(mgr.GetClient(), component)
-	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, admission.NewJudge(c, o.IgnoreResourceQuotas), t.killsInterval)
+	judge := admission.NewJudge(c, o.IgnoreResourceQuotas)
+	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
 	})
-	return errors.Join(workloads.SetUp(ctx, mgr, controllerOptions()), nodeWorkloads.SetUp(ctx, mgr, controllerOptions()), mgr.Add(keepContact))
+	return errors.Join(
+		workloads.SetUp(ctx, mgr, controllerOptions()),
+		nodeWorkloads.SetUp(ctx, mgr, controllerOptions()),
+		mgr.Add(keepContact),
+		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
+	)
 }
 
 func controllerOptions() controller.Options {

@@ -52,6 +52,30 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 			kind: "ManagedWorkload", want: "containerPort",
 			spec: map[string]any{"template": templateWith(map[string]any{"ports": []any{map[string]any{"containerPort": "http"}}}, nil)},
 		},
+		"a port out of range": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].ports[0].containerPort",
+			spec: map[string]any{"template": templateWith(map[string]any{"ports": []any{map[string]any{"containerPort": int64(70000)}}}, nil)},
+		},
+		"a bad name": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].name",
+			spec: map[string]any{"template": templateWith(map[string]any{"name": "Bad_Name"}, nil)},
+		},
+		"a negative grace period": {
+			kind: "ManagedWorkload", want: "spec.template.spec.terminationGracePeriodSeconds",
+			spec: map[string]any{"template": templateWith(nil, map[string]any{"terminationGracePeriodSeconds": int64(-1)})},
+		},
+		"no containers": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers",
+			spec: map[string]any{"template": templateWith(nil, map[string]any{"containers": []any{}})},
+		},
+		"a probe that runs -1 s apart": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].livenessProbe.periodSeconds",
+			spec: map[string]any{"template": templateWith(map[string]any{"livenessProbe": map[string]any{"periodSeconds": int64(-1)}}, nil)},
+		},
+		"a bad name of a volume": {
+			kind: "ManagedWorkload", want: "spec.template.spec.volumes[0].name",
+			spec: map[string]any{"template": templateWith(nil, map[string]any{"volumes": []any{map[string]any{"name": "a.b"}}})},
+		},
 		"a good NodeWorkload":             {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(3)}},
 		"a NodeWorkload without a node":   {kind: "NodeWorkload", spec: map[string]any{"template": templateWith(nil, nil)}, want: "spec.nodeName"},
 		"a NodeWorkload of an empty node": {kind: "NodeWorkload", spec: map[string]any{"nodeName": "", "template": templateWith(nil, nil)}, want: "spec.nodeName"},

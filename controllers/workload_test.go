@@ -239,14 +239,6 @@ func TestRefusedTemplates(t *testing.T) {
 			change:     func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "app", Image: "init:1"}} },
 			wantReason: v1alpha1.ReasonInvalidTemplate, wantWords: []string{"spec.initContainers[0].name", "Duplicate value"},
 		},
-		"a port out of range": {
-			change:     func(s *corev1.PodSpec) { s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 70000}} },
-			wantReason: v1alpha1.ReasonInvalidTemplate, wantWords: []string{"spec.containers[0].ports[0].containerPort", "65535"},
-		},
-		"a negative grace period": {
-			change:     func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = ptr.To[int64](-5) },
-			wantReason: v1alpha1.ReasonInvalidTemplate, wantWords: []string{"spec.template.spec.terminationGracePeriodSeconds"},
-		},
 		"not allowed in its namespace": {
 			namespace:  map[string]string{"pod-security.kubernetes.io/enforce": "baseline"},
 			change:     func(s *corev1.PodSpec) { s.HostNetwork = true },

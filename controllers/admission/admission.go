@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -134,21 +135,31 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	if q.Placed != nil {
 		return q.Placed, nil, nil
 	}
-	pod, words, err := j.ask(ctx, q.Workload, q.Template)
+	pod, refused, err := j.ask(ctx, q.Workload, q.Template)
 	if err != nil {
 		return nil, nil, err
 	}
-	if words != "" {
-		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, words}, nil
+	if refused != nil {
+		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, inTemplate(refused)}, nil
 	}
 	admitted := admittedTemplate(pod, q.Template)
 	if words := refusedFields(admitted); words != "" {
 		return nil, &refusal{v1alpha1.ReasonRefusedFields, "injected by admission: " + words}, nil
 	}
-	if words, err = j.uncounted(ctx, pod); err != nil || words != "" {
+	if words, err := j.uncounted(ctx, pod); err != nil || words != "" {
 		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
 	}
 	return admitted, nil, nil
+}
+
+var templatePath = field.NewPath("spec", "template")
+
+// negativeGrace refuses a negative grace period, which the API server would take for 1.
+func negativeGrace(t *corev1.PodTemplateSpec) *field.Error {
+	if grace := t.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		return field.Invalid(templatePath.Child("spec", "terminationGracePeriodSeconds"), *grace, "must be greater than or equal to 0")
+	}
+	return nil
 }
 
 // checkFields is the verdict of the table of template fields.
@@ -156,10 +167,8 @@ func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
 	if words := refusedFields(&mw.Spec.Template); words != "" {
 		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: words}
 	}
-	_, ignored := template.Check(&mw.Spec.Template, field.NewPath("spec", "template"))
-	if grace := mw.Spec.Template.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
-		// The API server would take it for 1.
-		err := field.Invalid(field.NewPath("spec", "template", "spec", "terminationGracePeriodSeconds"), *grace, "must be greater than or equal to 0")
+	_, ignored := template.Check(&mw.Spec.Template, templatePath)
+	if err := negativeGrace(&mw.Spec.Template); err != nil {
 		return Verdict{Reason: v1alpha1.ReasonInvalidTemplate, Message: err.Error()}
 	}
 	message := "the template is accepted"
@@ -171,7 +180,7 @@ func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
 
 // refusedFields are the fields of a template that cannot be honoured, "" if there are none.
 func refusedFields(t *corev1.PodTemplateSpec) string {
-	refused, _ := template.Check(t, field.NewPath("spec", "template"))
+	refused, _ := template.Check(t, templatePath)
 	words := make([]string, 0, len(refused))
 	for _, err := range refused {
 		words = append(words, err.Error())
@@ -184,43 +193,61 @@ func refusedFields(t *corev1.PodTemplateSpec) string {
 const nameLength = 12
 
 // ask lets the API server admit a template as a Pod without creating it. It returns the
-// Pod as it was admitted, or the API server's words why not.
-func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec) (pod *corev1.Pod, words string, err error) {
-	pod = podOf(mw, t, "w"+utilrand.String(nameLength))
+// Pod as it was admitted, or how the API server refuses it.
+func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec) (*corev1.Pod, *metav1.Status, error) {
+	pod := podOf(mw, t, "w"+utilrand.String(nameLength))
 	name := pod.Name
-	err = j.client.Create(ctx, pod, client.DryRunAll)
+	err := j.client.Create(ctx, pod, client.DryRunAll)
 	switch {
 	case err == nil:
-		return pod, "", nil
+		return pod, nil, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err):
-		return nil, "", fmt.Errorf("ask the API server to admit the template: %w", err)
+		return nil, nil, fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
-	words = err.Error()
+	refused := &metav1.Status{Message: err.Error()}
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		words = inTemplate(status.Status())
+		refused = new(status.Status())
 	}
 	// The name is another one each time.
-	return nil, strings.ReplaceAll(words, name, mw.Name), nil
+	refused.Message = strings.ReplaceAll(refused.Message, name, mw.Name)
+	if refused.Details != nil {
+		for i := range refused.Details.Causes {
+			cause := &refused.Details.Causes[i]
+			cause.Message = strings.ReplaceAll(cause.Message, name, mw.Name)
+		}
+	}
+	return nil, refused, nil
 }
 
 // inTemplate is what the API server says about a Pod, in the paths of the template:
 // the user did not write the Pod that it names.
-func inTemplate(status metav1.Status) string {
-	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {
+func inTemplate(status *metav1.Status) string {
+	causes := causesInTemplate(status)
+	if len(causes) == 0 {
 		return status.Message
 	}
-	var parts []string
-	for _, cause := range status.Details.Causes {
-		if cause.Field == "" {
-			return status.Message
-		}
-		parts = append(parts, "spec.template."+cause.Field+": "+cause.Message)
-	}
-	if len(parts) == 0 {
-		return status.Message
+	parts := make([]string, 0, len(causes))
+	for _, cause := range causes {
+		parts = append(parts, cause.Field+": "+cause.Message)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// causesInTemplate are the fields that the API server finds wrong, by their paths in the
+// template; none if it refuses for something else.
+func causesInTemplate(status *metav1.Status) []metav1.StatusCause {
+	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {
+		return nil
+	}
+	causes := slices.Clone(status.Details.Causes)
+	for i := range causes {
+		if causes[i].Field == "" {
+			return nil
+		}
+		causes[i].Field = templatePath.String() + "." + causes[i].Field
+	}
+	return causes
 }
 
 // isRefusal reports whether the API server refused, and not that it cannot decide

@@ -36,7 +36,7 @@ func TestRefusalIsAboutTheTemplate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := inTemplate(tt.status); got != tt.want {
+			if got := inTemplate(&tt.status); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

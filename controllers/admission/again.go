@@ -61,11 +61,14 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 	known, ok := j.again[name]
 	j.mu.Unlock()
 	if !ok || known.uid != mw.UID || known.hash != hash || known.security != security || !now.Before(known.at.Add(goodFor)) {
-		_, words, err := j.ask(ctx, mw, admitted)
+		_, refusal, err := j.ask(ctx, mw, admitted)
 		if err != nil {
 			return "", time.Time{}, err
 		}
-		known = answerAgain{uid: mw.UID, hash: hash, security: security, at: now, refused: words}
+		known = answerAgain{uid: mw.UID, hash: hash, security: security, at: now}
+		if refusal != nil {
+			known.refused = inTemplate(refusal)
+		}
 		j.mu.Lock()
 		j.again[name] = known
 		j.mu.Unlock()

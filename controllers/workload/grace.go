@@ -6,29 +6,10 @@ package workload
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/writes"
 )
-
-// deletionGrace reads the grace period of a ManagedWorkload's deletion from its
-// annotation, in seconds; nil means the template's own. problem says what is
-// wrong with the annotation.
-func deletionGrace(annotations map[string]string) (seconds *int64, problem string) {
-	value, ok := annotations[v1alpha1.AnnotationDeletionGracePeriodSeconds]
-	if !ok {
-		return nil, ""
-	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 {
-		return nil, fmt.Sprintf("annotation %s: %q is not a number of seconds from 0 on", v1alpha1.AnnotationDeletionGracePeriodSeconds, writes.Limit(value, 64))
-	}
-	return &n, ""
-}
 
 // graceNote says which grace period a deletion uses, or would use, as far as that is
 // not what the annotation says.

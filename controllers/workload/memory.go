@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -24,6 +25,8 @@ type memory struct {
 	progress progress
 	// applied is what all NodeWorkloads had last, nil when this manager has just begun.
 	applied *wanted
+	// placer is that of the admitted template, nil before one was.
+	placer *placement.Placer
 	// imposed are the labels that a webhook gives its NodeWorkloads.
 	imposed map[string]bool
 	// warned is the problem of its grace annotation that an event named last, and held

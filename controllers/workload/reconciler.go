@@ -179,7 +179,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (
 		nodeWorkloads: map[string]*v1alpha1.NodeWorkload{},
 		inTheWay:      map[string]*v1alpha1.NodeWorkload{},
 	}
-	s.grace, s.graceProblem = deletionGrace(mw.Annotations)
+	s.grace, s.graceProblem = admission.DeletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
 	s.wanted = wantedOf(mw, s.hash, s.hash, s.memory.imposed)
@@ -260,6 +260,7 @@ func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
 		s.admitted = v.Admitted
 		s.wanted = wantedOf(s.mw, s.hash, template.Hash(s.admitted), s.memory.imposed)
 		s.placer = placement.New(s.admitted)
+		s.memory.placer = new(s.placer)
 	}
 	if !v.Recheck.IsZero() {
 		s.wakeAfter(max(v.Recheck.Sub(s.now), time.Second))

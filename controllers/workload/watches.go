@@ -140,7 +140,7 @@ func (r *Reconciler) watchNodes() handler.EventHandler {
 		}
 		for i := range list.Items {
 			mw := &list.Items[i]
-			if concerns(placement.New(&mw.Spec.Template)) {
+			if concerns(r.placerOf(mw)) {
 				q.Add(request(mw.Namespace, mw.Name))
 			}
 		}
@@ -162,6 +162,15 @@ func (r *Reconciler) watchNodes() handler.EventHandler {
 			})
 		},
 	}
+}
+
+// placerOf places a workload as its admitted template says, as far as there is one:
+// admission may add a node selector or tolerations.
+func (r *Reconciler) placerOf(mw *v1alpha1.ManagedWorkload) placement.Placer {
+	if known := r.memories.of(mw); known.placer != nil {
+		return *known.placer
+	}
+	return placement.New(&mw.Spec.Template)
 }
 
 func request(namespace, name string) reconcile.Request {

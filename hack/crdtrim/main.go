@@ -1,14 +1,17 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdtrim removes the descriptions of embedded core/v1 types from CRD
-// files, in place. With them a CRD is larger than the annotation of a
-// client-side kubectl apply may be; ours stay, for kubectl explain.
+// Command crdtrim edits CRD files in place. It shortens the descriptions of embedded
+// core/v1 types to their first sentence where people write the object, and removes them
+// where they do not: with all of them a CRD is larger than the annotation of a
+// client-side kubectl apply may be. And it refuses in the schema what no Pod may say.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -19,6 +22,9 @@ var embedded = map[string]bool{
 	"containerStatuses":     true,
 	"initContainerStatuses": true,
 }
+
+// written is the kind that people write.
+const written = "ManagedWorkload"
 
 func main() {
 	for _, file := range os.Args[1:] {
@@ -38,7 +44,14 @@ func trim(file string) error {
 	if err := yaml.Unmarshal(data, &crd); err != nil {
 		return fmt.Errorf("parse CRD %s: %w", file, err)
 	}
-	walk(crd, false)
+	describe := func(string) string { return "" }
+	if at(crd, "spec", "names")["kind"] == written {
+		describe = firstSentence
+		if err := limit(crd); err != nil {
+			return fmt.Errorf("limit CRD %s: %w", file, err)
+		}
+	}
+	walk(crd, false, describe)
 	out, err := yaml.Marshal(crd)
 	if err != nil {
 		return fmt.Errorf("encode CRD %s: %w", file, err)
@@ -49,39 +62,109 @@ func trim(file string) error {
 	return nil
 }
 
-// walk visits a schema; inside says that it is below an embedded type.
-func walk(node any, inside bool) {
+// firstSentence is the first sentence of a description, on one line.
+func firstSentence(text string) string {
+	text, _, _ = strings.Cut(text, "\n\n")
+	text = strings.Join(strings.Fields(text), " ")
+	if sentence, _, more := strings.Cut(text, ". "); more && !strings.HasSuffix(sentence, "e.g") && !strings.HasSuffix(sentence, "i.e") {
+		return sentence + "."
+	}
+	return text
+}
+
+// walk visits a schema; inside says that it is below an embedded type, whose descriptions
+// become what describe makes of them.
+func walk(node any, inside bool, describe func(string) string) {
 	switch n := node.(type) {
 	case []any:
 		for _, v := range n {
-			walk(v, inside)
+			walk(v, inside, describe)
 		}
 	case map[string]any:
-		if _, isText := n["description"].(string); isText && inside {
-			delete(n, "description")
+		if text, isText := n["description"].(string); isText && inside {
+			n["description"] = describe(text)
+			if n["description"] == "" {
+				delete(n, "description")
+			}
 		}
 		properties, _ := n["properties"].(map[string]any)
 		for name, v := range properties {
-			walkProperty(v, inside, embedded[name])
+			walkProperty(v, inside, embedded[name], describe)
 		}
 		for key, v := range n {
 			if key != "properties" {
-				walk(v, inside)
+				walk(v, inside, describe)
 			}
 		}
 	}
 }
 
 // walkProperty keeps the description of an embedded property itself.
-func walkProperty(node any, inside, isEmbedded bool) {
+func walkProperty(node any, inside, isEmbedded bool, describe func(string) string) {
 	schema, ok := node.(map[string]any)
 	if !ok || inside || !isEmbedded {
-		walk(node, inside)
+		walk(node, inside, describe)
 		return
 	}
 	own, has := schema["description"]
-	walk(node, true)
+	walk(node, true, describe)
 	if has {
 		schema["description"] = own
 	}
+}
+
+// limit adds what Pod validation refuses everywhere and a schema can say.
+// (kubernetes pkg/apis/core/validation/validation.go)
+func limit(crd map[string]any) error {
+	versions, _ := at(crd, "spec")["versions"].([]any)
+	if len(versions) != 1 {
+		return errors.New("it has not one version")
+	}
+	version, _ := versions[0].(map[string]any)
+	spec := property(at(version, "schema", "openAPIV3Schema"), "spec", "template", "spec")
+	if spec == nil {
+		return errors.New("it has no template")
+	}
+	property(spec, "terminationGracePeriodSeconds")["minimum"] = 0
+	property(spec, "activeDeadlineSeconds")["minimum"] = 1
+	property(spec, "containers")["minItems"] = 1
+	for _, list := range []string{"containers", "initContainers"} {
+		container := at(property(spec, list), "items")
+		label(property(container, "name"))
+		ports := at(property(container, "ports"), "items")
+		between(property(ports, "containerPort"), 1, 65535)
+		between(property(ports, "hostPort"), 0, 65535)
+		for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+			for _, number := range []string{"failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds"} {
+				property(container, probe, number)["minimum"] = 0
+			}
+		}
+	}
+	label(property(at(property(spec, "volumes"), "items"), "name"))
+	return nil
+}
+
+// label is the form of a DNS label.
+func label(schema map[string]any) {
+	schema["minLength"], schema["maxLength"] = 1, 63
+	schema["pattern"] = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+}
+
+func between(schema map[string]any, least, most int) {
+	schema["minimum"], schema["maximum"] = least, most
+}
+
+// property is the schema of a property; nil if there is none.
+func property(schema map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		schema = at(schema, "properties", name)
+	}
+	return schema
+}
+
+func at(m map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		m, _ = m[name].(map[string]any)
+	}
+	return m
 }

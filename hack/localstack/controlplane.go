@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,15 +135,29 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 		return fmt.Errorf("configuration to apply: %w", err)
 	}
 	s.progress("Applying %s", folder)
+	var changes []string
 	if component := filepath.Join(folder, withoutKubelet); isDir(component) {
-		if folder, err = s.writeOverlay(folder, component); err != nil {
-			return fmt.Errorf("write the kustomization: %w", err)
-		}
+		changes = append(changes, "components: [COMPONENT]\n")
 		if err := s.becomeStandalone(); err != nil {
 			return fmt.Errorf("kubeconfig of the shim: %w", err)
 		}
 		if err := s.makeNode(ctx); err != nil {
 			return err
+		}
+	}
+	if isDir(filepath.Join(folder, webhookFolder)) {
+		patches, err := s.WebhookPatches()
+		if err != nil {
+			return err
+		}
+		changes = append(changes, patches)
+		if s.Manager != nil {
+			s.Manager.args = append(s.Manager.args, s.webhookArgs()...)
+		}
+	}
+	if len(changes) > 0 {
+		if folder, err = s.writeOverlay(folder, changes); err != nil {
+			return fmt.Errorf("write the kustomization: %w", err)
 		}
 	}
 	if _, err := s.Kubectl(ctx, "apply", "-k", folder); err != nil {
@@ -161,12 +176,14 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeOverlay writes a kustomization of a folder and a component.
-func (s *Stack) writeOverlay(folder, component string) (string, error) {
+// writeOverlay writes a kustomization of a folder with changes; COMPONENT in one stands
+// for the component that a node without a kubelet needs.
+func (s *Stack) writeOverlay(folder string, changes []string) (string, error) {
 	overlay := filepath.Join(s.layout.dir, "overlay")
 	if err := os.MkdirAll(overlay, 0o755); err != nil {
 		return "", err
 	}
+	component := filepath.Join(folder, withoutKubelet)
 	// kustomize takes no absolute paths.
 	folder, err := filepath.Rel(overlay, folder)
 	if err != nil {
@@ -175,8 +192,44 @@ func (s *Stack) writeOverlay(folder, component string) (string, error) {
 	if component, err = filepath.Rel(overlay, component); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("resources: [%q]\ncomponents: [%q]\n", folder, component)
+	text := fmt.Sprintf("resources: [%q]\n", folder) + strings.ReplaceAll(strings.Join(changes, ""), "COMPONENT", strconv.Quote(component))
 	return overlay, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o644)
+}
+
+// webhookFolder is what makes kube-apiserver ask the manager, beside config/default.
+const webhookFolder = "../webhook"
+
+// WebhookPatches are patches of a kustomization by which kube-apiserver finds the manager's
+// webhook on this machine: nothing routes a Service's address here. kube-apiserver takes
+// no endpoints on the loopback, but resolves an ExternalName.
+func (s *Stack) WebhookPatches() (string, error) {
+	if s.webhookPort == 0 {
+		ports, err := freePorts(1)
+		if err != nil {
+			return "", err
+		}
+		s.webhookPort = ports[0]
+	}
+	return fmt.Sprintf(`patches:
+- target: {kind: Service, name: managedworkload-webhook}
+  patch: |
+    - {op: replace, path: /spec, value: {type: ExternalName, externalName: localhost}}
+- target: {kind: ValidatingWebhookConfiguration, name: managedworkload-webhook}
+  patch: |
+    - {op: replace, path: /webhooks/0/clientConfig/service/port, value: %d}
+`, s.webhookPort), nil
+}
+
+// WebhookAddress is where kube-apiserver looks for the manager's webhook.
+func (s *Stack) WebhookAddress() string { return loopback(s.webhookPort) }
+
+// webhookArgs are the manager's flags about its webhook.
+func (s *Stack) webhookArgs() []string {
+	address := "0"
+	if s.opts.WithWebhook {
+		address = s.WebhookAddress()
+	}
+	return []string{"--webhook-bind-address=" + address, "--webhook-certificate-dir=" + s.layout.path("webhook")}
 }
 
 // makeNode makes the Node to which a shim's token would be bound, unless it is there.

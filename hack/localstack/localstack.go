@@ -60,6 +60,10 @@ type Options struct {
 	// WithoutShim leaves out the shim.
 	WithoutShim bool
 
+	// WithWebhook lets kube-apiserver ask the manager about ManagedWorkloads when they are
+	// applied. Without it they are judged after they are stored.
+	WithWebhook bool
+
 	// WithControllerManager and WithScheduler start those of Kubernetes as well.
 	WithControllerManager, WithScheduler bool
 	// WithKubelet starts a kubelet with a containerd of its own as another node.
@@ -134,6 +138,11 @@ type Stack struct {
 	// metrics, ManagerHealth and ShimHealth those of the health checks.
 	ManagerMetrics, ManagerHealth, ShimMetrics, ShimHealth string
 
+	// webhookPort is where kube-apiserver looks for the manager's webhook; 0 if what was
+	// applied has none.
+	webhookPort int
+	// built: the program is of this tree, and not an earlier one.
+	built bool
 	// serviceAddress is that of kube-apiserver's Service, if it is served there.
 	serviceAddress string
 

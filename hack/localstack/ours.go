@@ -16,7 +16,7 @@ func (s *Stack) prepareOurs(ctx context.Context) error {
 		s.opts.Binary = path
 		return err
 	}
-	s.opts.Binary = s.layout.binary("managedworkload")
+	s.opts.Binary, s.built = s.layout.binary("managedworkload"), true
 	return s.buildProgram(ctx, ".", s.opts.Binary)
 }
 
@@ -33,6 +33,12 @@ func (s *Stack) startManager(ctx context.Context) error {
 		"--metrics-bind-address=" + s.ManagerMetrics,
 		"--health-probe-bind-address=" + s.ManagerHealth,
 	}, s.opts.ManagerArgs...)
+	switch {
+	case s.webhookPort != 0:
+		args = append(args, s.webhookArgs()...)
+	case s.built:
+		args = append(args, "--webhook-bind-address=0") // what was applied has none
+	}
 	s.Manager = s.component("manager", s.opts.Binary, httpReady(fmt.Sprintf("http://%s/readyz", s.ManagerHealth)), args...)
 	s.progress("Starting the manager")
 	return s.Manager.Start(ctx)

@@ -82,7 +82,7 @@ func (s *syncRun) kill(ctx context.Context) error {
 func (s *syncRun) killPod(ctx context.Context) error {
 	results, err := s.e.KillPod(context.WithoutCancel(ctx), plan.KillRequest{
 		Pod: s.in.Pod, Observed: s.in.Observed,
-		Trigger: s.in.Actions.Trigger, Message: s.in.Actions.Message, RequestedBy: s.in.RequestedBy,
+		Trigger: s.in.Actions.Trigger, Message: s.in.Actions.Message, RequestedBy: s.in.Asks(s.in.Actions.Trigger),
 	})
 	for _, result := range results {
 		s.result.add(result)
@@ -101,7 +101,7 @@ func (s *syncRun) killPod(ctx context.Context) error {
 
 // requested names who asked for the sync.
 func (s *syncRun) requested(kill plan.Kill) plan.Kill {
-	kill.RequestedBy = s.in.RequestedBy
+	kill.RequestedBy = s.in.Asks(kill.Trigger)
 	return kill
 }
 

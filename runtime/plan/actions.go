@@ -53,6 +53,8 @@ type Actions struct {
 	// with KillPod only.
 	Trigger v1alpha1.KillTrigger
 	Message string
+	// Redefined: the pod is killed because its definition, or its network mode, changed.
+	Redefined bool
 	// CreateSandbox: a new sandbox is created, with number Attempt.
 	CreateSandbox bool
 	// SandboxID is the sandbox the containers are in, or the one that is

@@ -24,8 +24,19 @@ type SyncRequest struct {
 	// Actuated is what running containers were given since their creation, by
 	// container ID; the sync adds what it changes.
 	Actuated map[string]Resources
-	// RequestedBy is written to the records of the kills of this sync.
-	RequestedBy string
+	// RequestedBy is written to the records of the kills of this sync, and ChangedBy, where
+	// it is known, to those that a change of the template asks for.
+	RequestedBy, ChangedBy string
+}
+
+// Asks names who asked for a kill of this sync.
+func (r *SyncRequest) Asks(t v1alpha1.KillTrigger) string {
+	changed := deliberate(t) || t == v1alpha1.TriggerContainerRemoved ||
+		t == v1alpha1.TriggerSandboxChanged && r.Actions.Redefined
+	if changed && r.ChangedBy != "" {
+		return r.ChangedBy
+	}
+	return r.RequestedBy
 }
 
 // SyncOutcome is the result of a sync.

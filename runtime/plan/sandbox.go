@@ -23,6 +23,8 @@ type sandboxVerdict struct {
 	message string
 	// redefined: the pod-level definition is another one since.
 	redefined bool
+	// changed: that, or the network mode, is why.
+	changed bool
 	// id is the sandbox to use, or the one that is replaced.
 	id      string
 	attempt uint32
@@ -46,11 +48,13 @@ func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions, unco
 		replace.message = "Pod sandbox is not ready"
 	case !unconfirmed && networkOf(newest) != networkFor(pod):
 		replace.message = "Network mode of the pod changed"
+		replace.changed = true
 		replace.id = ""
 	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.IP == "":
 		replace.message = "Pod sandbox has no IP address"
 	case redefined:
 		replace.message = "Pod definition changed"
+		replace.changed = true
 	default:
 		return sandboxVerdict{id: newest.ID, attempt: newest.Attempt}
 	}
@@ -111,6 +115,7 @@ func (p *planner) killPodForSandbox(change sandboxVerdict) {
 	p.actions.CreateSandbox = true
 	p.actions.Trigger = change.trigger
 	p.actions.Message = change.message
+	p.actions.Redefined = change.changed
 }
 
 // startOver plans what a new sandbox begins with: the first init container, or

@@ -52,7 +52,7 @@ func TestComputeSandboxChanged(t *testing.T) {
 		"another network mode": {
 			change: func(in plan.Input) { in.Pod.Spec.HostNetwork = true },
 			want: with(func(a *plan.Actions) {
-				a.Message, a.SandboxID = "Network mode of the pod changed", ""
+				a.Message, a.SandboxID, a.Redefined = "Network mode of the pod changed", "", true
 			}),
 		},
 		"no address": {
@@ -61,12 +61,12 @@ func TestComputeSandboxChanged(t *testing.T) {
 		},
 		"pod definition changed": {
 			change: func(in plan.Input) { in.Definitions.Pod = "v1:other" },
-			want:   with(func(a *plan.Actions) { a.Message = "Pod definition changed" }),
+			want:   with(func(a *plan.Actions) { a.Message, a.Redefined = "Pod definition changed", true }),
 		},
 		"pod definition changed, never restarted": {
 			policy: corev1.RestartPolicyNever,
 			change: func(in plan.Input) { in.Definitions.Pod = "v1:other" },
-			want:   with(func(a *plan.Actions) { a.Message = "Pod definition changed" }),
+			want:   with(func(a *plan.Actions) { a.Message, a.Redefined = "Pod definition changed", true }),
 		},
 		"pod definition changed and the new sandbox was not created yet": {
 			policy: corev1.RestartPolicyNever,
@@ -163,7 +163,7 @@ func TestComputePodCgroupMissing(t *testing.T) {
 		"the sandbox changed too": {
 			change: func(in *plan.Input) { in.Definitions.Pod = "v1:other" },
 			want: with(func(a *plan.Actions) {
-				a.Trigger, a.Message = v1alpha1.TriggerSandboxChanged, "Pod definition changed"
+				a.Trigger, a.Message, a.Redefined = v1alpha1.TriggerSandboxChanged, "Pod definition changed", true
 			}),
 		},
 	}

@@ -49,6 +49,8 @@ type desired struct {
 	// seen: the API had the object while this process ran.
 	seen        bool
 	requestedBy string
+	// changedBy changed the definition last, "" if that is not known.
+	changedBy string
 	// asked is the end that was requested by other than the API; nil without one.
 	asked *plan.Termination
 	// version counts the changes, and taken is the last one a step has seen.
@@ -82,6 +84,7 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	}
 	// Who asks matters with the deletion, not before.
 	d.requestedBy = nw.Annotations[v1alpha1.AnnotationRequestedBy]
+	d.changedBy = nw.Annotations[v1alpha1.AnnotationChangedBy]
 	if known {
 		return d
 	}

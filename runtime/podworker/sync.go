@@ -182,7 +182,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	request := plan.SyncRequest{
 		Pod: d.pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim,
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy,
 	}
 	var outcome plan.SyncOutcome
 	begun := time.Now()

@@ -63,7 +63,7 @@ func TestRefusedTemplates(t *testing.T) {
 		paths []string
 	}{
 		"negative grace period": {"terminationGracePeriodSeconds: -5\ncontainers: [{name: c, " + image + "}]",
-			byCondition, []string{"spec.template.spec.terminationGracePeriodSeconds"}},
+			atAdmission, []string{"spec.template.spec.terminationGracePeriodSeconds"}},
 		"negative grace period of a probe": {"containers: [{name: c, " + image + ", livenessProbe: {exec: {command: [x]}, terminationGracePeriodSeconds: -5}}]",
 			byCondition, []string{"spec.containers[0].livenessProbe.terminationGracePeriodSeconds"}},
 		"unknown field": {"containers: [{name: c, " + image + ", imagePolicy: Never}]",
@@ -77,12 +77,12 @@ func TestRefusedTemplates(t *testing.T) {
 		"request above the limit": {"containers: [{name: c, " + image + ", resources: {limits: {cpu: 1}, requests: {cpu: 2}}}]",
 			byCondition, []string{"spec.containers[0].resources.requests"}},
 		"bad port": {"containers: [{name: c, " + image + ", ports: [{containerPort: 70000}]}]",
-			byCondition, []string{"spec.containers[0].ports[0].containerPort"}},
+			atAdmission, []string{"spec.template.spec.containers[0].ports[0].containerPort"}},
 		"bad port name of a probe": {"containers: [{name: c, " + image + ", readinessProbe: {httpGet: {port: Not_A_Port}}}]",
 			byCondition, []string{"spec.containers[0].readinessProbe.httpGet.port"}},
 		"no such volume": {"containers: [{name: c, " + image + ", volumeMounts: [{name: none, mountPath: /x}]}]",
 			byCondition, []string{"spec.containers[0].volumeMounts[0].name"}},
-		"no container": {"containers: []", byCondition, []string{"spec.containers"}},
+		"no container": {"containers: []", atAdmission, []string{"spec.template.spec.containers"}},
 		"refused fields, all of them at once": {`
 runtimeClassName: other
 automountServiceAccountToken: true

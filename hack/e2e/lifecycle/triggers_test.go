@@ -160,8 +160,10 @@ containers:
 		tmpl.Spec.Containers[0].Image = "managedworkload.dev/testprogram:v2"
 	})
 	kill := w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
-	if !slices.Equal(kill.ChangedFields, []string{"image"}) || !strings.HasPrefix(kill.Summary, "definition changed (image)") {
-		t.Errorf("changed fields %q, summary %q", kill.ChangedFields, kill.Summary)
+	who := filepath.Base(os.Args[0]) // the field manager of a Go program that names none
+	if !slices.Equal(kill.ChangedFields, []string{"image"}) || kill.RequestedBy != who ||
+		!strings.HasPrefix(kill.Summary, "definition changed by "+who+" (image)") {
+		t.Errorf("changed fields %q, requested by %q, summary %q", kill.ChangedFields, kill.RequestedBy, kill.Summary)
 	}
 	checkKill(t, kill, v1alpha1.KillRecord{
 		Trigger: v1alpha1.TriggerDefinitionChanged, Message: "Container c definition changed, will be restarted",

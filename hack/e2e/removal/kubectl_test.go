@@ -18,7 +18,7 @@ import (
 // The configuration was applied when the stack came up: a client-side apply fits
 // the API server's limits, once more it changes nothing.
 func TestApplyTwice(t *testing.T) {
-	out := kubectl(t, "apply", "-k", config)
+	out := kubectl(t, "apply", "-k", config())
 	for line := range strings.Lines(out) {
 		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") && !strings.HasSuffix(strings.TrimSpace(line), " configured") {
 			t.Errorf("applied again: %s", line)

@@ -8,8 +8,11 @@ package removal
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +34,6 @@ func TestMain(m *testing.M) {
 
 const (
 	testImage = "managedworkload.dev/testprogram:v1"
-	config    = "config/default"
 	plain     = `
 terminationGracePeriodSeconds: 20
 containers:
@@ -39,6 +41,22 @@ containers:
   lifecycle: {preStop: {exec: {command: [/testprogram, append, /dir/c, preStop]}}}}
 volumes: [{name: dir, hostPath: {path: $DIR}}]`
 )
+
+// config is the folder of config/default with what the stack changes for the webhook.
+var config = sync.OnceValue(func() string {
+	dir := filepath.Join(env.Stack.Scratch(), "config")
+	base, err := filepath.Abs(filepath.Join("..", "..", "..", "config", "default"))
+	if err == nil {
+		base, err = filepath.Rel(dir, base) // kustomize takes no absolute paths
+	}
+	patches, errPatches := env.Stack.WebhookPatches()
+	err = errors.Join(err, errPatches, os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+base+"]\n"+patches), 0o644))
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
 
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
@@ -92,7 +110,7 @@ func stopPrograms(t *testing.T) {
 
 // install applies the configuration and starts manager and shim.
 func install(ctx context.Context) error {
-	if _, err := env.Stack.Kubectl(ctx, "apply", "-k", config); err != nil {
+	if _, err := env.Stack.Kubectl(ctx, "apply", "-k", config()); err != nil {
 		return err
 	}
 	if _, err := env.Stack.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s",
@@ -173,7 +191,7 @@ func finalizeNamespace(ctx context.Context) error {
 // left are the names of what kubectl still finds of the configuration.
 func left(t *testing.T) []string {
 	t.Helper()
-	out, err := env.Stack.Kubectl(t.Context(), "get", "-k", config, "-o", "name", "--ignore-not-found")
+	out, err := env.Stack.Kubectl(t.Context(), "get", "-k", config(), "-o", "name", "--ignore-not-found")
 	if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestRemovalInOrder(t *testing.T) {
 			t.Errorf("%d containers still run", n)
 		}
 	}
-	kubectl(t, "delete", "-k", config, "--ignore-not-found", "--timeout=60s")
+	kubectl(t, "delete", "-k", config(), "--ignore-not-found", "--timeout=60s")
 	stopPrograms(t)
 	if found := left(t); len(found) != 0 || !crdsGone() {
 		t.Errorf("left: %q (the CRDs gone: %t)", found, crdsGone())
@@ -63,7 +63,7 @@ func TestRemovalOutOfOrder(t *testing.T) {
 	if n := containers(t, w.Namespace); n != 0 {
 		t.Errorf("%d containers still run", n)
 	}
-	kubectl(t, "delete", "-k", config, "--ignore-not-found", "--timeout=60s")
+	kubectl(t, "delete", "-k", config(), "--ignore-not-found", "--timeout=60s")
 	stopPrograms(t)
 	if found := left(t); len(found) != 0 {
 		t.Errorf("left: %q", found)
@@ -73,7 +73,7 @@ func TestRemovalOutOfOrder(t *testing.T) {
 // hang deletes the configuration, which has to hang on the finalizers.
 func hang(t *testing.T) {
 	t.Helper()
-	_, err := env.Stack.Kubectl(t.Context(), "delete", "-k", config, "--ignore-not-found", "--timeout=5s")
+	_, err := env.Stack.Kubectl(t.Context(), "delete", "-k", config(), "--ignore-not-found", "--timeout=5s")
 	if err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Fatalf("kubectl delete -k without the manager, which removes finalizers: %v, want it to time out", err)
 	}

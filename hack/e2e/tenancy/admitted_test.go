@@ -23,11 +23,13 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers"
+	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/options"
 )
 
-// runManager runs the manager with its own token until the test has ended.
-func runManager(t *testing.T, i installation) {
+// runManager runs the manager with its own token until the test has ended, with its
+// webhook or without.
+func runManager(t *testing.T, i installation, served bool) {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.account("manager")}}
@@ -39,12 +41,17 @@ func runManager(t *testing.T, i installation) {
 	config.CurrentContext = "c"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, clientcmd.WriteToFile(*config, file))
+	hook := webhook.Options{Name: i.account("webhook"), CertificateDir: t.TempDir(), RotateCertificates: true}
+	if served {
+		hook.BindAddress = stack.WebhookAddress()
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- controllers.Run(ctx, controllers.Options{Shared: options.Shared{
-			Kubeconfig: file, Namespace: i.namespace, MetricsBindAddress: "0", HealthProbeBindAddress: "0",
-		}})
+		ended <- controllers.Run(ctx, controllers.Options{
+			Shared:  options.Shared{Kubeconfig: file, Namespace: i.namespace, MetricsBindAddress: "0", HealthProbeBindAddress: "0"},
+			Webhook: hook,
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -104,7 +111,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 		return admin.Get(ctx, client.ObjectKey{Namespace: tenant, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	t.Cleanup(func() { letGo(t) }) // when the manager has ended
-	runManager(t, i)
+	runManager(t, i, false)
 	mw := managedWorkload("web")
 	create(t, mw)
 	says(t, mw, v1alpha1.ConditionAccepted, "the template is accepted")
@@ -132,6 +139,22 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	}
 	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":null}}}`))))
+	await(t, "a NodeWorkload on both nodes of the pool", func(ctx context.Context) error {
+		found, err := shares(ctx)
+		if err == nil && (found["p1"] == nil || found["p2"] == nil) {
+			err = fmt.Errorf("there are %d", len(found))
+		}
+		return err
+	})
+	must(t, admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p2"}}, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pool":null}}}`))))
+	await(t, "the end of the NodeWorkload on a node that left the pool", func(ctx context.Context) error {
+		found, err := shares(ctx)
+		if nw := found["p2"]; err == nil && nw != nil && nw.DeletionTimestamp.IsZero() {
+			err = errors.New("it stays")
+		}
+		return err
+	})
 
 	quota := func(name string, resource corev1.ResourceName) {
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}}
@@ -148,14 +171,25 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 
 func resourceCount() *resource.Quantity { return resource.NewQuantity(10, resource.DecimalSI) }
 
-// letGo lets NodeWorkloads go that no shim ends, so that their workloads can.
+// letGo lets what is left of the tenant's workloads go: no shim ends them, and the manager
+// has ended.
 func letGo(t *testing.T) {
 	t.Helper()
-	found, err := shares(context.Background())
-	if err != nil {
+	ctx := context.Background()
+	found, err := shares(ctx)
+	workloads := &v1alpha1.ManagedWorkloadList{}
+	if err := errors.Join(err, admin.List(ctx, workloads, client.InNamespace(tenant))); err != nil {
 		t.Error(err)
 	}
+	var left []client.Object
 	for _, nw := range found {
-		_ = admin.Patch(context.Background(), nw, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		left = append(left, nw)
+	}
+	for i := range workloads.Items {
+		_ = admin.Delete(ctx, &workloads.Items[i])
+		left = append(left, &workloads.Items[i])
+	}
+	for _, o := range left {
+		_ = admin.Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 	}
 }

@@ -40,7 +40,9 @@ func (i installation) apply(t *testing.T) {
 	must(t, err)
 	config, err = filepath.Rel(dir, config) // kustomize takes no absolute ones
 	must(t, err)
-	text := i.edit + "resources: [" + filepath.Join(config, "default") + "]\n" +
+	patches, err := stack.WebhookPatches()
+	must(t, err)
+	text := i.edit + patches + "resources: [" + filepath.Join(config, "default") + "]\n" +
 		"components: [" + filepath.Join(config, "components", "nodes-without-kubelet") + "]\n"
 	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
 	_, err = stack.Kubectl(t.Context(), "apply", "-k", dir)
@@ -190,7 +192,7 @@ func as(t *testing.T, minter client.Client, namespace, name string, bound *authe
 func await(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = try(ctx)
 		return last == nil || apierrors.IsAlreadyExists(last), nil
 	})

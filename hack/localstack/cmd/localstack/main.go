@@ -35,7 +35,7 @@ func newCommand() *cobra.Command {
 	}
 	var stateDir string
 	root.PersistentFlags().StringVar(&stateDir, "state", "/var/tmp/mw-demo", "state folder of the stack")
-	opts := localstack.Options{Detach: true, Progress: os.Stderr}
+	opts := localstack.Options{Detach: true, WithWebhook: true, Progress: os.Stderr}
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the stack up and leave it running",

@@ -1,0 +1,110 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// Review is what can be said of a ManagedWorkload before it is stored.
+type Review struct {
+	// Causes are all reasons to refuse its template that are known at once: those of the
+	// table of fields and of the validation of Pods, or the first refusal of admission.
+	Causes []metav1.StatusCause
+	// Warnings name what is accepted and has no effect.
+	Warnings []string
+}
+
+// noAccountYet is what the API server says about a Pod in a namespace that was just made,
+// until the account of its Pods is there too. (kubernetes plugin/pkg/admission/serviceaccount)
+const noAccountYet = "error looking up service account"
+
+// Review asks about the template of an object that is not stored yet. It remembers
+// nothing. The error is one of asking: then Causes are those of the table of fields.
+func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Review, error) {
+	refused, ignored := template.Check(&mw.Spec.Template, templatePath)
+	if err := negativeGrace(&mw.Spec.Template); err != nil {
+		refused = append(refused, err)
+	}
+	r := Review{Causes: causes(refused)}
+	for _, path := range ignored {
+		r.Warnings = append(r.Warnings, path+" is ignored")
+	}
+	if _, problem := DeletionGrace(mw.Annotations); problem != "" {
+		r.Warnings = append(r.Warnings, problem+"; a deletion uses the template's grace period")
+	}
+	t := mw.Spec.Template.DeepCopy()
+	template.SetDefaults(t)
+	pod, status, err := j.ask(ctx, mw, t)
+	switch {
+	case err != nil:
+		return r, err
+	case status != nil && strings.Contains(status.Message, noAccountYet):
+		return r, errors.New(status.Message)
+	case status != nil:
+		r.Causes = append(r.Causes, besides(r.Causes, status)...)
+		return r, nil
+	}
+	if words := refusedFields(admittedTemplate(pod, t)); words != "" && len(r.Causes) == 0 {
+		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, "injected by admission: "+words))
+	}
+	words, err := j.uncounted(ctx, pod)
+	if words != "" {
+		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, words))
+	}
+	return r, err
+}
+
+// causes are errors about fields as the API tells them.
+func causes(errs field.ErrorList) []metav1.StatusCause {
+	list := make([]metav1.StatusCause, 0, len(errs))
+	for _, err := range errs {
+		list = append(list, metav1.StatusCause{Type: metav1.CauseType(err.Type), Message: err.ErrorBody(), Field: err.Field})
+	}
+	return list
+}
+
+// inWhole is a cause that is in no field of its own.
+func inWhole(kind metav1.CauseType, message string) metav1.StatusCause {
+	return metav1.StatusCause{Type: kind, Message: message, Field: templatePath.String()}
+}
+
+// besides are the reasons of the API server for fields about which nothing was said: the
+// table of fields says what to do instead.
+func besides(said []metav1.StatusCause, status *metav1.Status) []metav1.StatusCause {
+	found := causesInTemplate(status)
+	if len(found) == 0 {
+		return []metav1.StatusCause{inWhole(metav1.CauseTypeForbidden, status.Message)}
+	}
+	return slices.DeleteFunc(found, func(cause metav1.StatusCause) bool {
+		return slices.ContainsFunc(said, func(known metav1.StatusCause) bool { return known.Field == cause.Field })
+	})
+}
+
+// DeletionGrace reads the grace period of a ManagedWorkload's deletion from its
+// annotation, in seconds; nil means the template's own. problem says what is
+// wrong with the annotation.
+func DeletionGrace(annotations map[string]string) (seconds *int64, problem string) {
+	value, ok := annotations[v1alpha1.AnnotationDeletionGracePeriodSeconds]
+	if !ok {
+		return nil, ""
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return nil, fmt.Sprintf("annotation %s: %q is not a number of seconds from 0 on", v1alpha1.AnnotationDeletionGracePeriodSeconds, writes.Limit(value, 64))
+	}
+	return &n, ""
+}

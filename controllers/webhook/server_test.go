@@ -1,0 +1,132 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// certificate makes a pair that matches.
+func certificate(t *testing.T) map[string][]byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		certificateFile: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		keyFile:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+// The certificate of the Secret is copied once it is there, again when it is another
+// one, and never when it cannot be served.
+func TestCopyCertificate(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "webhook"}}
+	c := fake.NewClientBuilder().Build()
+	dir := t.TempDir()
+	copier := &copier{reader: c, secret: types.NamespacedName{Namespace: "system", Name: "webhook"}, dir: dir, log: logr.Discard()}
+	copied := func(data map[string][]byte) {
+		t.Helper()
+		for _, name := range []string{certificateFile, keyFile} {
+			got, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || string(got) != string(data[name]) {
+				t.Errorf("%s: %q, error %v", name, got, err)
+			}
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().Perm() != 0o600 {
+				t.Errorf("%s has mode %v", name, info.Mode())
+			}
+		}
+	}
+	refused := func(words string) {
+		t.Helper()
+		if err := copier.copy(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("error %v, want %q", err, words)
+		}
+	}
+	refused("not found")
+	if err := c.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	refused("the Secret system/webhook has no certificate yet")
+	first, second := certificate(t), certificate(t)
+	update := func(data map[string][]byte) {
+		t.Helper()
+		secret.Data = data
+		if err := c.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, data := range []map[string][]byte{first, second} {
+		update(data)
+		if err := copier.copy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		copied(data)
+	}
+	update(map[string][]byte{certificateFile: first[certificateFile], keyFile: second[keyFile]})
+	refused("read the certificate in Secret system/webhook")
+	copied(second)
+}
+
+// cert-controller lists what the manager may only read by its name.
+func TestListsAskForOneName(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/system/secrets?watch=true":                                      "fieldSelector=metadata.name%3Dwebhook&watch=true",
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations":             "fieldSelector=metadata.name%3Dwebhook",
+		"/api/v1/namespaces/system/secrets/webhook":                                         "",
+		"/apis/managedworkload.dev/v1alpha1/managedworkloads":                               "",
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/webhook?a=b": "a=b",
+	} {
+		t.Run(path, func(t *testing.T) {
+			seen := ""
+			o := onlyNamed{name: "webhook", next: roundTripper(func(r *http.Request) (*http.Response, error) {
+				seen = r.URL.RawQuery
+				return &http.Response{Body: http.NoBody}, nil
+			})}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := o.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if seen != want {
+				t.Errorf("query %q, want %q", seen, want)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

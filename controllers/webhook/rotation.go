@@ -5,7 +5,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,27 +51,31 @@ func (*rotation) NeedLeaderElection() bool { return true }
 
 // Start keeps the certificate until ctx is done.
 func (r *rotation) Start(ctx context.Context) error {
-	wait, problem := firstRetry, ""
-	for ctx.Err() == nil {
+	wait, known := firstRetry, ""
+	for {
 		begun := time.Now()
-		err := r.run(ctx)
+		problem := r.try(ctx)
 		if ctx.Err() != nil {
-			break
-		}
-		if err == nil {
-			err = errors.New("it ended")
+			return nil
 		}
 		if time.Since(begun) > lastRetry {
-			wait, problem = firstRetry, ""
+			wait, known = firstRetry, ""
 		}
-		if err.Error() != problem {
-			problem = err.Error()
-			r.log.Error(err, "Failed to keep the webhook's certificate; retrying")
+		if problem != known {
+			known = problem
+			r.log.Info("Failed to keep the webhook's certificate; retrying", "reason", problem)
 		}
 		pause(ctx, wait)
 		wait = min(2*wait, lastRetry)
 	}
-	return nil
+}
+
+// try keeps the certificate as long as it can, and returns why it cannot any more.
+func (r *rotation) try(ctx context.Context) (problem string) {
+	if err := r.run(ctx); err != nil {
+		return err.Error()
+	}
+	return "cert-controller has ended"
 }
 
 // run rotates certificates until ctx is done or cert-controller gives up.

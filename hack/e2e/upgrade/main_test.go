@@ -23,21 +23,49 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// from is the commit that is upgraded from. A clone without it fails the tests:
-// skipping them would be a green light for nothing.
-const from = "93327b30820a2abe610cc9312697559d9b29d03b"
+// commits are those that are upgraded from, each in a process of its own: before the node
+// was put in order, and before admission acted on templates. A clone without them fails
+// the tests: skipping them would be a green light for nothing.
+var commits = []string{"93327b30820a2abe610cc9312697559d9b29d03b", "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e"}
+
+// fromVariable names the commit to the process that upgrades from it.
+const fromVariable = "MW_UPGRADE_FROM"
 
 const root = "../../.."
 
 var (
-	env *harness.Env
+	// from is the commit that is upgraded from.
+	from = os.Getenv(fromVariable)
+	env  *harness.Env
 	// program is the file that the manager and the shim are started from; the
 	// upgrade replaces it by newProgram.
 	program, newProgram string
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	if from != "" {
+		os.Exit(run(m))
+	}
+	os.Exit(runEach())
+}
+
+// runEach runs the tests from each of the commits.
+func runEach() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code := 0
+	for _, commit := range commits {
+		fmt.Println("upgrade from", commit)
+		cmd := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+		cmd.Env = append(os.Environ(), fromVariable+"="+commit)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		if err := cmd.Run(); err != nil {
+			fmt.Fprintf(os.Stderr, "upgrade from %s: %v\n", commit, err)
+			code = 1
+		}
+	}
+	return code
 }
 
 func run(m *testing.M) int {

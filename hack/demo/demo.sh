@@ -39,7 +39,7 @@ of() { printf 'managedworkload.dev/workload=%s,managedworkload.dev/node=%s' "$1"
 kills() {
   printf '$ kubectl get nw -l %s -o jsonpath=... # the kill records\n' "$(of "$1")"
   kubectl get nw -l "$(of "$1")" -o jsonpath='{range .items[0].status.kills[*]}{.container}{"|"}{.trigger}{"|"}{.requestedBy}{"|"}{.grace.seconds}{" s ("}{.grace.source}{")|"}{.outcome}{"|"}{.summary}{"\n"}{end}' |
-    awk -F'|' 'BEGIN { row = "%-10s %-18s %-10s %-15s %-15s %s\n"
+    awk -F'|' 'BEGIN { row = "%-10s %-18s %-14s %-15s %-15s %s\n"
         printf row, "CONTAINER", "TRIGGER", "ASKED BY", "GRACE", "OUTCOME", "SUMMARY" }
       { line[NR] = $0 }
       END { for (i = NR; i > 0; i--) { split(line[i], f, "|"); printf row, f[1], f[2], f[3], f[4], f[5], f[6] } }'

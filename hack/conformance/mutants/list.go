@@ -72,7 +72,7 @@ var mutants = []mutant{
 	{"a sandbox without a network status has no address", planDir + "sandbox.go",
 		`newest.Network != nil && newest.Network.IP == ""`, `(newest.Network == nil || newest.Network.IP == "")`},
 	{"another network mode is fine", planDir + "sandbox.go",
-		"case networkOf(newest) != networkFor(pod):", "case false:"},
+		"case !unconfirmed && networkOf(newest) != networkFor(pod):", "case false:"},
 	{"the message mentions a sandbox in another network", planDir + "sandbox.go",
 		"\t\treplace.id = \"\"\n", ""},
 	{"ephemeral containers start again", planDir + "compute.go",

@@ -215,7 +215,9 @@ func (f *forecast) kill(s Step, turn time.Duration) time.Duration {
 // a new field of plan.Actions needs a step in sync.go, and a line here.
 func TestEveryActionIsShown(t *testing.T) {
 	known := []string{
-		"KillPod", "Trigger", "Message", "CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
+		"KillPod", "Trigger", "Message",
+		"Redefined", // the message says that
+		"CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
 		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart", "Images",
 		"MemoryToUpdate", "CPUToUpdate", "UpdatePodResources",
 	}

@@ -55,24 +55,28 @@ func (r *rotation) Start(ctx context.Context) error {
 	for {
 		begun := time.Now()
 		problem := r.try(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if time.Since(begun) > lastRetry {
 			wait, known = firstRetry, ""
 		}
-		if problem != known {
+		if problem != "" && problem != known {
 			known = problem
 			r.log.Info("Failed to keep the webhook's certificate; retrying", "reason", problem)
 		}
-		pause(ctx, wait)
+		if !pause(ctx, wait) {
+			return nil
+		}
 		wait = min(2*wait, lastRetry)
 	}
 }
 
-// try keeps the certificate as long as it can, and returns why it cannot any more.
+// try keeps the certificate as long as it can, and returns why it cannot any more; "" if
+// ctx is done.
 func (r *rotation) try(ctx context.Context) (problem string) {
-	if err := r.run(ctx); err != nil {
+	err := r.run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ""
+	case err != nil:
 		return err.Error()
 	}
 	return "cert-controller has ended"

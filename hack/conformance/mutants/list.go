@@ -115,7 +115,7 @@ var mutants = []mutant{
 	{"the output of a hook is in its event", executorDir + "prestop.go",
 		`message = "PreStopHook failed"`, `message = "PreStopHook failed: secret output"`},
 	{"a container that is gone is an error", executorDir + "stop.go",
-		"case runtimeerror.IsNotFound(r.err):", "case false:"},
+		"case runtimeerror.IsNotFound(r.err):", "case false && runtimeerror.IsNotFound(r.err):"},
 	{"starts continue after a kill that failed", executorDir + "sync.go",
 		"\ts.result.add(killResult(kill.Name, err))\n\tif err != nil {\n\t\treturn errEnd\n\t}", "\ts.result.add(killResult(kill.Name, err))"},
 	{"failures of a pod's kill are reported in lines", executorDir + "killpod.go",

@@ -38,7 +38,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Make and renew the webhook's certificate; if false, the Secret and the caBundle are left to others, such as cert-manager")
 }
 
-// Enabled is whether the webhook is served.
+// Enabled reports whether the webhook is served.
 func (o *Options) Enabled() bool { return o.BindAddress != "" && o.BindAddress != "0" }
 
 // Validate returns an error that names the flag whose value cannot work.

@@ -134,7 +134,7 @@ func TestFailedUpdateIsNotReady(t *testing.T) {
 }
 
 // The NodeWorkloads of an earlier object of the same name are waited for: that is
-// no conflict, and nobody needs to do anything. Another's are one, until they go.
+// no conflict and needs no action. Those of another are one, until they go.
 func TestNodeWorkloadsInTheWay(t *testing.T) {
 	of := func(name string, uid types.UID) *v1alpha1.NodeWorkload {
 		nw := runningShare("")

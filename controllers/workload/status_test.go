@@ -156,7 +156,7 @@ func TestComputeStatus(t *testing.T) {
 			facts: facts{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true)}},
 			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "InProgress",
 		},
-		"a lost node holds nobody up": {
+		"a lost node does not hold up the others": {
 			facts: facts{desired: []nodeView{on("n1", running, true)}, leaving: []nodeView{on("n2", running, true, shim(expired))}},
 			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; ending on 1 node", wantKstatus: "Current",
 		},

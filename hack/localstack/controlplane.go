@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,9 +134,9 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 		return fmt.Errorf("configuration to apply: %w", err)
 	}
 	s.progress("Applying %s", folder)
-	var changes []string
+	o := overlay{base: folder}
 	if component := filepath.Join(folder, withoutKubelet); isDir(component) {
-		changes = append(changes, "components: [COMPONENT]\n")
+		o.component = component
 		if err := s.becomeStandalone(); err != nil {
 			return fmt.Errorf("kubeconfig of the shim: %w", err)
 		}
@@ -146,19 +145,15 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 		}
 	}
 	if isDir(filepath.Join(folder, webhookFolder)) {
-		patches, err := s.WebhookPatches()
-		if err != nil {
+		if o.patches, err = s.WebhookPatches(); err != nil {
 			return err
 		}
-		changes = append(changes, patches)
 		if s.Manager != nil {
 			s.Manager.args = append(s.Manager.args, s.webhookArgs()...)
 		}
 	}
-	if len(changes) > 0 {
-		if folder, err = s.writeOverlay(folder, changes); err != nil {
-			return fmt.Errorf("write the kustomization: %w", err)
-		}
+	if folder, err = o.write(filepath.Join(s.layout.dir, "overlay")); err != nil {
+		return fmt.Errorf("write the kustomization: %w", err)
 	}
 	if _, err := s.Kubectl(ctx, "apply", "-k", folder); err != nil {
 		return err
@@ -176,24 +171,33 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeOverlay writes a kustomization of a folder with changes; COMPONENT in one stands
-// for the component that a node without a kubelet needs.
-func (s *Stack) writeOverlay(folder string, changes []string) (string, error) {
-	overlay := filepath.Join(s.layout.dir, "overlay")
-	if err := os.MkdirAll(overlay, 0o755); err != nil {
+// overlay is a kustomization of a folder with what this machine needs; the component and
+// the patches may be empty.
+type overlay struct{ base, component, patches string }
+
+// write writes the overlay into a folder, and returns the folder to apply: the base itself
+// if it needs nothing.
+func (o overlay) write(dir string) (string, error) {
+	if o.component == "" && o.patches == "" {
+		return o.base, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	component := filepath.Join(folder, withoutKubelet)
 	// kustomize takes no absolute paths.
-	folder, err := filepath.Rel(overlay, folder)
+	base, err := filepath.Rel(dir, o.base)
 	if err != nil {
 		return "", err
 	}
-	if component, err = filepath.Rel(overlay, component); err != nil {
-		return "", err
+	text := fmt.Sprintf("resources: [%q]\n", base)
+	if o.component != "" {
+		component, err := filepath.Rel(dir, o.component)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("components: [%q]\n", component)
 	}
-	text := fmt.Sprintf("resources: [%q]\n", folder) + strings.ReplaceAll(strings.Join(changes, ""), "COMPONENT", strconv.Quote(component))
-	return overlay, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o644)
+	return dir, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+o.patches), 0o644)
 }
 
 // webhookFolder is what makes kube-apiserver ask the manager, beside config/default.

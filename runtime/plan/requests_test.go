@@ -25,7 +25,7 @@ func TestAsks(t *testing.T) {
 		"pod definition":            {v1alpha1.TriggerSandboxChanged, true, person, person},
 		"sandbox that is not ready": {v1alpha1.TriggerSandboxChanged, false, person, RequestedByShim},
 		"probe":                     {v1alpha1.TriggerLivenessProbe, false, person, RequestedByShim},
-		"nobody known":              {v1alpha1.TriggerDefinitionChanged, false, "", RequestedByShim},
+		"without a field manager":   {v1alpha1.TriggerDefinitionChanged, false, "", RequestedByShim},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := SyncRequest{RequestedBy: RequestedByShim, ChangedBy: tt.changedBy, Actions: Actions{Redefined: tt.redefined}}

@@ -5,7 +5,6 @@ package podworker
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -135,13 +134,7 @@ func TestOldCheckpointKillsNothing(t *testing.T) {
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newFakeNode(t)
-				disk := &badDisk{Store: n.store}
-				n.store = disk
-				p := n.start(t)
-				p.Update(workload("a"))
-				n.settle(time.Second)
-				disk.set(errors.New("no space left on device"), nil)
+				n, p, _ := withFullDisk(t)
 				latest := workload("a", generation(2), change)
 				p.Update(latest)
 				n.settle(10 * time.Second)

@@ -37,6 +37,19 @@ func (s *badDisk) set(err error, hang chan struct{}) {
 	s.err, s.hang = err, hang
 }
 
+// withFullDisk starts a node that runs workload a and whose disk has been full since.
+func withFullDisk(t *testing.T) (*fakeNode, *Pool, *badDisk) {
+	t.Helper()
+	n := newFakeNode(t)
+	disk := &badDisk{Store: n.store}
+	n.store = disk
+	p := n.start(t)
+	p.Update(workload("a"))
+	n.settle(time.Second)
+	disk.set(errors.New("no space left on device"), nil)
+	return n, p, disk
+}
+
 func (s *badDisk) Remove(uid types.UID) error {
 	if s.removals != nil {
 		<-s.removals
@@ -65,13 +78,7 @@ func (s *badDisk) Save(c *Checkpoint) error {
 // A checkpoint that could not be written is written later, and people can see that.
 func TestCheckpointIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t)
-		disk := &badDisk{Store: n.store}
-		n.store = disk
-		p := n.start(t)
-		p.Update(workload("a"))
-		n.settle(time.Second)
-		disk.set(errors.New("no space left on device"), nil)
+		n, p, disk := withFullDisk(t)
 		p.Update(workload("a", generation(2), image("image:2")))
 		before := disk.tries
 		n.settle(5 * time.Minute)
@@ -98,13 +105,7 @@ func TestCheckpointIsRetried(t *testing.T) {
 // written soon after the disk works again.
 func TestCheckpointIsWrittenSoonAfterManyFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t)
-		disk := &badDisk{Store: n.store}
-		n.store = disk
-		p := n.start(t)
-		p.Update(workload("a"))
-		n.settle(time.Second)
-		disk.set(errors.New("no space left on device"), nil)
+		n, p, disk := withFullDisk(t)
 		for g := range int64(20) {
 			p.Update(workload("a", generation(2+g)))
 			n.settle(100 * time.Millisecond)

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// tokenFor is a token with these claims, signed by nobody.
+// tokenFor is a token with these claims, without a signature.
 func tokenFor(claims string) string {
 	return "h." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".s"
 }

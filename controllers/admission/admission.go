@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,9 @@ func (j *Judge) Verdict(ctx context.Context, q Question) (Verdict, error) {
 			return Verdict{}, err
 		}
 		v.Admitted = admitted
+		if injected := injectedInVain(admitted, q.Template); len(injected) > 0 {
+			v.Message += "; injected by admission and ignored: " + strings.Join(injected, ", ")
+		}
 		if refused != nil {
 			v.Accepted, v.Reason, v.Message = false, refused.reason, refused.message
 			v.Recheck = q.Now.Add(min(firstRecheck<<min(known.asked, 10), lastRecheck))
@@ -135,6 +139,10 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	if q.Placed != nil {
 		return q.Placed, nil, nil
 	}
+	security, err := j.podSecurity(ctx, q.Workload.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
 	pod, refused, err := j.ask(ctx, q.Workload, q.Template)
 	if err != nil {
 		return nil, nil, err
@@ -149,6 +157,9 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	if words, err := j.uncounted(ctx, pod); err != nil || words != "" {
 		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
 	}
+	j.remember(client.ObjectKeyFromObject(q.Workload), answerAgain{
+		uid: q.Workload.UID, hash: template.Hash(admitted), security: security, at: q.Now,
+	})
 	return admitted, nil, nil
 }
 
@@ -172,10 +183,24 @@ func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
 		return Verdict{Reason: v1alpha1.ReasonInvalidTemplate, Message: err.Error()}
 	}
 	message := "the template is accepted"
+	if mw.Spec.Template.Spec.AutomountServiceAccountToken == nil {
+		message += "; no service account token is mounted"
+	}
 	if len(ignored) > 0 {
 		message += "; ignored: " + strings.Join(ignored, ", ")
 	}
 	return Verdict{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: message, Ignored: ignored}
+}
+
+// injectedInVain are the paths that admission added to a template and that have no effect.
+// user is the template with its defaults.
+func injectedInVain(admitted, user *corev1.PodTemplateSpec) []string {
+	if admitted == nil {
+		return nil
+	}
+	_, now := template.Check(admitted, templatePath)
+	_, before := template.Check(user, templatePath)
+	return slices.DeleteFunc(now, func(path string) bool { return slices.Contains(before, path) })
 }
 
 // refusedFields are the fields of a template that cannot be honoured, "" if there are none.
@@ -201,7 +226,7 @@ func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1
 	switch {
 	case err == nil:
 		return pod, nil, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err) || noAccountYet(err, mw.Namespace):
 		return nil, nil, fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
 	refused := &metav1.Status{Message: err.Error()}
@@ -210,11 +235,12 @@ func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1
 		refused = new(status.Status())
 	}
 	// The name is another one each time.
-	refused.Message = strings.ReplaceAll(refused.Message, name, mw.Name)
+	known := cmp.Or(mw.Name, mw.GenerateName)
+	refused.Message = strings.ReplaceAll(refused.Message, name, known)
 	if refused.Details != nil {
 		for i := range refused.Details.Causes {
 			cause := &refused.Details.Causes[i]
-			cause.Message = strings.ReplaceAll(cause.Message, name, mw.Name)
+			cause.Message = strings.ReplaceAll(cause.Message, name, known)
 		}
 	}
 	return nil, refused, nil
@@ -248,6 +274,16 @@ func causesInTemplate(status *metav1.Status) []metav1.StatusCause {
 		causes[i].Field = templatePath.String() + "." + causes[i].Field
 	}
 	return causes
+}
+
+// noAccount is what the API server says about a Pod whose service account is not there.
+// (kubernetes plugin/pkg/admission/serviceaccount)
+const noAccount = "error looking up service account "
+
+// noAccountYet reports that a namespace was just made, and that the account of its Pods is
+// on its way.
+func noAccountYet(err error, namespace string) bool {
+	return strings.Contains(err.Error(), noAccount+namespace+"/default:")
 }
 
 // isRefusal reports whether the API server refused, and not that it cannot decide

@@ -21,62 +21,61 @@ import (
 // nodes what was asked about.
 const goodFor = 10 * time.Second
 
-// answerAgain is what admission said about a template that it had admitted before.
+// Answer is what admission says now about a template that it admitted before.
+type Answer struct {
+	// Refused are its words if it would refuse the template now.
+	Refused string
+	// Changed: it would make another template of it now.
+	Changed bool
+	// Recheck is when a refusal is looked at again; zero: never.
+	Recheck time.Time
+}
+
+// answerAgain is an answer, and what it is about.
 type answerAgain struct {
+	Answer
 	uid      types.UID
 	hash     string
 	security string
 	at       time.Time
-	refused  string
 }
 
-// AskAgain reports whether Again has to be asked although no node is new: the last answer
-// was a refusal, or the namespace's PodSecurity labels are not those of the last answer.
-func (j *Judge) AskAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec) (bool, error) {
+// Again asks what admission would make now of a template that it admitted before: when
+// nothing is known about it, after a refusal, when the namespace's PodSecurity labels are
+// others, and when the template spreads, which means that a node gets it that did not have
+// it. Nothing is changed by the answer but who else gets the template: what runs stays.
+func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, spreads bool, now time.Time) (Answer, error) {
 	security, err := j.podSecurity(ctx, mw.Namespace)
 	if err != nil {
-		return false, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	name, hash := client.ObjectKeyFromObject(mw), template.Hash(admitted)
-	known, ok := j.again[name]
-	if !ok || known.uid != mw.UID || known.hash != hash {
-		j.again[name] = answerAgain{uid: mw.UID, hash: hash, security: security}
-		return false, nil
-	}
-	return known.refused != "" || known.security != security, nil
-}
-
-// Again asks whether admission would still let a template pass that it admitted before,
-// and returns its words if not. Nothing is changed by the answer but who else gets the
-// template: what runs stays. recheck is when a refusal is looked at again.
-func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, now time.Time) (refused string, recheck time.Time, err error) {
-	security, err := j.podSecurity(ctx, mw.Namespace)
-	if err != nil {
-		return "", time.Time{}, err
+		return Answer{}, err
 	}
 	name, hash := client.ObjectKeyFromObject(mw), template.Hash(admitted)
 	j.mu.Lock()
 	known, ok := j.again[name]
 	j.mu.Unlock()
-	if !ok || known.uid != mw.UID || known.hash != hash || known.security != security || !now.Before(known.at.Add(goodFor)) {
-		_, refusal, err := j.ask(ctx, mw, admitted)
-		if err != nil {
-			return "", time.Time{}, err
-		}
-		known = answerAgain{uid: mw.UID, hash: hash, security: security, at: now}
-		if refusal != nil {
-			known.refused = inTemplate(refusal)
-		}
-		j.mu.Lock()
-		j.again[name] = known
-		j.mu.Unlock()
+	same := ok && known.uid == mw.UID && known.hash == hash && known.security == security
+	matters := spreads || known.Refused != ""
+	if same && (!matters || now.Before(known.at.Add(goodFor))) {
+		return known.Answer, nil
 	}
-	if known.refused == "" {
-		return "", time.Time{}, nil
+	pod, refusal, err := j.ask(ctx, mw, admitted)
+	if err != nil {
+		return Answer{}, err
 	}
-	return known.refused, known.at.Add(lastRecheck), nil
+	known = answerAgain{uid: mw.UID, hash: hash, security: security, at: now}
+	if refusal != nil {
+		known.Refused, known.Recheck = inTemplate(refusal), now.Add(lastRecheck)
+	} else {
+		known.Changed = template.Hash(admittedTemplate(pod, admitted)) != hash
+	}
+	j.remember(name, known)
+	return known.Answer, nil
+}
+
+func (j *Judge) remember(name types.NamespacedName, known answerAgain) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.again[name] = known
 }
 
 // podSecurity are the labels of a namespace by which PodSecurity admission judges.

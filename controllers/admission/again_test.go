@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // Before new nodes get an admitted template it is asked about again, once for many nodes,
 // and again when the namespace's PodSecurity labels change. The answer never changes it.
 func TestAgain(t *testing.T) {
-	asked, refuse := 0, false
+	asked, refuse, inject := 0, false, false
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
 	c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -31,42 +32,98 @@ func TestAgain(t *testing.T) {
 			if refuse {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("violates PodSecurity"))
 			}
+			if inject {
+				o.SetAnnotations(map[string]string{"injected": "now"})
+			}
 			return nil
 		},
 	}).Build()
 	j := NewJudge(c, false)
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
 	now := time.Now()
-	again := func(after time.Duration, wantAsked int, wantRefused string) {
+	again := func(after time.Duration, spreads bool, wantAsked int, want Answer) {
 		t.Helper()
 		now, asked = now.Add(after), 0
-		refused, recheck, err := j.Again(t.Context(), mw, userTemplate(), now)
-		if err != nil || asked != wantAsked || refused != wantRefused || recheck.IsZero() != (refused == "") {
-			t.Errorf("asked %d times, %q, looked at again at %v, error %v", asked, refused, recheck, err)
+		got, err := j.Again(t.Context(), mw, userTemplate(), spreads, now)
+		if err != nil || asked != wantAsked || got.Refused != want.Refused || got.Changed != want.Changed || got.Recheck.IsZero() != (got.Refused == "") {
+			t.Errorf("asked %d times, want %d, %+v, error %v, want %+v", asked, wantAsked, got, err, want)
 		}
 	}
-	due := func(want bool) {
-		t.Helper()
-		if got, err := j.AskAgain(t.Context(), mw, userTemplate()); err != nil || got != want {
-			t.Errorf("due %t, error %v, want %t", got, err, want)
-		}
-	}
-	due(false)
-	again(0, 1, "")
-	again(time.Second, 0, "")
-	again(goodFor, 1, "")
-	due(false)
+	fine, refused, changed := Answer{}, Answer{Refused: `pods "web" is forbidden: violates PodSecurity`}, Answer{Changed: true}
+	const spreads = true
+	again(0, !spreads, 1, fine) // this manager knows nothing yet
+	again(time.Hour, !spreads, 0, fine)
+	again(0, spreads, 1, fine)
+	again(time.Second, spreads, 0, fine)
+	again(goodFor, spreads, 1, fine)
 	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	if err := c.Update(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
 	refuse = true
-	due(true)
-	const words = `pods "web" is forbidden: violates PodSecurity`
-	again(time.Second, 1, words)
-	due(true)
-	again(time.Second, 0, words)
-	refuse = false
-	again(lastRecheck, 1, "")
-	due(false)
+	again(time.Second, !spreads, 1, refused)
+	again(time.Second, spreads, 0, refused)
+	again(goodFor, !spreads, 1, refused)
+	refuse, inject = false, true
+	again(lastRecheck, !spreads, 1, changed)
+	again(time.Hour, !spreads, 0, changed)
+	inject = false
+	again(0, spreads, 1, fine)
+
+	// What was admitted just now is not asked about again.
+	other := mw.DeepCopy()
+	other.Name, other.Spec.Template = "other", *userTemplate()
+	v, err := j.Verdict(t.Context(), Question{Workload: other, Template: &other.Spec.Template, Now: now})
+	if err != nil || !v.Accepted {
+		t.Fatalf("verdict %+v, error %v", v, err)
+	}
+	asked = 0
+	if answer, err := j.Again(t.Context(), other, v.Admitted, spreads, now); err != nil || answer != fine || asked != 0 {
+		t.Errorf("asked %d times, %+v, error %v", asked, answer, err)
+	}
+}
+
+// Accepted says what has no effect, and that no token is mounted where the template is
+// silent.
+func TestAcceptedSaysWhatHasNoEffect(t *testing.T) {
+	tests := map[string]struct {
+		edit   func(*corev1.PodSpec)
+		inject func(*corev1.PodSpec)
+		want   string
+	}{
+		"silent about the token": {want: "the template is accepted; no service account token is mounted"},
+		"without a token":        {edit: func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = new(false) }, want: "the template is accepted"},
+		"ignored": {
+			edit: func(s *corev1.PodSpec) { s.SchedulerName = "other" },
+			want: "the template is accepted; no service account token is mounted; ignored: spec.template.spec.schedulerName",
+		},
+		"injected": {
+			inject: func(s *corev1.PodSpec) { s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1}} },
+			want:   "the template is accepted; no service account token is mounted; injected by admission and ignored: spec.template.spec.topologySpreadConstraints",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+					if tt.inject != nil {
+						tt.inject(&o.(*corev1.Pod).Spec)
+					}
+					return nil
+				},
+			}).Build()
+			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+			mw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "image:1"}}
+			if tt.edit != nil {
+				tt.edit(&mw.Spec.Template.Spec)
+			}
+			withDefaults := mw.Spec.Template.DeepCopy()
+			template.SetDefaults(withDefaults)
+			v, err := NewJudge(c, false).Verdict(t.Context(), Question{Workload: mw, Template: withDefaults, Now: time.Now()})
+			if err != nil || v.Message != tt.want {
+				t.Errorf("%q, error %v, want %q", v.Message, err, tt.want)
+			}
+		})
+	}
 }

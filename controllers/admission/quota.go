@@ -84,9 +84,32 @@ func matches(r corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	case corev1.ResourceQuotaScopeVolumeAttributesClass:
 		return false // of volume claims only
 	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		return pod.Spec.Affinity != nil && (pod.Spec.Affinity.PodAffinity != nil || pod.Spec.Affinity.PodAntiAffinity != nil)
+		return slices.ContainsFunc(podAffinityTerms(pod.Spec.Affinity), func(t corev1.PodAffinityTerm) bool {
+			return len(t.Namespaces) > 0 || t.NamespaceSelector != nil
+		})
 	}
 	return true // one that is not known here may match
+}
+
+// podAffinityTerms are all terms about other Pods, required and preferred ones.
+func podAffinityTerms(affinity *corev1.Affinity) []corev1.PodAffinityTerm {
+	if affinity == nil {
+		return nil
+	}
+	var terms []corev1.PodAffinityTerm
+	var preferred []corev1.WeightedPodAffinityTerm
+	if a := affinity.PodAffinity; a != nil {
+		terms = append(terms, a.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, a.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		terms = append(terms, a.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, a.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, weighted := range preferred {
+		terms = append(terms, weighted.PodAffinityTerm)
+	}
+	return terms
 }
 
 func matchesClass(r corev1.ScopedResourceSelectorRequirement, class string) bool {

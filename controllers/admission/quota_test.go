@@ -40,6 +40,13 @@ func TestQuotasThatDoNotCount(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		p.Spec.PriorityClassName, p.Spec.ActiveDeadlineSeconds = "high", new(int64(5))
 	}
+	near := func(namespaces ...string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: namespaces}}},
+			}}
+		}
+	}
 	tests := map[string]struct {
 		quota  *corev1.ResourceQuota
 		pod    func(*corev1.Pod)
@@ -63,7 +70,8 @@ func TestQuotasThatDoNotCount(t *testing.T) {
 		"of all classes but this":       {quota: quota(class(corev1.ScopeSelectorOpNotIn, "high"), "pods"), pod: burstable},
 		"of any class":                  {quota: quota(class(corev1.ScopeSelectorOpExists), "pods")},
 		"of no class":                   {quota: quota(class(corev1.ScopeSelectorOpDoesNotExist), "pods"), want: true},
-		"of affinity between the teams": {quota: quota(scope(corev1.ResourceQuotaScopeCrossNamespacePodAffinity), "pods")},
+		"of affinity between the teams": {quota: quota(scope(corev1.ResourceQuotaScopeCrossNamespacePodAffinity), "pods"), pod: near()},
+		"of affinity to another team":   {quota: quota(scope(corev1.ResourceQuotaScopeCrossNamespacePodAffinity), "pods"), pod: near("other"), want: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

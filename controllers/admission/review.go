@@ -28,10 +28,6 @@ type Review struct {
 	Warnings []string
 }
 
-// noAccountYet is what the API server says about a Pod in a namespace that was just made,
-// until the account of its Pods is there too. (kubernetes plugin/pkg/admission/serviceaccount)
-const noAccountYet = "error looking up service account"
-
 // Review asks about the template of an object that is not stored yet. It remembers
 // nothing. The error is one of asking: then Causes are those of the table of fields.
 func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Review, error) {
@@ -52,14 +48,18 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	switch {
 	case err != nil:
 		return r, err
-	case status != nil && strings.Contains(status.Message, noAccountYet):
+	case status != nil && strings.Contains(status.Message, noAccount): // it may come with the same apply
 		return r, errors.New(status.Message)
 	case status != nil:
 		r.Causes = append(r.Causes, besides(r.Causes, status)...)
 		return r, nil
 	}
-	if words := refusedFields(admittedTemplate(pod, t)); words != "" && len(r.Causes) == 0 {
+	admitted := admittedTemplate(pod, t)
+	if words := refusedFields(admitted); words != "" && len(r.Causes) == 0 {
 		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, "injected by admission: "+words))
+	}
+	for _, path := range injectedInVain(admitted, t) {
+		r.Warnings = append(r.Warnings, path+" is injected by admission and ignored")
 	}
 	words, err := j.uncounted(ctx, pod)
 	if words != "" {

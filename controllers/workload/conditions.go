@@ -45,7 +45,7 @@ func no(reason, message string) conditionState {
 // computeAccepted says whether the template is accepted, and whether the annotation for a
 // deletion can be read.
 func computeAccepted(f *facts) conditionState {
-	v, message := f.verdict, with(with(f.verdict.Message, graceNote(f)), refusedNowMessage(f))
+	v, message := f.verdict, with(with(f.verdict.Message, graceNote(f)), answerMessage(f))
 	switch {
 	case v.Accepted:
 		return yes(v.Reason, message)
@@ -90,8 +90,8 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 		return yes(f.verdict.Reason, f.verdict.Message)
 	case len(t.by[standingConflict]) > 0 && !updating:
 		return yes(reasonNameConflict, conflictMessage(t))
-	case f.refusedNow != "" && t.fresh > 0:
-		return yes(reasonNoLongerAdmitted, nodes(t.fresh)+" without the workload; "+refusedNowMessage(f))
+	case f.answer.Refused != "" && t.lacking > 0:
+		return yes(reasonNoLongerAdmitted, nodes(t.lacking)+" without the current template; "+answerMessage(f))
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
@@ -121,13 +121,16 @@ func computeReconciling(f *facts, t *tally, ready, stalled conditionState) condi
 	return no(ready.reason, ready.message)
 }
 
-// refusedNowMessage says what follows when admission would refuse what it admitted; ""
-// when it would not.
-func refusedNowMessage(f *facts) string {
-	if f.refusedNow == "" {
-		return ""
+// answerMessage says what follows from what admission would make now of the template that
+// it admitted; "" when that is the same.
+func answerMessage(f *facts) string {
+	switch {
+	case f.answer.Refused != "":
+		return "what runs stays and no other node gets the template, because admission would refuse it now: " + f.answer.Refused
+	case f.answer.Changed:
+		return "admission would change the template now; what it admitted stays"
 	}
-	return "what runs stays and new nodes get nothing, because admission would refuse the template now: " + f.refusedNow
+	return ""
 }
 
 func unreachableReason(t *tally) string {

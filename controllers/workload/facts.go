@@ -28,9 +28,10 @@ type facts struct {
 	// and graceProblem what is wrong with it.
 	grace        *int64
 	graceProblem string
-	// hash identifies what admission made of the current template, and refusedNow is why
-	// admission would not let it pass any more.
-	hash, refusedNow string
+	// hash identifies what admission made of the current template, and answer is what it
+	// would make of that now.
+	hash   string
+	answer admission.Answer
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -106,9 +107,9 @@ func (n *nodeView) ready() bool {
 // tally counts nodes by how far they are.
 type tally struct {
 	desired, updated, ready, available int
-	// fresh are desired nodes that have no NodeWorkload.
-	fresh int
-	by    map[standing][]*nodeView
+	// lacking are desired nodes that were not given the current template.
+	lacking int
+	by      map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -123,8 +124,8 @@ func (f *facts) count() tally {
 		n := &f.desired[i]
 		s := n.standing(f)
 		t.by[s] = append(t.by[s], n)
-		if n.nodeWorkload == nil {
-			t.fresh++
+		if n.nodeWorkload == nil || template.Hash(&n.nodeWorkload.Spec.Template) != f.hash {
+			t.lacking++
 		}
 		switch {
 		case s == standingConflict:

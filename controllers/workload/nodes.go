@@ -69,7 +69,7 @@ func terminal(nw *v1alpha1.NodeWorkload) bool {
 // keep the others waiting. A NodeWorkload whose Node is gone is left alone: the
 // Node may come back and find its containers.
 func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
-	mayCreate, err := r.mayCreate(ctx, s)
+	maySpread, err := r.maySpread(ctx, s)
 	errs := []error{err}
 	for i := range s.nodes {
 		node := &s.nodes[i]
@@ -77,13 +77,15 @@ func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
 			continue
 		}
 		nodeWorkload := s.nodeWorkloads[node.Name]
+		next := decide(s.placer.Place(node), nodeWorkload, s.wanted)
+		if !maySpread && s.spreads(next, nodeWorkload) {
+			continue
+		}
 		var err error
-		switch decide(s.placer.Place(node), nodeWorkload, s.wanted) {
+		switch next {
 		case stepNone:
 		case stepCreate:
-			if mayCreate {
-				err = r.create(ctx, s, node.Name)
-			}
+			err = r.create(ctx, s, node.Name)
 		case stepUpdate:
 			err = r.update(ctx, s, nodeWorkload)
 		case stepEnd:

@@ -77,12 +77,10 @@ type scope struct {
 	// revisions are those that mw controls, and revision that of template.
 	revisions []*v1alpha1.ManagedWorkloadRevision
 	revision  *v1alpha1.ManagedWorkloadRevision
-	// asked: admission was asked about template just now.
-	asked bool
-	// refusedNow is why admission would not let the admitted template pass any more.
-	refusedNow string
-	placer     placement.Placer
-	nodes      []corev1.Node
+	// answer is what admission would make of the admitted template now.
+	answer admission.Answer
+	placer placement.Placer
+	nodes  []corev1.Node
 	// nodeWorkloads are those that mw controls, by node.
 	nodeWorkloads map[string]*v1alpha1.NodeWorkload
 	// surplus are further ones on a node that has one.

@@ -80,7 +80,7 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		graceProblem: s.graceProblem,
 		grace:        s.grace,
 		hash:         s.wanted.hash,
-		refusedNow:   s.refusedNow,
+		answer:       s.answer,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,
 		now:          s.now,

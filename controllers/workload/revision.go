@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +68,6 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
 		if err := r.createRevision(ctx, s); err != nil {
 			return err
 		}
-		s.asked = true
 	}
 	used := map[string]bool{s.hash: true}
 	for _, nw := range s.all() {
@@ -152,27 +152,41 @@ func (r *Reconciler) deleteRevisions(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// mayCreate reports whether new nodes get the template: where one is to get it, and when
-// the namespace's PodSecurity labels change, it is asked again whether admission would
-// let it pass. What was admitted by this very reconciliation is not asked twice.
-func (r *Reconciler) mayCreate(ctx context.Context, s *scope) (bool, error) {
-	wanted := slices.ContainsFunc(s.nodes, func(node corev1.Node) bool {
-		return s.inTheWay[node.Name] == nil && decide(s.placer.Place(&node), s.nodeWorkloads[node.Name], s.wanted) == stepCreate
+// askAgainInterval is the time until admission is asked again when it did not answer and no
+// node waits for the answer.
+const askAgainInterval = 30 * time.Second
+
+// maySpread reports whether nodes get the template that do not have it: where one is to
+// get it, when nothing is known any more, and when the namespace's PodSecurity labels
+// change, it is asked again whether admission would let it pass.
+func (r *Reconciler) maySpread(ctx context.Context, s *scope) (bool, error) {
+	spreads := slices.ContainsFunc(s.nodes, func(node corev1.Node) bool {
+		nw := s.nodeWorkloads[node.Name]
+		return s.inTheWay[node.Name] == nil && s.spreads(decide(s.placer.Place(&node), nw, s.wanted), nw)
 	})
-	changed, err := r.admission.AskAgain(ctx, s.mw, s.admitted)
-	if err != nil {
+	answer, err := r.admission.Again(ctx, s.mw, s.admitted, spreads, s.now)
+	switch {
+	case err != nil && spreads:
 		return false, err
-	}
-	if !changed && (!wanted || s.asked) {
+	case err != nil:
+		logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
+		s.wakeAfter(askAgainInterval)
 		return true, nil
 	}
-	refused, recheck, err := r.admission.Again(ctx, s.mw, s.admitted, s.now)
-	if err != nil {
-		return false, err
+	s.answer = answer
+	if !answer.Recheck.IsZero() {
+		s.wakeAfter(max(answer.Recheck.Sub(s.now), time.Second))
 	}
-	s.refusedNow = refused
-	if refused != "" {
-		s.wakeAfter(recheck.Sub(s.now))
+	return answer.Refused == "", nil
+}
+
+// spreads reports whether a step gives a node a template that it does not have.
+func (s *scope) spreads(next step, nw *v1alpha1.NodeWorkload) bool {
+	switch next {
+	case stepCreate, stepReplace:
+		return true
+	case stepUpdate:
+		return nw.Labels[v1alpha1.LabelRevision] != s.hash && definition(s.wanted.drift(nw))
 	}
-	return refused == "", nil
+	return false
 }

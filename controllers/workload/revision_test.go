@@ -83,14 +83,18 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	}
 	b.admission = admission.NewJudge(b.client, false)
 	step()
+	_, mw, err := b.reconcile()
+	if text := message(mw, v1alpha1.ConditionAccepted); err != nil || !strings.Contains(text, "admission would change the template now; what it admitted stays") {
+		t.Errorf("error %v, Accepted: %q", err, text)
+	}
 	if err := b.client.Delete(t.Context(), &made[0]); err != nil {
 		t.Fatal(err)
 	}
 	b.admission = admission.NewJudge(b.client, false)
 	step()
 	step()
-	if diff := cmp.Diff(first.Spec, b.nodeWorkload().Spec); diff != "" || asked != 1 {
-		t.Errorf("asked %d times, and what runs has changed (-before +after):\n%s", asked, diff)
+	if diff := cmp.Diff(first.Spec, b.nodeWorkload().Spec); diff != "" || asked != 3 {
+		t.Errorf("asked %d times, want once for each manager, and what runs has changed (-before +after):\n%s", asked, diff)
 	}
 	again := b.revisions()
 	if len(again) != 1 {
@@ -109,7 +113,6 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 // an upgrade writes a label and restarts nothing.
 func TestUpgradeToRevisions(t *testing.T) {
 	b := newBench(t, admitting(func(p *corev1.Pod) error {
-		t.Error("admission was asked about what runs")
 		p.Annotations = map[string]string{"injected": "yes"}
 		return nil
 	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
@@ -145,7 +148,7 @@ func TestAdmissionThatRefusesNow(t *testing.T) {
 	if err := b.client.Update(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	const words = `what runs stays and new nodes get nothing, because admission would refuse the template now: pods "web" is forbidden: violates PodSecurity`
+	const words = `what runs stays and no other node gets the template, because admission would refuse it now: pods "web" is forbidden: violates PodSecurity`
 	_, mw, err := b.reconcile()
 	if text := message(mw, v1alpha1.ConditionAccepted); err != nil || !strings.Contains(text, words) {
 		t.Errorf("error %v, Accepted: %q", err, text)
@@ -154,12 +157,66 @@ func TestAdmissionThatRefusesNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, mw, err = b.reconcile()
-	if text := message(mw, v1alpha1.ConditionStalled); err != nil || !strings.Contains(text, "1 node without the workload; "+words) {
+	if text := message(mw, v1alpha1.ConditionStalled); err != nil || !strings.Contains(text, "1 node without the current template; "+words) {
 		t.Errorf("error %v, Stalled: %q", err, text)
 	}
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := b.client.List(t.Context(), list); err != nil || len(list.Items) != 1 || cmp.Diff(before.Spec, list.Items[0].Spec) != "" {
 		t.Errorf("NodeWorkloads %+v, error %v", list.Items, err)
+	}
+}
+
+// A manager that has just begun asks, too, and a template that was admitted once does not
+// come back after its namespace became stricter.
+func TestEarlierTemplateIsRefusedNow(t *testing.T) {
+	refuse := false
+	b := newBench(t, admitting(func(p *corev1.Pod) error {
+		if refuse && p.Spec.Containers[0].Image != "app:3" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, p.Name, errors.New("violates PodSecurity"))
+		}
+		return nil
+	}), append(nodeInMemory(), workloadInMemory(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})...)
+	change := func(image string) {
+		t.Helper()
+		_, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mw.Spec.Template.Spec.Containers[0].Image = image
+		mw.Generation++
+		if err := b.client.Update(t.Context(), mw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := workloadInMemory().Spec.Template.Spec.Containers[0].Image
+	change("app:3")
+	// One that takes long to end keeps the first template's revision.
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(t.Context(), list, client.MatchingLabels{v1alpha1.LabelNode: "n2"}); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d NodeWorkloads of n2, error %v", len(list.Items), err)
+	}
+	if err := b.client.Delete(t.Context(), &list.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	change(first)
+	refuse = true
+	b.admission = admission.NewJudge(b.client, false)
+	for range 2 {
+		_, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := message(mw, v1alpha1.ConditionStalled); !strings.Contains(text, "1 node without the current template; ") {
+			t.Errorf("Stalled: %q", text)
+		}
+	}
+	if got := b.nodeWorkload().Spec.Template.Spec.Containers[0].Image; got != "app:3" {
+		t.Errorf("image %q, want the one that is still admitted", got)
+	}
+	refuse = false
+	b.admission = admission.NewJudge(b.client, false)
+	if _, _, err := b.reconcile(); err != nil || b.nodeWorkload().Spec.Template.Spec.Containers[0].Image != first {
+		t.Errorf("error %v, image %q, want %q", err, b.nodeWorkload().Spec.Template.Spec.Containers[0].Image, first)
 	}
 }
 

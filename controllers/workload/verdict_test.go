@@ -55,6 +55,8 @@ func TestVerdictsAndFailuresToJudge(t *testing.T) {
 		"a webhook that is away":              {apierrors.NewInternalError(errors.New("failed calling webhook")), pending, "failed calling webhook"},
 		"an API server that is busy":          {apierrors.NewTooManyRequests("later", 1), pending, "later"},
 		"a token that is no longer good":      {apierrors.NewUnauthorized("who"), pending, "who"},
+		"a namespace without its account yet": {apierrors.NewForbidden(pods, "web-n1", errors.New(`error looking up service account default/default: serviceaccount "default" not found`)), pending, "error looking up"},
+		"an account that is not there":        {apierrors.NewForbidden(pods, "web-n1", errors.New(`error looking up service account default/other: serviceaccount "other" not found`)), refused, "error looking up"},
 		"a namespace that ends":               {terminating, pending, "being terminated"},
 	}
 	for name, tc := range tests {
@@ -72,8 +74,8 @@ func TestVerdictsAndFailuresToJudge(t *testing.T) {
 	}
 }
 
-// What a node runs was accepted: a manager that begins anew does not ask again, so
-// that a quota that is full by now makes no failure of a workload that runs.
+// What a node runs was accepted: a quota that is full by now makes no failure of a
+// workload that runs, also when the manager has just begun.
 func TestWhatRunsIsNotJudgedAnew(t *testing.T) {
 	asked := 0
 	b := newBench(t, answering(func() error {
@@ -81,7 +83,7 @@ func TestWhatRunsIsNotJudgedAnew(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-n1", errors.New("exceeded quota"))
 	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
 	_, mw, err := b.reconcile()
-	if err != nil || asked != 0 || managertest.Kstatus(mw) != "Current" {
+	if err != nil || asked != 1 || managertest.Kstatus(mw) != "Current" {
 		t.Errorf("error %v, asked %d times, kstatus %s\n%s", err, asked, managertest.Kstatus(mw), managertest.Dump(mw.Status))
 	}
 	mw.Generation++
@@ -89,7 +91,7 @@ func TestWhatRunsIsNotJudgedAnew(t *testing.T) {
 	if err := b.client.Update(t.Context(), mw); err != nil {
 		t.Fatal(err)
 	}
-	if _, mw, err = b.reconcile(); err != nil || asked != 1 || managertest.Kstatus(mw) != "Failed" {
+	if _, mw, err = b.reconcile(); err != nil || asked != 2 || managertest.Kstatus(mw) != "Failed" {
 		t.Errorf("another template: error %v, asked %d times, kstatus %s\n%s", err, asked, managertest.Kstatus(mw), managertest.Dump(mw.Status))
 	}
 }

@@ -129,9 +129,9 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	}
 	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
-	says(t, mw, v1alpha1.ConditionAccepted, "admission would refuse the template now: ")
+	says(t, mw, v1alpha1.ConditionAccepted, "because admission would refuse it now: ")
 	node("p2", pool)
-	says(t, mw, v1alpha1.ConditionStalled, "NoLongerAdmitted: 1 node without the workload")
+	says(t, mw, v1alpha1.ConditionStalled, "NoLongerAdmitted: 1 node without the current template")
 	found, err := shares(t.Context())
 	must(t, err)
 	if len(found) != 1 || cmp.Diff(before.Spec, found["p1"].Spec) != "" {

@@ -108,6 +108,7 @@ func TestPodWebhookThatAnswersDifferently(t *testing.T) {
 	if now := share("p1"); now.Generation != first.Generation {
 		t.Errorf("generation %d, want %d: the first node was changed", now.Generation, first.Generation)
 	}
+	says(t, mw, v1alpha1.ConditionAccepted, "admission would change the template now; what it admitted stays")
 	if asked.Load() < 2 {
 		t.Errorf("asked %d times: the new node was not asked about", asked.Load())
 	}

@@ -55,6 +55,9 @@ type Existence struct {
 const (
 	RequestedByShim     = "shim"
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
+	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
+	// for example.
+	requestedByDeletion = "deletion of the NodeWorkload"
 )
 
 // DecideTermination is the one place that decides whether a workload is terminated
@@ -76,8 +79,11 @@ func DecideTermination(e Existence) (t Termination, terminate bool) {
 	default:
 		t = *asked
 	}
-	if e.Orphan {
+	switch {
+	case e.Orphan:
 		t.Trigger = v1alpha1.TriggerOrphan
+	case e.Deleted:
+		t.RequestedBy = cmp.Or(t.RequestedBy, requestedByDeletion)
 	}
 	t.Trigger = cmp.Or(t.Trigger, v1alpha1.TriggerTermination)
 	t.RequestedBy = cmp.Or(t.RequestedBy, RequestedByShim)

@@ -5,6 +5,7 @@ package shim
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 
 const (
 	// policyInterval is the time between two looks at whether the policies are
-	// enforced, policyRetry while they are not.
+	// enforced, policyRetry while they are not, or while there is no answer.
 	policyInterval = time.Hour
 	policyRetry    = 10 * time.Second
 )
@@ -27,6 +28,10 @@ const (
 const policyMessage = "the API server would let this shim change the spec of a NodeWorkload, so the policies of config/policy are not enforced " +
 	"and others may, too: nothing new is started; apply config/default as a whole"
 
+// byPolicy is in the words of a policy's refusal, and in those of nothing else that refuses.
+// (kubernetes staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating)
+const byPolicy = "ValidatingAdmissionPolicy"
+
 // forbiddenChange is one that only the manager may make.
 const forbiddenChange = `{"spec":{"template":{"metadata":{"annotations":{"managedworkload.dev/is-this-forbidden":"yes"}}}}}`
 
@@ -34,11 +39,14 @@ const forbiddenChange = `{"spec":{"template":{"metadata":{"annotations":{"manage
 // enforced: by a dry run of a change that they forbid to this shim.
 type policyProbe struct {
 	api client.Client
+	// asking is held while the API server is asked.
+	asking sync.Mutex
 
 	mu sync.Mutex
-	// answered is when the API server last said, by this process's clock; zero if never.
-	answered time.Time
-	problem  string
+	// answered is when the API server last said, and tried when it was last asked, by this
+	// process's clock; zero if never.
+	answered, tried time.Time
+	problem         string
 }
 
 // asked reports that there was an answer.
@@ -51,26 +59,36 @@ func (p *policyProbe) asked() bool {
 // ask asks about a NodeWorkload of this node when that is due, and returns what is
 // wrong, "" for nothing. Without an answer the one before holds.
 func (p *policyProbe) ask(ctx context.Context, nw *v1alpha1.NodeWorkload) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	interval := policyInterval
-	if p.problem != "" {
-		interval = policyRetry
-	}
-	if !p.answered.IsZero() && time.Since(p.answered) < interval {
-		return p.problem
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if !p.due() {
+		return p.known()
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	object := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: nw.Namespace, Name: nw.Name}}
 	err := p.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(forbiddenChange)), client.DryRunAll)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tried = time.Now()
 	switch {
 	case err == nil:
-		p.answered, p.problem = time.Now(), policyMessage
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		p.answered, p.problem = time.Now(), ""
+		p.answered, p.problem = p.tried, policyMessage
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), byPolicy):
+		p.answered, p.problem = p.tried, ""
 	}
 	return p.problem
+}
+
+// due reports whether the last answer, or the last try to get one, is too old.
+func (p *policyProbe) due() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	interval := policyInterval
+	if p.problem != "" || p.answered != p.tried {
+		interval = policyRetry
+	}
+	return p.tried.IsZero() || time.Since(p.tried) >= interval
 }
 
 // known is what is wrong by the last answer.

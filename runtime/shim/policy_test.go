@@ -34,7 +34,8 @@ func TestPolicyProbe(t *testing.T) {
 		}})
 		p := &policyProbe{api: api}
 		resource := schema.GroupResource{Group: "managedworkload.dev", Resource: "nodeworkloads"}
-		forbidden := apierrors.NewForbidden(resource, "n", errors.New("denied"))
+		forbidden := apierrors.NewForbidden(resource, "n", errors.New("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"))
+		byRBAC := apierrors.NewForbidden(resource, "n", errors.New("User \"shim\" cannot patch resource"))
 		look := func(after time.Duration, now error, wantAsked int, wantProblem bool) {
 			t.Helper()
 			time.Sleep(after)
@@ -47,12 +48,20 @@ func TestPolicyProbe(t *testing.T) {
 		if p.asked() {
 			t.Error("no answer counts as one")
 		}
-		look(0, forbidden, 1, false)
+		look(9*time.Second, forbidden, 0, false)
+		look(time.Second, byRBAC, 1, false)
+		if p.asked() {
+			t.Error("a refusal for another reason counts as one by the policy")
+		}
+		look(policyRetry, forbidden, 1, false)
+		if !p.asked() {
+			t.Error("an answer does not count")
+		}
 		look(59*time.Minute, nil, 0, false)
 		look(time.Minute, nil, 1, true)
 		look(9*time.Second, forbidden, 0, true)
 		look(time.Second, errors.New("no answer"), 1, true)
-		look(0, forbidden, 1, false)
+		look(policyRetry, forbidden, 1, false)
 	})
 }
 

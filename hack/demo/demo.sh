@@ -85,6 +85,29 @@ run kubectl get events --field-selector involvedObject.kind=ManagedWorkload,invo
 run kubectl get mw
 run kubectl get nw
 
+title "6. What is refused: no more by a ManagedWorkload than by a Pod"
+kubectl create namespace team-a >/dev/null
+kubectl label namespace team-a pod-security.kubernetes.io/enforce=restricted >/dev/null
+kubectl create role owner -n team-a --verb='*' --resource='*.*' >/dev/null
+kubectl create rolebinding owner -n team-a --role=owner --user=owner >/dev/null
+kubectl create role editor -n team-a --verb='*' --resource=managedworkloads.managedworkload.dev >/dev/null
+kubectl create rolebinding editor -n team-a --role=editor --user=editor >/dev/null
+
+# refused WHO KIND SPEC: applies it as somebody, and fails if that works.
+refused() {
+  printf '$ kubectl apply --as=%s -n team-a -f -   # %s %s\n' "$1" "$2" "$3"
+  if printf 'apiVersion: managedworkload.dev/v1alpha1\nkind: %s\nmetadata: {name: mine}\nspec: %s\n' "$2" "$3" |
+    kubectl apply --as="$1" -n team-a -f - 2>&1; then
+    echo "It was not refused." >&2
+    exit 1
+  fi
+}
+refused owner NodeWorkload "{nodeName: $node, template: {spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}}"
+refused owner ManagedWorkload '{template: {spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}}'
+refused owner ManagedWorkload '{template: {spec: {containers: [{name: c, image: i, livenessProbe: {}}], volumes: [{name: v, configMap: {name: v}}]}}}'
+refused editor ManagedWorkload '{template: {spec: {containers: [{name: c, image: i}]}}}'
+kubectl delete namespace team-a --wait=false >/dev/null
+
 title "The stack stays up. To continue by hand:"
 echo "Container logs: $state/pods-logs/<namespace>_<nodeworkload>_<uid>/<container>/<restart>.log"
 echo "The runtime's socket, for managedworkload plan: unix://$state/containerd.sock"

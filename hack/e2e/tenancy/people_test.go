@@ -94,6 +94,7 @@ const (
 	anOwner          = "the owner of the namespace"
 	aBoundOwner      = "the owner with a token bound to n1"
 	anEditor         = "an editor without Pods"
+	aBoundEditor     = "the editor with a token bound to n1"
 	aCollector       = "the garbage collector"
 	anAdministrator  = "a cluster administrator's account"
 )
@@ -108,6 +109,8 @@ func people(t *testing.T, i installation) map[string]client.Client {
 	role(t, "owner", everything)
 	role(t, "editor", []rbacv1.PolicyRule{{
 		APIGroups: []string{"managedworkload.dev"}, Resources: []string{"managedworkloads"}, Verbs: []string{"*"},
+	}, {
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"},
 	}})
 	// What the manager will need for tokens of containers, to see how it is limited.
 	create(t,
@@ -152,6 +155,7 @@ func people(t *testing.T, i installation) map[string]client.Client {
 		aCollector:       as(t, admin, "kube-system", "generic-garbage-collector", nil),
 		anAdministrator:  as(t, admin, tenant, "administrator", nil),
 	}
+	all[aBoundEditor] = as(t, all[anEditor], tenant, "editor", toNode("n1"))
 	all[aBoundOwner] = as(t, all[anOwner], tenant, "owner", toNode("n1")) // minted by himself
 	return all
 }

@@ -50,7 +50,7 @@ const (
 
 // The table: however config/ is installed, each may do what is listed, and no more.
 func TestWhoMayDoWhat(t *testing.T) {
-	wrong := 0
+	tried, wrong := 0, 0
 	for name, i := range map[string]installation{
 		"as it is":             {namespace: "managedworkload-system"},
 		"with a namePrefix":    {edit: "namePrefix: team-a-\n", prefix: "team-a-", namespace: "managedworkload-system"},
@@ -61,19 +61,24 @@ func TestWhoMayDoWhat(t *testing.T) {
 			i.apply(t)
 			arrange(t, i)
 			clients := people(t, i)
-			await(t, "the policies are enforced", func(ctx context.Context) error { return unlessRefused(ctx, clients[anOwner]) })
+			await(t, "the policies are enforced", func(ctx context.Context) error { return unlessRefused(ctx, i, clients) })
 			for what, a := range attempts(t, i) {
 				for who, c := range clients {
+					tried++
 					wrong += judge(t, what, who, a, a.try(t.Context(), c))
 				}
 			}
 		})
 	}
-	t.Logf("wrong: %d", wrong)
+	t.Logf("tried: %d, wrong: %d", tried, wrong)
+	if tried == 0 {
+		t.Error("nothing was tried")
+	}
 }
 
-// unlessRefused fails until the policies about NodeWorkloads and ManagedWorkloads hold.
-func unlessRefused(ctx context.Context, owner client.Client) error {
+// unlessRefused fails until every policy holds.
+func unlessRefused(ctx context.Context, i installation, clients map[string]client.Client) error {
+	owner := clients[anOwner]
 	if err := owner.Create(ctx, nodeWorkload("new", "n1"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), notYours) {
 		return errors.Join(errors.New("an owner may create a NodeWorkload"), err)
 	}
@@ -81,6 +86,12 @@ func unlessRefused(ctx context.Context, owner client.Client) error {
 	mw.Status.Summary = "x"
 	if err := patch(ctx, owner.Status(), mw, `{"status":{"summary":"x"}}`); err == nil {
 		return errors.New("an owner may write the status of a ManagedWorkload")
+	}
+	if err := tokenOf(tenant, "owner", "", "", 3600)(ctx, clients[aManager]); err == nil {
+		return errors.New("the manager may create any token")
+	}
+	if err := clients[aShim].Create(ctx, lease(i.namespace, "managedworkload-shim-n2"), client.DryRunAll); err == nil {
+		return errors.New("a shim may write another's lease")
 	}
 	return nil
 }
@@ -127,13 +138,21 @@ func arrange(t *testing.T, i installation) {
 	owned := nodeWorkload("web-n1", "n1")
 	owned.Finalizers = []string{v1alpha1.Finalizer, "example.com/other"}
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(web, v1alpha1.GroupVersion.WithKind("ManagedWorkload"))}
-	create(t, owned, lease(i.namespace, "managedworkload-shim-n1"), lease(corev1.NamespaceNodeLease, "n1"), lease(corev1.NamespaceNodeLease, "n3"))
+	create(t, revision(web), owned, lease(i.namespace, "managedworkload-shim-n1"), lease(corev1.NamespaceNodeLease, "n1"), lease(corev1.NamespaceNodeLease, "n3"))
 }
 
 func managedWorkload(name string) *v1alpha1.ManagedWorkload {
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}}
 	mw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "image:1"}}
 	return mw
+}
+
+// revision is the first of a ManagedWorkload.
+func revision(of *v1alpha1.ManagedWorkload) *v1alpha1.ManagedWorkloadRevision {
+	r := &v1alpha1.ManagedWorkloadRevision{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: of.Name + "-1"}}
+	r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of, v1alpha1.GroupVersion.WithKind("ManagedWorkload"))}
+	r.Spec.Revision, r.Spec.Template = 1, *of.Spec.Template.DeepCopy()
+	return r
 }
 
 func nodeWorkload(name, node string) *v1alpha1.NodeWorkload {
@@ -227,10 +246,17 @@ func aboutNodeWorkloads() map[string]attempt {
 		return map[string]string{anOwner: all, aBoundOwner: all}
 	}
 	managers := []string{aManager, anAdministrator}
-	revision := &v1alpha1.ManagedWorkloadRevision{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "web-1"}}
-	revision.Spec.Revision, revision.Spec.Template = 1, managedWorkload("web").Spec.Template
+	known, another := revision(managedWorkload("web")), revision(managedWorkload("other"))
+	another.OwnerReferences = nil
 	return map[string]attempt{
-		"create a revision":                    {creation(revision, client.DryRunAll), managers, words(notYours)},
+		"create a revision":             {creation(another, client.DryRunAll), managers, words(notYours)},
+		"change a revision's template":  {change(known, `{"spec":{"admittedPatch":"[]"}}`), managers, words(notContent)},
+		"change a revision's labels":    {change(known, `{"metadata":{"labels":{"a":"b"}}}`), managers, words(notContent)},
+		"drop a revision's owner":       {change(known, `{"metadata":{"ownerReferences":null}}`), append(managers, aCollector), words(notEnding)},
+		"add a finalizer to a revision": {change(known, `{"metadata":{"finalizers":["example.com/more"]}}`), append(managers, aCollector), words(notEnding)},
+		"delete a revision": {func(ctx context.Context, c client.Client) error {
+			return c.Delete(ctx, known.DeepCopy(), client.DryRunAll)
+		}, append(managers, anOwner, aBoundOwner, aCollector), nil},
 		"create a NodeWorkload":                {creation(nodeWorkload("new", "n1"), client.DryRunAll), managers, words(notYours)},
 		"change a NodeWorkload's spec":         {change(nw, `{"spec":{"template":{"spec":{"hostPID":true}}}}`), managers, map[string]string{anOwner: notContent, aShim: notContent}},
 		"shorten a NodeWorkload's end":         {change(nw, `{"spec":{"deletionGracePeriodSeconds":1}}`), managers, words(notContent)},
@@ -257,10 +283,10 @@ func aboutNodeWorkloads() map[string]attempt {
 func aboutManagedWorkloads() map[string]attempt {
 	mw := managedWorkload("web")
 	return map[string]attempt{
-		"create a ManagedWorkload":            {creation(managedWorkload("new"), client.DryRunAll), []string{anOwner, aBoundOwner, anAdministrator}, map[string]string{anEditor: noPods}},
-		"change a ManagedWorkload's template": {change(mw, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`), []string{anOwner, aBoundOwner, anAdministrator, aManager}, map[string]string{anEditor: noPods, aCollector: noPods}},
-		"shorten a ManagedWorkload's end":     {change(mw, `{"metadata":{"annotations":{"managedworkload.dev/deletion-grace-period-seconds":"1"}}}`), []string{anOwner, aBoundOwner, anAdministrator, aManager}, map[string]string{anEditor: noPods}},
-		"label a ManagedWorkload":             {change(mw, `{"metadata":{"labels":{"a":"b"}}}`), []string{anOwner, aBoundOwner, anEditor, anAdministrator, aManager, aCollector}, nil},
+		"create a ManagedWorkload":            {creation(managedWorkload("new"), client.DryRunAll), []string{anOwner, aBoundOwner, anAdministrator}, map[string]string{anEditor: noPods, aBoundEditor: noPods}},
+		"change a ManagedWorkload's template": {change(mw, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`), []string{anOwner, aBoundOwner, anAdministrator, aManager}, map[string]string{anEditor: noPods, aBoundEditor: noPods, aCollector: noPods}},
+		"shorten a ManagedWorkload's end":     {change(mw, `{"metadata":{"annotations":{"managedworkload.dev/deletion-grace-period-seconds":"1"}}}`), []string{anOwner, aBoundOwner, anAdministrator, aManager}, map[string]string{anEditor: noPods, aBoundEditor: noPods}},
+		"label a ManagedWorkload":             {change(mw, `{"metadata":{"labels":{"a":"b"}}}`), []string{anOwner, aBoundOwner, anEditor, aBoundEditor, anAdministrator, aManager, aCollector}, nil},
 		"write a ManagedWorkload's status": {
 			status(mw, func(o client.Object) { o.(*v1alpha1.ManagedWorkload).Status.Summary = "x" }), []string{aManager, anAdministrator},
 			map[string]string{anOwner: "only the manager may write the status of a ManagedWorkload"},
@@ -269,7 +295,7 @@ func aboutManagedWorkloads() map[string]attempt {
 			func(ctx context.Context, c client.Client) error {
 				return c.Delete(ctx, mw.DeepCopy(), client.DryRunAll)
 			},
-			[]string{anOwner, aBoundOwner, anEditor, anAdministrator, aCollector}, nil,
+			[]string{anOwner, aBoundOwner, anEditor, aBoundEditor, anAdministrator, aCollector}, nil,
 		},
 	}
 }
@@ -350,9 +376,9 @@ func aboutPodsAndTokens(i installation) map[string]attempt {
 			}
 			return admin.Delete(ctx, p, client.GracePeriodSeconds(0))
 		}, owners, map[string]string{aManager: dryOnly}},
-		"get a token of a tenant":                   {tokenOf(tenant, "owner", "", "", hour), owners, map[string]string{aManager: boundOnly}},
-		"get a token of a tenant for two hours":     {tokenOf(tenant, "owner", "Node", "n1", 2*hour), owners, map[string]string{aManager: boundOnly}},
-		"get a token of a tenant bound to n1":       {tokenOf(tenant, "owner", "Node", "n1", hour), append(slices.Clone(owners), aManager), nil},
+		"get a token of a tenant":                   {tokenOf(tenant, "owner", "", "", hour), append(slices.Clone(owners), anEditor, aBoundEditor), map[string]string{aManager: boundOnly}},
+		"get a token of a tenant for two hours":     {tokenOf(tenant, "owner", "Node", "n1", 2*hour), append(slices.Clone(owners), anEditor, aBoundEditor), map[string]string{aManager: boundOnly}},
+		"get a token of a tenant bound to n1":       {tokenOf(tenant, "owner", "Node", "n1", hour), append(slices.Clone(owners), aManager, anEditor, aBoundEditor), nil},
 		"get a token of the manager":                {tokenOf(i.namespace, i.account("manager"), "Node", "n3", hour), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},
 		"get a token of n3's shim for a day":        {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n3", day), []string{anAdministrator, aStandaloneShim}, nil},
 		"get a token of n3's shim for two days":     {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n3", 2*day), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},

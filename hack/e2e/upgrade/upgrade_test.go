@@ -4,6 +4,7 @@
 package upgrade
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,16 +111,7 @@ func upgrade(t *testing.T) {
 	if err := env.Stack.ApplyConfig(t.Context(), filepath.Join(root, "config", "default")); err != nil {
 		t.Fatal(err)
 	}
-	// What kubectl apply does not remove.
-	for _, namespace := range []string{corev1.NamespaceNodeLease, localstack.SystemNamespace} {
-		gone := []string{"role,rolebinding", "-n", namespace, "managedworkload-shim-lease", "--ignore-not-found"}
-		if _, err := env.Stack.Kubectl(t.Context(), append([]string{"delete"}, gone...)...); err != nil {
-			t.Fatal(err)
-		}
-		if left, err := env.Stack.Kubectl(t.Context(), append([]string{"get", "-o=name"}, gone...)...); err != nil || left != "" {
-			t.Fatalf("left in %s: %q, error %v", namespace, left, err)
-		}
-	}
+	removeRest(t)
 	if err := os.Rename(newProgram, program); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +122,46 @@ func upgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("the upgrade took %s", time.Since(began).Round(100*time.Millisecond))
+}
+
+// removeRest removes what kubectl apply does not, by the commands of docs/operations.md.
+func removeRest(t *testing.T) {
+	t.Helper()
+	docs, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, docs, _ = bytes.Cut(docs, []byte("\n## Upgrades\n"))
+	docs, _, _ = bytes.Cut(docs, []byte("\n## "))
+	kubectl := func(args ...string) string {
+		t.Helper()
+		out, err := env.Stack.Kubectl(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	removed := ""
+	for line := range strings.Lines(string(docs)) {
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl "); ok {
+			removed += kubectl(strings.Fields(command)...)
+		}
+	}
+	for _, namespace := range []string{corev1.NamespaceNodeLease, localstack.SystemNamespace} {
+		for _, kind := range []string{"role", "rolebinding"} {
+			if want := kind + `.rbac.authorization.k8s.io "managedworkload-shim-lease" deleted from ` + namespace; !strings.Contains(removed, want) {
+				t.Errorf("the documented commands say %q, want %q", removed, want)
+			}
+		}
+	}
+	known := kubectl("get", "-k", filepath.Join(root, "config", "default"), "-o=name")
+	const kinds = "roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+	for name := range strings.Lines(kubectl("get", kinds, "-A", "-o=name")) {
+		ofComponent := strings.Contains(name, "standalone-shim")
+		if strings.Contains(name, "managedworkload") && !ofComponent && !strings.Contains(known, name) {
+			t.Errorf("the earlier configuration left %s", name)
+		}
+	}
 }
 
 // picture is what an upgrade may not change.

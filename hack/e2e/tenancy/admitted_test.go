@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +48,14 @@ func runManager(t *testing.T, i installation, served bool) {
 	if served {
 		hook.BindAddress = stack.WebhookAddress()
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var mu sync.Mutex
+	var lines []string
+	log := funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, prefix+" "+args)
+	}, funcr.Options{LogTimestamp: true})
+	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(t.Context()), log))
 	ended := make(chan error, 1)
 	go func() {
 		ended <- controllers.Run(ctx, controllers.Options{
@@ -57,6 +67,9 @@ func runManager(t *testing.T, i installation, served bool) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the manager: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the manager's log:\n%s", strings.Join(lines, "\n"))
 		}
 	})
 }
@@ -127,8 +140,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	if c.Resources.Limits.Memory().String() != "64Mi" || c.ImagePullPolicy != corev1.PullAlways || before.Spec.Template.Spec.NodeSelector["pool"] != "tenants" {
 		t.Errorf("limits %v, policy %s, selector %v", c.Resources.Limits, c.ImagePullPolicy, before.Spec.Template.Spec.NodeSelector)
 	}
-	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
+	label(t, "enforce", `"restricted"`)
 	says(t, mw, v1alpha1.ConditionAccepted, "because admission would refuse it now: ")
 	node("p2", pool)
 	says(t, mw, v1alpha1.ConditionStalled, "NoLongerAdmitted: 1 node without the current template")
@@ -137,8 +149,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	if len(found) != 1 || cmp.Diff(before.Spec, found["p1"].Spec) != "" {
 		t.Errorf("NodeWorkloads %v, want the one of before as it was", found)
 	}
-	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":null}}}`))))
+	label(t, "enforce", "null")
 	await(t, "a NodeWorkload on both nodes of the pool", func(ctx context.Context) error {
 		found, err := shares(ctx)
 		if err == nil && (found["p1"] == nil || found["p2"] == nil) {
@@ -156,20 +167,51 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 		return err
 	})
 
-	quota := func(name string, resource corev1.ResourceName) {
+	quota := func(name string, counted corev1.ResourceName, hard int64) *corev1.ResourceQuota {
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}}
-		q.Spec.Hard = corev1.ResourceList{resource: *resourceCount()}
+		q.Spec.Hard = corev1.ResourceList{counted: *resource.NewQuantity(hard, resource.DecimalSI)}
 		create(t, q)
+		return q
 	}
-	quota("pods", corev1.ResourcePods)
+	raise := func(q *corev1.ResourceQuota, hard string) {
+		must(t, admin.Patch(t.Context(), q, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hard":{`+hard+`}}}`))))
+	}
+	pods := quota("pods", corev1.ResourcePods, 10)
 	second := managedWorkload("second")
 	create(t, second)
 	says(t, second, v1alpha1.ConditionAccepted, "QuotaDoesNotCount: ResourceQuota pods limits the Pods of this namespace")
-	quota("nodeworkloads", "count/nodeworkloads.managedworkload.dev")
+	counted := quota("nodeworkloads", "count/nodeworkloads.managedworkload.dev", 0)
 	says(t, second, v1alpha1.ConditionAccepted, "the template is accepted")
+	await(t, "an event about the quota in the way", func(ctx context.Context) error {
+		events, err := stack.Kubectl(ctx, "events", "-n", tenant, "--for=mw/second")
+		if err == nil && !strings.Contains(events, "exceeded quota: nodeworkloads") {
+			err = errors.New(events)
+		}
+		return err
+	})
+	raise(counted, `"count/nodeworkloads.managedworkload.dev":"10"`)
+	await(t, "the second NodeWorkload of the pool's node", func(ctx context.Context) error {
+		list := &v1alpha1.NodeWorkloadList{}
+		err := admin.List(ctx, list, client.InNamespace(tenant), client.MatchingLabels{v1alpha1.LabelWorkload: "second"})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("there are %d", len(list.Items))
+		}
+		return err
+	})
+	// A full quota of Pods refuses a new template as it refuses a Pod.
+	raise(pods, `"pods":"0"`)
+	third := managedWorkload("third")
+	create(t, third)
+	says(t, third, v1alpha1.ConditionAccepted, "InvalidTemplate: pods \"third\" is forbidden: exceeded quota: pods")
 }
 
-func resourceCount() *resource.Quantity { return resource.NewQuantity(10, resource.DecimalSI) }
+// label sets or removes a PodSecurity label of the tenant's namespace; value is JSON.
+func label(t *testing.T, mode, value string) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}
+	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/`+mode+`":`+value+`}}}`))))
+}
 
 // letGo lets what is left of the tenant's workloads go: no shim ends them, and the manager
 // has ended.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,7 +62,10 @@ func written(t *testing.T, name, spec string) string {
 func TestRefusedAtApply(t *testing.T) {
 	for name, i := range map[string]installation{
 		"as it is": {namespace: "managedworkload-system"},
-		"renamed":  {edit: "namePrefix: team-a-\n", prefix: "team-a-", namespace: "managedworkload-system"},
+		"renamed": {
+			edit:   "namePrefix: team-a-\nnameSuffix: -blue\nnamespace: other-system\n",
+			prefix: "team-a-", suffix: "-blue", namespace: "other-system",
+		},
 	} {
 		t.Run(name, func(t *testing.T) { refusedAtApply(t, i) })
 	}
@@ -83,8 +87,12 @@ func refusedAtApply(t *testing.T, i installation) {
 	}
 	early := managedWorkload("early")
 
+	// The manager waits for the configuration that names its webhook.
+	_, err = stack.Kubectl(t.Context(), "delete", "validatingwebhookconfiguration", i.account("webhook"))
+	must(t, err)
 	runManager(t, i, true)
 	says(t, early, v1alpha1.ConditionAccepted, "RefusedFields: spec.template.spec.volumes[0].persistentVolumeClaim")
+	i.applyAgain(t)
 	await(t, "a refusal at apply", func(ctx context.Context) error {
 		if _, err := stack.Kubectl(ctx, "apply", "--dry-run=server", "-f", written(t, "late", claim)); err == nil {
 			return errors.New("it passes")
@@ -108,11 +116,19 @@ func refusedAtApply(t *testing.T, i installation) {
 		})
 	}
 
-	said := &warnings{}
-	config := stack.RESTConfig()
-	config.WarningHandler = said
-	talking, err := client.New(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
-	must(t, err)
+	t.Run("while admission is slow", func(t *testing.T) {
+		podWebhook(t, admissionregistrationv1.SideEffectClassNone, func(ctx context.Context, _ bool) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		said, talking := listen(t)
+		must(t, talking.Create(t.Context(), managedWorkload("slow")))
+		if words := "admission could not be asked about the template now"; !strings.Contains(said.all(), words) {
+			t.Errorf("warnings %q, want %q", said.all(), words)
+		}
+	})
+
+	said, talking := listen(t)
 	mw := managedWorkload("web")
 	mw.Spec.Template.Spec.SchedulerName = "mine"
 	mw.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriodSeconds: "5s"}
@@ -124,8 +140,7 @@ func refusedAtApply(t *testing.T, i installation) {
 	}
 
 	// A namespace that becomes stricter does not keep its people from a label.
-	must(t, admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json",
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
+	label(t, "enforce", `"restricted"`)
 	if _, err := stack.Kubectl(t.Context(), "label", "mw", "web", "-n", tenant, "team=a"); err != nil {
 		t.Error(err)
 	}
@@ -134,6 +149,16 @@ func refusedAtApply(t *testing.T, i installation) {
 	if err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Errorf("error %v, want a refusal by PodSecurity", err)
 	}
+}
+
+// listen returns a client and the warnings that it gets.
+func listen(t *testing.T) (*warnings, client.Client) {
+	t.Helper()
+	said, config := &warnings{}, stack.RESTConfig()
+	config.WarningHandler = said
+	talking, err := client.New(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
+	must(t, err)
+	return said, talking
 }
 
 // warnings are what the API server warns of.

@@ -3,8 +3,8 @@
 
 // Package tenancy tests who may do what: a real API server with RBAC, its default
 // admission plugins and two more, kube-controller-manager, real tokens, and config/
-// applied as users do, also renamed by kustomize. No runtime, manager or shim is
-// needed: what they may do is asked with their tokens.
+// applied as users do, also renamed by kustomize. There is no runtime and no shim: what
+// shims may do is asked with their tokens. The manager runs where a test needs it.
 package tenancy
 
 import (

@@ -25,6 +25,8 @@ import (
 type installation struct {
 	// edit are lines of the kustomization; namespace is what its namespace becomes.
 	edit, prefix, suffix, namespace string
+	// components are those of config/components, beside the one for nodes without a kubelet.
+	components []string
 }
 
 // account is the name of a service account of config/.
@@ -35,18 +37,7 @@ func (i installation) account(name string) string {
 // apply applies the installation, which ends with the test.
 func (i installation) apply(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	config, err := filepath.Abs(filepath.Join(root, "config"))
-	must(t, err)
-	config, err = filepath.Rel(dir, config) // kustomize takes no absolute ones
-	must(t, err)
-	patches, err := stack.WebhookPatches()
-	must(t, err)
-	text := i.edit + patches + "resources: [" + filepath.Join(config, "default") + "]\n" +
-		"components: [" + filepath.Join(config, "components", "nodes-without-kubelet") + "]\n"
-	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
-	_, err = stack.Kubectl(t.Context(), "apply", "-k", dir)
-	must(t, err)
+	dir := i.applyAgain(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -54,8 +45,28 @@ func (i installation) apply(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err = stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	_, err := stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	must(t, err)
+}
+
+// applyAgain applies the installation over one that is there, and returns its folder.
+func (i installation) applyAgain(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	config, err := filepath.Abs(filepath.Join(root, "config"))
+	must(t, err)
+	config, err = filepath.Rel(dir, config) // kustomize takes no absolute ones
+	must(t, err)
+	patches, err := stack.WebhookPatches()
+	must(t, err)
+	text := i.edit + patches + "resources: [" + filepath.Join(config, "default") + "]\ncomponents:\n"
+	for _, component := range append([]string{"nodes-without-kubelet"}, i.components...) {
+		text += "- " + filepath.Join(config, "components", component) + "\n"
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+	_, err = stack.Kubectl(t.Context(), "apply", "-k", dir)
+	must(t, err)
+	return dir
 }
 
 func must(t *testing.T, err error) {
@@ -197,7 +208,9 @@ func await(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = try(ctx)
+		if err := try(ctx); err == nil || ctx.Err() == nil {
+			last = err
+		}
 		return last == nil || apierrors.IsAlreadyExists(last), nil
 	})
 	if err != nil {

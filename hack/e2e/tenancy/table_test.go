@@ -250,10 +250,10 @@ func aboutNodeWorkloads() map[string]attempt {
 	another.OwnerReferences = nil
 	return map[string]attempt{
 		"create a revision":             {creation(another, client.DryRunAll), managers, words(notYours)},
-		"change a revision's template":  {change(known, `{"spec":{"admittedPatch":"[]"}}`), managers, words(notContent)},
-		"change a revision's labels":    {change(known, `{"metadata":{"labels":{"a":"b"}}}`), managers, words(notContent)},
-		"drop a revision's owner":       {change(known, `{"metadata":{"ownerReferences":null}}`), append(managers, aCollector), words(notEnding)},
-		"add a finalizer to a revision": {change(known, `{"metadata":{"finalizers":["example.com/more"]}}`), append(managers, aCollector), words(notEnding)},
+		"change a revision's template":  {change(known, `{"spec":{"admittedPatch":"[]"}}`), []string{anAdministrator}, words(notContent)},
+		"change a revision's labels":    {change(known, `{"metadata":{"labels":{"a":"b"}}}`), []string{anAdministrator}, words(notContent)},
+		"drop a revision's owner":       {change(known, `{"metadata":{"ownerReferences":null}}`), []string{anAdministrator, aCollector}, words(notEnding)},
+		"add a finalizer to a revision": {change(known, `{"metadata":{"finalizers":["example.com/more"]}}`), []string{anAdministrator, aCollector}, words(notEnding)},
 		"delete a revision": {func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, known.DeepCopy(), client.DryRunAll)
 		}, append(managers, anOwner, aBoundOwner, aCollector), nil},

@@ -72,6 +72,18 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].livenessProbe.periodSeconds",
 			spec: map[string]any{"template": templateWith(map[string]any{"livenessProbe": map[string]any{"periodSeconds": int64(-1)}}, nil)},
 		},
+		"a probe with a negative grace period": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].livenessProbe.terminationGracePeriodSeconds",
+			spec: map[string]any{"template": templateWith(map[string]any{"livenessProbe": map[string]any{"terminationGracePeriodSeconds": int64(-1)}}, nil)},
+		},
+		"a long name of a port": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].ports[0].name",
+			spec: map[string]any{"template": templateWith(map[string]any{"ports": []any{map[string]any{"name": "a-name-of-a-port", "containerPort": int64(1)}}}, nil)},
+		},
+		"a hook that sleeps -1 s": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].lifecycle.preStop.sleep.seconds",
+			spec: map[string]any{"template": templateWith(map[string]any{"lifecycle": map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": int64(-1)}}}}, nil)},
+		},
 		"a bad name of a volume": {
 			kind: "ManagedWorkload", want: "spec.template.spec.volumes[0].name",
 			spec: map[string]any{"template": templateWith(nil, map[string]any{"volumes": []any{map[string]any{"name": "a.b"}}})},

@@ -134,10 +134,15 @@ func limit(crd map[string]any) error {
 		ports := at(property(container, "ports"), "items")
 		between(property(ports, "containerPort"), 1, 65535)
 		between(property(ports, "hostPort"), 0, 65535)
+		property(ports, "name")["maxLength"] = 15
+		for _, hook := range []string{"preStop", "postStart"} {
+			property(container, "lifecycle", hook, "sleep", "seconds")["minimum"] = 0
+		}
 		for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
 			for _, number := range []string{"failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds"} {
 				property(container, probe, number)["minimum"] = 0
 			}
+			property(container, probe, "terminationGracePeriodSeconds")["minimum"] = 1
 		}
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))

@@ -65,7 +65,7 @@ func TestRefusedTemplates(t *testing.T) {
 		"negative grace period": {"terminationGracePeriodSeconds: -5\ncontainers: [{name: c, " + image + "}]",
 			atAdmission, []string{"spec.template.spec.terminationGracePeriodSeconds"}},
 		"negative grace period of a probe": {"containers: [{name: c, " + image + ", livenessProbe: {exec: {command: [x]}, terminationGracePeriodSeconds: -5}}]",
-			byCondition, []string{"spec.containers[0].livenessProbe.terminationGracePeriodSeconds"}},
+			atAdmission, []string{"spec.template.spec.containers[0].livenessProbe.terminationGracePeriodSeconds"}},
 		"unknown field": {"containers: [{name: c, " + image + ", imagePolicy: Never}]",
 			atAdmission, []string{`unknown field "spec.template.spec.containers[0].imagePolicy"`}},
 		"duplicate container name": {"containers: [{name: c, " + image + "}, {name: c, " + image + "}]",

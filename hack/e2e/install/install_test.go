@@ -38,6 +38,7 @@ func TestInstallation(t *testing.T) {
 	for _, s := range []step{
 		{"install", install},
 		{"manager's rights", managersRights},
+		{"webhook", askWebhook},
 		{"workload", runWorkload},
 		{"kill", killContainer},
 		{"samples", runSamples},

@@ -5,12 +5,16 @@ package install
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +49,43 @@ func managersRights(t *testing.T, _ *harness.Workload) {
 	if strings.Contains(mounts, " /managedworkload") || !strings.Contains(mounts, " / ") {
 		t.Errorf("mounts of the manager:\n%s", mounts)
 	}
+}
+
+// askWebhook lets the API server find the webhook in the manager's pod: with the
+// certificate that the manager made it is asked, and refuses.
+func askWebhook(t *testing.T, _ *harness.Workload) {
+	of := func(path string) string {
+		t.Helper()
+		return kubectl(t, "get", "pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "-o", "jsonpath={"+path+"}")
+	}
+	before := kubectl(t, "get", "service", "managedworkload-webhook", "-n", system, "-o", "jsonpath={.spec.externalName}")
+	port := kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[0].clientConfig.service.port}")
+	reach(t, of(".items[0].status.podIP"), of(`.items[0].spec.containers[0].ports[?(@.name=="webhook")].containerPort`))
+	const refused = "apiVersion: managedworkload.dev/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: refused, namespace: default}\n" +
+		"spec: {template: {spec: {containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]}}}\n"
+	file := filepath.Join(t.TempDir(), "refused.yaml")
+	if err := os.WriteFile(file, []byte(refused), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said error
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, harness.Timeout, true, func(ctx context.Context) (bool, error) {
+		_, said = env.Stack.Kubectl(ctx, "apply", "--dry-run=server", "-f", file)
+		return said != nil && strings.Contains(said.Error(), "spec.template.spec.volumes[0].persistentVolumeClaim"), nil
+	})
+	if err != nil {
+		t.Fatalf("no refusal by the webhook: %v", said)
+	}
+	reach(t, before, port)
+}
+
+const configuration = "validatingwebhookconfiguration/managedworkload-webhook"
+
+// reach says where the API server finds the webhook: no kube-proxy routes a Service's
+// address here.
+func reach(t *testing.T, host, port string) {
+	t.Helper()
+	kubectl(t, "patch", "service", "managedworkload-webhook", "-n", system, "--type=merge", "-p", `{"spec":{"externalName":"`+host+`"}}`)
+	kubectl(t, "patch", configuration, "--type=json", "-p", `[{"op":"replace","path":"/webhooks/0/clientConfig/service/port","value":`+port+`}]`)
 }
 
 // shimsRights acts with the token that the kubelet has put into the shim's pod.

@@ -4,21 +4,27 @@
 package disruption
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 // A running container is adopted by the shim that comes after a crash: it is
@@ -185,6 +191,62 @@ func TestForceDeletedWithShimDown(t *testing.T) {
 	event := w.AwaitEvent("Killed", "")
 	if event.InvolvedObject.Kind != "NodeWorkload" {
 		t.Errorf("the event is about a %s", event.InvolvedObject.Kind)
+	}
+}
+
+// Many orphans at once are kept until a person confirms them by the command of
+// docs/operations.md, with the value that the shim's lease names.
+func TestManyOrphansWaitForAPerson(t *testing.T) {
+	var all []*harness.Workload
+	for range 3 {
+		w := env.New(t)
+		w.Apply(plain)
+		all = append(all, w)
+	}
+	for _, w := range all {
+		w.AwaitReady()
+	}
+	kill(t, env.Stack.Shim)
+	for _, w := range all {
+		forceDelete(t, w)
+	}
+	start(t, env.Stack.Shim)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: localstack.SystemNamespace, Name: "managedworkload-shim-" + env.Stack.NodeName(),
+	}}
+	value := regexp.MustCompile(`confirm-orphans=([0-9a-f]+)`)
+	var found []string
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, harness.Timeout, true, func(ctx context.Context) (bool, error) {
+		err := env.Kube.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+		found = value.FindStringSubmatch(lease.Annotations[v1alpha1.AnnotationOrphansHeld])
+		return err == nil && found != nil, nil
+	})
+	if err != nil {
+		t.Fatalf("the lease names no value: %v", lease.Annotations)
+	}
+	for _, w := range all {
+		if got := harness.Texts(w.Journal("c")); len(got) != 1 {
+			t.Errorf("a held orphan saw %q, want nothing but its start", got)
+		}
+	}
+	docs, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(docs), "    kubectl annotate lease ")
+	command, _, ok := strings.Cut(text, "=VALUE\n")
+	if !ok {
+		t.Fatal("docs/operations.md has no such command")
+	}
+	command = strings.NewReplacer("NODE", env.Stack.NodeName(), "\\\n", " ").Replace(command) + "=" + found[1]
+	if _, err := env.Stack.Kubectl(t.Context(), append([]string{"annotate", "lease"}, strings.Fields(command)...)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range all {
+		w.AwaitFind("c", "stopped", 1)
+		if got := harness.Texts(w.Journal("c")); !slices.Equal(got[1:4], []string{"preStop", "signal SIGTERM", "stopped code=0"}) {
+			t.Errorf("the orphan saw %q", got)
+		}
 	}
 }
 

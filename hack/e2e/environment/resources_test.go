@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
@@ -45,6 +47,26 @@ containers:
 		readCgroup(t, filepath.Join("cpu", pod, "cpu.shares"), "614") // 100m and the other's limit
 	}
 	contains(t, "limits", limits, fmt.Sprintf("\noom_score_adj %d\n", 1000-1000*int64(32<<20)/nodeMemory(t)))
+}
+
+// The defaults of a LimitRange limit what runs, as they limit a Pod.
+func TestLimitRange(t *testing.T) {
+	t.Parallel()
+	w := env.New(t)
+	defaults := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "defaults"}}
+	defaults.Spec.Limits = []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("48Mi")},
+	}}
+	if err := env.Kube.Create(t.Context(), defaults); err != nil {
+		t.Fatal(err)
+	}
+	w.Apply(fmt.Sprintf("containers: [{name: c, image: %s, args: %s}]", testImage, show("limits")))
+	w.AwaitReady()
+	file := "memory.limit_in_bytes"
+	if isCgroupV2() {
+		file = "memory.max"
+	}
+	contains(t, "limits", "\n"+shown(t, w, "c", "limits")["limits"]+"\n", fmt.Sprintf("\n%s %d\n", file, 48<<20))
 }
 
 func TestBestEffort(t *testing.T) {

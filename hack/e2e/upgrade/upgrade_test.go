@@ -154,7 +154,11 @@ func removeRest(t *testing.T) {
 			}
 		}
 	}
-	known := kubectl("get", "-k", filepath.Join(root, "config", "default"), "-o=name")
+	config, err := filepath.Abs(filepath.Join(root, "config", "default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := kubectl("get", "-k", config, "-o=name")
 	const kinds = "roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 	for name := range strings.Lines(kubectl("get", kinds, "-A", "-o=name")) {
 		ofComponent := strings.Contains(name, "standalone-shim")

@@ -187,6 +187,7 @@ func (s *scope) spreads(next step, nw *v1alpha1.NodeWorkload) bool {
 		return true
 	case stepUpdate:
 		return nw.Labels[v1alpha1.LabelRevision] != s.hash && definition(s.wanted.drift(nw))
+	case stepNone, stepEnd:
 	}
 	return false
 }

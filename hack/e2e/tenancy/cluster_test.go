@@ -152,20 +152,20 @@ func TestAggregatedRoles(t *testing.T) {
 		return as(t, admin, tenant, "with-"+role, nil)
 	}
 	edits, views := as("edit"), as("view")
-	make := creation(managedWorkload("web"), client.DryRunAll)
+	apply := creation(managedWorkload("web"), client.DryRunAll)
 	look := func(ctx context.Context, c client.Client) error {
 		return c.List(ctx, &v1alpha1.ManagedWorkloadList{}, client.InNamespace(tenant))
 	}
-	for what, err := range map[string]error{"edit": make(t.Context(), edits), "view": look(t.Context(), views)} {
+	for what, err := range map[string]error{"edit": apply(t.Context(), edits), "view": look(t.Context(), views)} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("without the component, %s: %v", what, err)
 		}
 	}
 	i.components = []string{"aggregated-roles"}
 	i.applyAgain(t)
-	await(t, "edit may create a ManagedWorkload", func(ctx context.Context) error { return make(ctx, edits) })
+	await(t, "edit may create a ManagedWorkload", func(ctx context.Context) error { return apply(ctx, edits) })
 	await(t, "view may see ManagedWorkloads", func(ctx context.Context) error { return look(ctx, views) })
-	if err := make(t.Context(), views); !apierrors.IsForbidden(err) {
+	if err := apply(t.Context(), views); !apierrors.IsForbidden(err) {
 		t.Errorf("view may create: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 	nw := await(c, c.nodeWorkload(n1), "its shim responds", func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionTrue, v1alpha1.ReasonLeaseRenewed)
 	})
-	checkShare(t, nw, ready, n1)
+	checkNodeWorkload(t, nw, ready, n1)
 
 	uid := nw.UID
 	update(c, mw, func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.Containers[0].Image = "app:2" })
@@ -61,7 +61,7 @@ func TestWorkloadFromBirthToDeath(t *testing.T) {
 	}
 }
 
-func checkShare(t *testing.T, nw *v1alpha1.NodeWorkload, mw *v1alpha1.ManagedWorkload, node string) {
+func checkNodeWorkload(t *testing.T, nw *v1alpha1.NodeWorkload, mw *v1alpha1.ManagedWorkload, node string) {
 	t.Helper()
 	want := metav1.OwnerReference{
 		APIVersion: "managedworkload.dev/v1alpha1", Kind: "ManagedWorkload", Name: mw.Name, UID: mw.UID,

@@ -154,8 +154,8 @@ type KillRecord struct {
 	// +required
 	Trigger KillTrigger `json:"trigger"`
 	// requestedBy is the part that asked: shim, manager, node controller, a
-	// person's annotation; for a changed template the field manager of the change, where
-	// it is known.
+	// person's annotation, the deletion of the NodeWorkload; for a changed template the
+	// field manager of the change, where it is known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	RequestedBy string `json:"requestedBy,omitempty"`

@@ -68,6 +68,8 @@ type Judge struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]knownVerdict
 	again map[types.NamespacedName]answerAgain
+	// silent is until when admission is not asked what no node waits for.
+	silent time.Time
 }
 
 type knownVerdict struct {

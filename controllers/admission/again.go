@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +18,18 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// goodFor is how long an answer to Again holds: as long as it takes to give many new
-// nodes what was asked about.
-const goodFor = 10 * time.Second
+const (
+	// goodFor is how long an answer holds for further nodes: as long as it takes to give
+	// many of them what was asked about. After a change of labels it is also the time until
+	// it is asked once more: what judges may have seen the change later than the manager.
+	goodFor = 10 * time.Second
+	// changedRecheck is how long an answer that changes the template is kept.
+	changedRecheck = time.Hour
+	// silence is how long nothing is asked for which no node waits after a question without
+	// an answer, and patience how long such a question may take.
+	silence  = 30 * time.Second
+	patience = 3 * time.Second
+)
 
 // Answer is what admission says now about a template that it admitted before.
 type Answer struct {
@@ -27,7 +37,7 @@ type Answer struct {
 	Refused string
 	// Changed: it would make another template of it now.
 	Changed bool
-	// Recheck is when a refusal is looked at again; zero: never.
+	// Recheck is when it is asked again although no node waits for the answer; zero: never.
 	Recheck time.Time
 }
 
@@ -41,9 +51,11 @@ type answerAgain struct {
 }
 
 // Again asks what admission would make now of a template that it admitted before: when
-// nothing is known about it, after a refusal, when the namespace's PodSecurity labels are
-// others, and when the template spreads, which means that a node gets it that did not have
-// it. Nothing is changed by the answer but who else gets the template: what runs stays.
+// nothing is known about it, when the namespace's PodSecurity labels are others, when a
+// recheck is due, and when the template spreads, which means that a node gets it that did
+// not have it. Nothing is changed by the answer but who else gets the template: what runs
+// stays. The error is one of asking, and of a template that spreads only: for others the
+// answer of before holds.
 func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, spreads bool, now time.Time) (Answer, error) {
 	security, err := j.podSecurity(ctx, mw.Namespace)
 	if err != nil {
@@ -51,25 +63,69 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 	}
 	name, hash := client.ObjectKeyFromObject(mw), template.Hash(admitted)
 	j.mu.Lock()
-	known, ok := j.again[name]
+	known, silent := j.again[name], j.silent
 	j.mu.Unlock()
-	same := ok && known.uid == mw.UID && known.hash == hash && known.security == security
-	matters := spreads || known.Refused != ""
-	if same && (!matters || now.Before(known.at.Add(goodFor))) {
+	if known.uid != mw.UID || known.hash != hash {
+		known = answerAgain{uid: mw.UID, hash: hash}
+	}
+	switch {
+	case !known.due(security, spreads, now):
 		return known.Answer, nil
+	case spreads:
+		answer, err := j.askAgain(ctx, mw, admitted, now)
+		if err != nil {
+			return known.Answer, err
+		}
+		known.Answer = answer
+	case now.Before(silent):
+		known.Recheck = silent
+		return known.Answer, nil
+	default:
+		asking, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		answer, err := j.askAgain(asking, mw, admitted, now)
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
+			known.Recheck = j.hush(now)
+			return known.Answer, nil
+		}
+		known.Answer = answer
 	}
-	pod, refusal, err := j.ask(ctx, mw, admitted)
-	if err != nil {
-		return Answer{}, err
+	if !known.at.IsZero() && known.security != security {
+		known.Recheck = now.Add(goodFor)
 	}
-	known = answerAgain{uid: mw.UID, hash: hash, security: security, at: now}
-	if refusal != nil {
-		known.Refused, known.Recheck = inTemplate(refusal), now.Add(lastRecheck)
-	} else {
-		known.Changed = template.Hash(admittedTemplate(pod, admitted)) != hash
-	}
+	known.security, known.at = security, now
 	j.remember(name, known)
 	return known.Answer, nil
+}
+
+// due reports whether admission is to be asked.
+func (a *answerAgain) due(security string, spreads bool, now time.Time) bool {
+	return a.at.IsZero() || a.security != security ||
+		(!a.Recheck.IsZero() && !now.Before(a.Recheck)) ||
+		(spreads && !now.Before(a.at.Add(goodFor)))
+}
+
+// askAgain asks what admission would make of an admitted template.
+func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, now time.Time) (Answer, error) {
+	pod, refusal, err := j.ask(ctx, mw, admitted)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case refusal != nil:
+		return Answer{Refused: inTemplate(refusal), Recheck: now.Add(lastRecheck)}, nil
+	case template.Hash(admittedTemplate(pod, admitted)) != template.Hash(admitted):
+		return Answer{Changed: true, Recheck: now.Add(changedRecheck)}, nil
+	}
+	return Answer{}, nil
+}
+
+// hush notes that a question was not answered, and returns when the next is asked.
+func (j *Judge) hush(now time.Time) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.silent = now.Add(silence)
+	return j.silent
 }
 
 func (j *Judge) remember(name types.NamespacedName, known answerAgain) {

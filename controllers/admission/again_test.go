@@ -24,11 +24,14 @@ import (
 // Before new nodes get an admitted template it is asked about again, once for many nodes,
 // and again when the namespace's PodSecurity labels change. The answer never changes it.
 func TestAgain(t *testing.T) {
-	asked, refuse, inject := 0, false, false
+	asked, refuse, inject, away := 0, false, false, false
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
 	c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			asked++
+			if away {
+				return apierrors.NewInternalError(errors.New("no answer"))
+			}
 			if refuse {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("violates PodSecurity"))
 			}
@@ -41,34 +44,49 @@ func TestAgain(t *testing.T) {
 	j := NewJudge(c, false)
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
 	now := time.Now()
-	again := func(after time.Duration, spreads bool, wantAsked int, want Answer) {
+	again := func(after time.Duration, spreads bool, wantAsked int, want Answer, recheck time.Duration) {
 		t.Helper()
 		now, asked = now.Add(after), 0
+		if recheck != 0 {
+			want.Recheck = now.Add(recheck)
+		}
 		got, err := j.Again(t.Context(), mw, userTemplate(), spreads, now)
-		if err != nil || asked != wantAsked || got.Refused != want.Refused || got.Changed != want.Changed || got.Recheck.IsZero() != (got.Refused == "") {
+		if err != nil || asked != wantAsked || got != want {
 			t.Errorf("asked %d times, want %d, %+v, error %v, want %+v", asked, wantAsked, got, err, want)
 		}
 	}
 	fine, refused, changed := Answer{}, Answer{Refused: `pods "web" is forbidden: violates PodSecurity`}, Answer{Changed: true}
 	const spreads = true
-	again(0, !spreads, 1, fine) // this manager knows nothing yet
-	again(time.Hour, !spreads, 0, fine)
-	again(0, spreads, 1, fine)
-	again(time.Second, spreads, 0, fine)
-	again(goodFor, spreads, 1, fine)
+	const never = time.Duration(0)
+	again(0, !spreads, 1, fine, never) // this manager knows nothing yet
+	again(time.Hour, !spreads, 0, fine, never)
+	again(0, spreads, 1, fine, never)
+	again(time.Second, spreads, 0, fine, never)
+	again(goodFor, spreads, 1, fine, never)
 	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	if err := c.Update(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
+	again(time.Second, !spreads, 1, fine, goodFor) // PodSecurity may not know the labels yet
 	refuse = true
-	again(time.Second, !spreads, 1, refused)
-	again(time.Second, spreads, 0, refused)
-	again(goodFor, !spreads, 1, refused)
-	refuse, inject = false, true
-	again(lastRecheck, !spreads, 1, changed)
-	again(time.Hour, !spreads, 0, changed)
+	again(goodFor, !spreads, 1, refused, lastRecheck)
+	again(time.Second, spreads, 0, refused, lastRecheck-time.Second)
+	again(goodFor, spreads, 1, refused, lastRecheck)
+
+	// Without an answer the one before holds, and what no node waits for is not asked again at
+	// once.
+	away = true
+	again(lastRecheck, !spreads, 1, refused, silence)
+	again(time.Second, !spreads, 0, refused, silence-time.Second)
+	asked = 0
+	if got, err := j.Again(t.Context(), mw, userTemplate(), spreads, now); err == nil || got.Refused != refused.Refused || asked != 1 {
+		t.Errorf("asked %d times, %+v, error %v, want an error and the answer of before", asked, got, err)
+	}
+	away, refuse, inject = false, false, true
+	again(silence, !spreads, 1, changed, changedRecheck)
+	again(time.Minute, !spreads, 0, changed, changedRecheck-time.Minute)
 	inject = false
-	again(0, spreads, 1, fine)
+	again(changedRecheck, !spreads, 1, fine, never)
 
 	// What was admitted just now is not asked about again.
 	other := mw.DeepCopy()

@@ -90,8 +90,8 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 		return yes(f.verdict.Reason, f.verdict.Message)
 	case len(t.by[standingConflict]) > 0 && !updating:
 		return yes(reasonNameConflict, conflictMessage(t))
-	case f.answer.Refused != "" && t.lacking > 0:
-		return yes(reasonNoLongerAdmitted, nodes(t.lacking)+" without the current template; "+answerMessage(f))
+	case f.answer.Refused != "" && f.held > 0:
+		return yes(reasonNoLongerAdmitted, nodes(f.held)+" without the current template; "+answerMessage(f))
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:

@@ -55,7 +55,7 @@ func (r *pagingReader) List(ctx context.Context, list client.ObjectList, opts ..
 // the metadata of all before it lets the object go: a label can be removed by hand.
 func TestDeletionReadsItsOwnPageByPage(t *testing.T) {
 	nodeWorkload := func(workload, node string) *v1alpha1.NodeWorkload {
-		nw := runningShare(types.UID(workload))
+		nw := runningNodeWorkload(types.UID(workload))
 		nw.Name, nw.UID, nw.Spec.NodeName = placement.NodeWorkloadName(workload, node), types.UID(workload+node), node
 		nw.Labels[v1alpha1.LabelWorkload] = workload
 		nw.OwnerReferences[0].Name, nw.OwnerReferences[0].UID = workload, types.UID(workload)

@@ -85,7 +85,7 @@ func TestLabelsAreCopied(t *testing.T) {
 		if _, _, err := b.reconcile(); err != nil {
 			t.Fatal(err)
 		}
-		nw := runningShare("mw")
+		nw := runningNodeWorkload("mw")
 		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestLabelsAreCopied(t *testing.T) {
 // A grace period that was set by hand cannot be taken away: an event and a condition
 // say so, once.
 func TestGraceSetByHandIsSaid(t *testing.T) {
-	nw := runningShare("mw")
+	nw := runningNodeWorkload("mw")
 	nw.Spec.DeletionGracePeriodSeconds = ptr.To[int64](4)
 	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), nw)...)
 	for _, want := range []int{1, 0} {
@@ -146,7 +146,7 @@ func TestImposedLabelsAreLeftAlone(t *testing.T) {
 		}
 		nw.Labels["imposed"] = "yes"
 		return c.Update(ctx, nw)
-	}}, append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
+	}}, append(nodeInMemory(), workloadInMemory(), runningNodeWorkload("mw"))...)
 	for range 3 {
 		if _, _, err := b.reconcile(); err != nil {
 			t.Fatal(err)

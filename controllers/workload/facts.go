@@ -28,10 +28,11 @@ type facts struct {
 	// and graceProblem what is wrong with it.
 	grace        *int64
 	graceProblem string
-	// hash identifies what admission made of the current template, and answer is what it
-	// would make of that now.
+	// hash identifies what admission made of the current template. answer is what it would
+	// make of that now, and held how many nodes do not get it therefore.
 	hash   string
 	answer admission.Answer
+	held   int
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -107,9 +108,7 @@ func (n *nodeView) ready() bool {
 // tally counts nodes by how far they are.
 type tally struct {
 	desired, updated, ready, available int
-	// lacking are desired nodes that were not given the current template.
-	lacking int
-	by      map[standing][]*nodeView
+	by                                 map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -124,9 +123,6 @@ func (f *facts) count() tally {
 		n := &f.desired[i]
 		s := n.standing(f)
 		t.by[s] = append(t.by[s], n)
-		if n.nodeWorkload == nil || template.Hash(&n.nodeWorkload.Spec.Template) != f.hash {
-			t.lacking++
-		}
 		switch {
 		case s == standingConflict:
 		case n.shim.Reason == v1alpha1.ReasonShimNotFound:

@@ -65,43 +65,90 @@ func terminal(nw *v1alpha1.NodeWorkload) bool {
 	return nw.Status.Phase == corev1.PodSucceeded || nw.Status.Phase == corev1.PodFailed
 }
 
-// reconcileNodes gives every node what it needs. What fails on one node does not
-// keep the others waiting. A NodeWorkload whose Node is gone is left alone: the
+// nodeStep is what a node needs, with its NodeWorkload, nil if it has none.
+type nodeStep struct {
+	step
+
+	node         string
+	nodeWorkload *v1alpha1.NodeWorkload
+}
+
+// steps are what the nodes need. A NodeWorkload whose Node is gone is left alone: the
 // Node may come back and find its containers.
-func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
-	maySpread, err := r.maySpread(ctx, s)
-	errs := []error{err}
+func (s *scope) steps() []nodeStep {
+	var steps []nodeStep
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		if s.inTheWay[node.Name] != nil {
 			continue
 		}
 		nodeWorkload := s.nodeWorkloads[node.Name]
-		next := decide(s.placer.Place(node), nodeWorkload, s.wanted)
-		if !maySpread && s.spreads(next, nodeWorkload) {
+		if next := decide(s.placer.Place(node), nodeWorkload, s.wanted); next != stepNone {
+			steps = append(steps, nodeStep{next, node.Name, nodeWorkload})
+		}
+	}
+	return steps
+}
+
+// spreads reports whether a step gives a node a template that it does not have.
+func (s *scope) spreads(next nodeStep) bool {
+	switch next.step {
+	case stepCreate, stepReplace:
+		return true
+	case stepUpdate:
+		return next.nodeWorkload.Labels[v1alpha1.LabelRevision] != s.hash && definition(s.wanted.drift(next.nodeWorkload))
+	case stepNone, stepEnd:
+	}
+	return false
+}
+
+// reconcileNodes gives every node what it needs. What fails on one node does not
+// keep the others waiting, and nothing waits for an answer of admission but what spreads
+// the template.
+func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
+	var spreading []nodeStep
+	var errs []error
+	for _, next := range s.steps() {
+		if s.spreads(next) {
+			spreading = append(spreading, next)
 			continue
 		}
-		var err error
-		switch next {
-		case stepNone:
-		case stepCreate:
-			err = r.create(ctx, s, node.Name)
-		case stepUpdate:
-			err = r.update(ctx, s, nodeWorkload)
-		case stepEnd:
-			err = r.end(ctx, s.mw, nodeWorkload, nil, byNoMatch)
-		case stepReplace:
-			err = r.end(ctx, s.mw, nodeWorkload, nil, byReplacement)
-		}
-		errs = append(errs, err)
+		errs = append(errs, r.carryOut(ctx, s, next))
 	}
 	for _, nw := range s.surplus {
 		errs = append(errs, r.end(ctx, s.mw, nw, nil, bySurplus))
 	}
+	may, err := r.maySpread(ctx, s, len(spreading) > 0)
+	errs = append(errs, err)
+	if may {
+		for _, next := range spreading {
+			errs = append(errs, r.carryOut(ctx, s, next))
+		}
+	} else {
+		s.held = len(spreading)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	s.memory.applied = s.wanted
+	if s.held == 0 {
+		s.memory.applied = s.wanted
+	}
+	return nil
+}
+
+// carryOut does what a node needs.
+func (r *Reconciler) carryOut(ctx context.Context, s *scope, next nodeStep) error {
+	switch next.step {
+	case stepNone:
+	case stepCreate:
+		return r.create(ctx, s, next.node)
+	case stepUpdate:
+		return r.update(ctx, s, next.nodeWorkload)
+	case stepEnd:
+		return r.end(ctx, s.mw, next.nodeWorkload, nil, byNoMatch)
+	case stepReplace:
+		return r.end(ctx, s.mw, next.nodeWorkload, nil, byReplacement)
+	}
 	return nil
 }
 

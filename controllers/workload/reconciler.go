@@ -79,6 +79,8 @@ type scope struct {
 	revision  *v1alpha1.ManagedWorkloadRevision
 	// answer is what admission would make of the admitted template now.
 	answer admission.Answer
+	// held is how many nodes do not get the template for it.
+	held   int
 	placer placement.Placer
 	nodes  []corev1.Node
 	// nodeWorkloads are those that mw controls, by node.

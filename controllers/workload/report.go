@@ -81,6 +81,7 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		grace:        s.grace,
 		hash:         s.wanted.hash,
 		answer:       s.answer,
+		held:         s.held,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,
 		now:          s.now,

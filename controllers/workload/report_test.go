@@ -35,7 +35,7 @@ func TestBadGraceIsSaidAtOnce(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			mw := workloadInMemory()
 			mw.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriodSeconds: value}
-			b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), mw, runningShare("mw"))...)
+			b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), mw, runningNodeWorkload("mw"))...)
 			for _, wantEvents := range []int{1, 0} { // once
 				_, got, err := b.reconcile()
 				if err != nil {

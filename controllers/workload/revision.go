@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -152,42 +151,13 @@ func (r *Reconciler) deleteRevisions(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// askAgainInterval is the time until admission is asked again when it did not answer and no
-// node waits for the answer.
-const askAgainInterval = 30 * time.Second
-
-// maySpread reports whether nodes get the template that do not have it: where one is to
-// get it, when nothing is known any more, and when the namespace's PodSecurity labels
-// change, it is asked again whether admission would let it pass.
-func (r *Reconciler) maySpread(ctx context.Context, s *scope) (bool, error) {
-	spreads := slices.ContainsFunc(s.nodes, func(node corev1.Node) bool {
-		nw := s.nodeWorkloads[node.Name]
-		return s.inTheWay[node.Name] == nil && s.spreads(decide(s.placer.Place(&node), nw, s.wanted), nw)
-	})
+// maySpread reports whether nodes get the template that do not have it, by what admission
+// would make of it now. spreads says that there are such nodes.
+func (r *Reconciler) maySpread(ctx context.Context, s *scope, spreads bool) (bool, error) {
 	answer, err := r.admission.Again(ctx, s.mw, s.admitted, spreads, s.now)
-	switch {
-	case err != nil && spreads:
-		return false, err
-	case err != nil:
-		logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
-		s.wakeAfter(askAgainInterval)
-		return true, nil
-	}
 	s.answer = answer
 	if !answer.Recheck.IsZero() {
 		s.wakeAfter(max(answer.Recheck.Sub(s.now), time.Second))
 	}
-	return answer.Refused == "", nil
-}
-
-// spreads reports whether a step gives a node a template that it does not have.
-func (s *scope) spreads(next step, nw *v1alpha1.NodeWorkload) bool {
-	switch next {
-	case stepCreate, stepReplace:
-		return true
-	case stepUpdate:
-		return nw.Labels[v1alpha1.LabelRevision] != s.hash && definition(s.wanted.drift(nw))
-	case stepNone, stepEnd:
-	}
-	return false
+	return err == nil && answer.Refused == "", err
 }

@@ -44,7 +44,7 @@ func (b *bench) revisions() []v1alpha1.ManagedWorkloadRevision {
 
 func (b *bench) nodeWorkload() *v1alpha1.NodeWorkload {
 	b.t.Helper()
-	nw := runningShare("mw")
+	nw := runningNodeWorkload("mw")
 	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
 		b.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestUpgradeToRevisions(t *testing.T) {
 	b := newBench(t, admitting(func(p *corev1.Pod) error {
 		p.Annotations = map[string]string{"injected": "yes"}
 		return nil
-	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
+	}), append(nodeInMemory(), workloadInMemory(), runningNodeWorkload("mw"))...)
 	before := b.nodeWorkload()
 	if _, _, err := b.reconcile(); err != nil {
 		t.Fatal(err)
@@ -199,6 +199,14 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(first)
+	mw := &v1alpha1.ManagedWorkload{}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(workloadInMemory()), mw); err != nil {
+		t.Fatal(err)
+	}
+	mw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{MaxSeconds: new(int32(7))}
+	if err := b.client.Update(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
 	refuse = true
 	b.admission = admission.NewJudge(b.client, false)
 	for range 2 {
@@ -215,8 +223,12 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 	}
 	refuse = false
 	b.admission = admission.NewJudge(b.client, false)
+	b.drain(eventPutBack)
 	if _, _, err := b.reconcile(); err != nil || b.nodeWorkload().Spec.Template.Spec.Containers[0].Image != first {
 		t.Errorf("error %v, image %q, want %q", err, b.nodeWorkload().Spec.Template.Spec.Containers[0].Image, first)
+	}
+	if got := b.drain(eventPutBack); len(got) != 0 {
+		t.Errorf("events %q: nobody has changed anything by hand", got)
 	}
 }
 

@@ -31,8 +31,8 @@ func nodeInMemory() []client.Object {
 	return []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, managertest.Lease(time.Now())}
 }
 
-// runningShare is the NodeWorkload of node n1 as the shim reports it ready.
-func runningShare(owner types.UID) *v1alpha1.NodeWorkload {
+// runningNodeWorkload is the NodeWorkload of node n1 as the shim reports it ready.
+func runningNodeWorkload(owner types.UID) *v1alpha1.NodeWorkload {
 	view := on("n1", corev1.PodRunning, true)
 	nw := view.nodeWorkload.DeepCopy() // its template is everybody's
 	nw.Namespace, nw.UID, nw.Finalizers = "default", "nw", []string{v1alpha1.Finalizer}
@@ -69,7 +69,7 @@ func TestNothingIsMadeForADeletedObject(t *testing.T) {
 	another := workloadInMemory()
 	another.UID = "another"
 	for name, live := range map[string]*v1alpha1.ManagedWorkload{"being deleted": deleted, "another of its name": another, "gone": nil} {
-		for what, before := range map[string][]client.Object{"create": nil, "adopt": {runningShare("")}} {
+		for what, before := range map[string][]client.Object{"create": nil, "adopt": {runningNodeWorkload("")}} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				b := newBench(t, interceptor.Funcs{}, append(append(nodeInMemory(), workloadInMemory()), before...)...)
 				b.live = readerOf{Reader: b.client, mw: live}
@@ -91,9 +91,9 @@ func TestNothingIsMadeForADeletedObject(t *testing.T) {
 // A NodeWorkload that was let go in the meantime keeps its containers, although it
 // still looks like one of a deleted object.
 func TestLetGoIsNotEnded(t *testing.T) {
-	orphaned := runningShare("")
+	orphaned := runningNodeWorkload("")
 	orphaned.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "an earlier attempt"}
-	seen := runningShare("mw")
+	seen := runningNodeWorkload("mw")
 	seen.Annotations = orphaned.Annotations
 	seen.ResourceVersion = "1"
 	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), orphaned, workloadInMemory())...)
@@ -118,7 +118,7 @@ func TestFailedUpdateIsNotReady(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{Resource: "nodeworkloads"}, obj.GetName(), errors.New("changed"))
 		}
 		return c.Patch(ctx, obj, patch, opts...)
-	}}, append(nodeInMemory(), mw, runningShare("mw"))...)
+	}}, append(nodeInMemory(), mw, runningNodeWorkload("mw"))...)
 	_, got, err := b.reconcile()
 	if err != nil || managertest.Kstatus(got) != "InProgress" || got.Status.UpdatedNodes != 0 {
 		t.Errorf("after a conflict: %v, kstatus %s\n%s", err, managertest.Kstatus(got), managertest.Dump(got.Status))
@@ -127,7 +127,7 @@ func TestFailedUpdateIsNotReady(t *testing.T) {
 	if _, got, err = b.reconcile(); err != nil || managertest.Kstatus(got) != "Current" {
 		t.Errorf("without one: %v\n%s", err, managertest.Dump(got.Status))
 	}
-	nw := runningShare("mw")
+	nw := runningNodeWorkload("mw")
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil || ptr.Deref(nw.Spec.RestartBackoff.MaxSeconds, 0) != 5 {
 		t.Errorf("NodeWorkload: %v\n%s", err, managertest.Dump(nw))
 	}
@@ -137,7 +137,7 @@ func TestFailedUpdateIsNotReady(t *testing.T) {
 // no conflict and needs no action. Those of another are one, until they go.
 func TestNodeWorkloadsInTheWay(t *testing.T) {
 	of := func(name string, uid types.UID) *v1alpha1.NodeWorkload {
-		nw := runningShare("")
+		nw := runningNodeWorkload("")
 		nw.OwnerReferences = []metav1.OwnerReference{writes.OwnerReference(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}})}
 		return nw
 	}
@@ -177,7 +177,7 @@ func TestDeletionOfWhatTheCacheNeverHad(t *testing.T) {
 		}
 		return c.List(ctx, list, opts...)
 	}}
-	mw, nw := workloadInMemory(), runningShare("mw")
+	mw, nw := workloadInMemory(), runningNodeWorkload("mw")
 	mw.Finalizers = []string{v1alpha1.Finalizer}
 	b := newBench(t, unseen, append(nodeInMemory(), mw, nw)...)
 	if err := b.client.Delete(t.Context(), mw); err != nil {
@@ -211,19 +211,19 @@ func withName(nw *v1alpha1.NodeWorkload, name string) *v1alpha1.NodeWorkload {
 // A NodeWorkload keeps the name it was made with: it is found by its owner and node.
 func TestNodeWorkloadsKeepTheirNames(t *testing.T) {
 	earlier := placement.EarlierNodeWorkloadName("web", "n1")
-	ended := withName(runningShare("old"), earlier)
+	ended := withName(runningNodeWorkload("old"), earlier)
 	ended.Finalizers, ended.DeletionTimestamp = []string{v1alpha1.Finalizer}, new(metav1.Now())
-	letGo := withName(runningShare(""), earlier)
+	letGo := withName(runningNodeWorkload(""), earlier)
 	letGo.DeletionTimestamp = new(metav1.Now())
-	another := withName(runningShare("another"), earlier)
+	another := withName(runningNodeWorkload("another"), earlier)
 	another.OwnerReferences[0].Name, another.Labels[v1alpha1.LabelWorkload] = "other", "other"
 	tests := map[string]struct {
 		there *v1alpha1.NodeWorkload
 		want  map[string]bool // names, and whether the workload controls them
 	}{
-		"ours":                             {withName(runningShare("mw"), earlier), map[string]bool{earlier: true}},
-		"an orphan":                        {withName(runningShare(""), earlier), map[string]bool{earlier: true}},
-		"an orphan of today":               {runningShare(""), map[string]bool{placement.NodeWorkloadName("web", "n1"): true}},
+		"ours":                             {withName(runningNodeWorkload("mw"), earlier), map[string]bool{earlier: true}},
+		"an orphan":                        {withName(runningNodeWorkload(""), earlier), map[string]bool{earlier: true}},
+		"an orphan of today":               {runningNodeWorkload(""), map[string]bool{placement.NodeWorkloadName("web", "n1"): true}},
 		"of an earlier object, not ended":  {ended, map[string]bool{earlier: false}},
 		"an orphan that has not ended yet": {letGo, map[string]bool{earlier: false}},
 		"another workload's":               {another, map[string]bool{earlier: false, placement.NodeWorkloadName("web", "n1"): true}},
@@ -252,9 +252,9 @@ func TestNodeWorkloadsKeepTheirNames(t *testing.T) {
 // Of two on a node the one that runs stays, whatever their names are.
 func TestOfTwoTheOneThatRunsStays(t *testing.T) {
 	earlier := placement.EarlierNodeWorkloadName("web", "n1")
-	waiting := runningShare("mw")
+	waiting := runningNodeWorkload("mw")
 	waiting.Status = v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1}
-	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), waiting, withName(runningShare("mw"), earlier))...)
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), waiting, withName(runningNodeWorkload("mw"), earlier))...)
 	if _, _, err := b.reconcile(); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestWhatRunsIsNotJudgedAnew(t *testing.T) {
 	b := newBench(t, answering(func() error {
 		asked++
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-n1", errors.New("exceeded quota"))
-	}), append(nodeInMemory(), workloadInMemory(), runningShare("mw"))...)
+	}), append(nodeInMemory(), workloadInMemory(), runningNodeWorkload("mw"))...)
 	_, mw, err := b.reconcile()
 	if err != nil || asked != 1 || managertest.Kstatus(mw) != "Current" {
 		t.Errorf("error %v, asked %d times, kstatus %s\n%s", err, asked, managertest.Kstatus(mw), managertest.Dump(mw.Status))

@@ -93,19 +93,27 @@ kubectl create rolebinding owner -n team-a --role=owner --user=owner >/dev/null
 kubectl create role editor -n team-a --verb='*' --resource=managedworkloads.managedworkload.dev >/dev/null
 kubectl create rolebinding editor -n team-a --role=editor --user=editor >/dev/null
 
-# refused WHO KIND SPEC: applies it as somebody, and fails if that works.
+# refused WORDS WHO KIND SPEC: applies it as somebody, and fails unless it is refused in these
+# words.
 refused() {
-  printf '$ kubectl apply --as=%s -n team-a -f -   # %s %s\n' "$1" "$2" "$3"
-  if printf 'apiVersion: managedworkload.dev/v1alpha1\nkind: %s\nmetadata: {name: mine}\nspec: %s\n' "$2" "$3" |
-    kubectl apply --as="$1" -n team-a -f - 2>&1; then
-    echo "It was not refused." >&2
+  local said
+  printf '$ kubectl apply --as=%s -n team-a -f -   # %s %s\n' "$2" "$3" "$4"
+  if said=$(printf 'apiVersion: managedworkload.dev/v1alpha1\nkind: %s\nmetadata: {name: mine}\nspec: %s\n' "$3" "$4" |
+    kubectl apply --as="$2" -n team-a -f - 2>&1); then
+    echo "It was not refused: $said" >&2
+    exit 1
+  fi
+  echo "$said"
+  if ! grep -qF "$1" <<<"$said"; then
+    echo "It was refused for something else." >&2
     exit 1
   fi
 }
-refused owner NodeWorkload "{nodeName: $node, template: {spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}}"
-refused owner ManagedWorkload '{template: {spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}}'
-refused owner ManagedWorkload '{template: {spec: {containers: [{name: c, image: i, livenessProbe: {}}], volumes: [{name: v, configMap: {name: v}}]}}}'
-refused editor ManagedWorkload '{template: {spec: {containers: [{name: c, image: i}]}}}'
+privileged='template: {spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}'
+refused 'create a ManagedWorkload' owner NodeWorkload "{nodeName: $node, $privileged}"
+refused 'violates PodSecurity' owner ManagedWorkload "{$privileged}"
+refused 'must specify a handler type' owner ManagedWorkload '{template: {spec: {containers: [{name: c, image: i, livenessProbe: {}}], volumes: [{name: v, configMap: {name: v}}]}}}'
+refused 'may not create pods' editor ManagedWorkload '{template: {spec: {containers: [{name: c, image: i}]}}}'
 kubectl delete namespace team-a --wait=false >/dev/null
 
 title "The stack stays up. To continue by hand:"

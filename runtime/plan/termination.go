@@ -43,7 +43,7 @@ type Existence struct {
 	// Deleted: the object is being deleted, or gone. Orphan: no object of this
 	// cluster was ever known for these containers.
 	Deleted, Orphan bool
-	// RequestedBy asked for the deletion; empty is the shim.
+	// RequestedBy asked for the deletion; empty if the deletion does not say.
 	RequestedBy string
 	// Asked is the end that a caller has asked for; nil without one.
 	Asked *Termination

@@ -28,9 +28,9 @@ const (
 const policyMessage = "the API server would let this shim change the spec of a NodeWorkload, so the policies of config/policy are not enforced " +
 	"and others may, too: nothing new is started; apply config/default as a whole"
 
-// byPolicy is in the words of a policy's refusal, and in those of nothing else that refuses.
-// (kubernetes staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating)
-const byPolicy = "ValidatingAdmissionPolicy"
+// byPolicy are the words of config/policy's own refusal: something else may refuse the
+// change as well.
+const byPolicy = "only the manager may change spec, labels and annotations"
 
 // forbiddenChange is one that only the manager may make.
 const forbiddenChange = `{"spec":{"template":{"metadata":{"annotations":{"managedworkload.dev/is-this-forbidden":"yes"}}}}}`
@@ -70,11 +70,14 @@ func (p *policyProbe) ask(ctx context.Context, nw *v1alpha1.NodeWorkload) string
 	err := p.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(forbiddenChange)), client.DryRunAll)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if apierrors.IsNotFound(err) {
+		return p.problem // the next NodeWorkload is asked about
+	}
 	p.tried = time.Now()
 	switch {
 	case err == nil:
 		p.answered, p.problem = p.tried, policyMessage
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), byPolicy):
+	case strings.Contains(err.Error(), byPolicy):
 		p.answered, p.problem = p.tried, ""
 	}
 	return p.problem

@@ -6,6 +6,8 @@ package shim
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +36,7 @@ func TestPolicyProbe(t *testing.T) {
 		}})
 		p := &policyProbe{api: api}
 		resource := schema.GroupResource{Group: "managedworkload.dev", Resource: "nodeworkloads"}
-		forbidden := apierrors.NewForbidden(resource, "n", errors.New("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"))
+		forbidden := apierrors.NewForbidden(resource, "n", errors.New("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "+byPolicy+"; change the ManagedWorkload"))
 		byRBAC := apierrors.NewForbidden(resource, "n", errors.New("User \"shim\" cannot patch resource"))
 		look := func(after time.Duration, now error, wantAsked int, wantProblem bool) {
 			t.Helper()
@@ -49,6 +51,9 @@ func TestPolicyProbe(t *testing.T) {
 			t.Error("no answer counts as one")
 		}
 		look(9*time.Second, forbidden, 0, false)
+		look(time.Second, apierrors.NewNotFound(resource, "n"), 1, false)
+		look(0, apierrors.NewForbidden(resource, "n", errors.New("ValidatingAdmissionPolicy 'another' denied request: no")), 1, false)
+		time.Sleep(policyRetry - time.Second)
 		look(time.Second, byRBAC, 1, false)
 		if p.asked() {
 			t.Error("a refusal for another reason counts as one by the policy")
@@ -63,6 +68,14 @@ func TestPolicyProbe(t *testing.T) {
 		look(time.Second, errors.New("no answer"), 1, true)
 		look(policyRetry, forbidden, 1, false)
 	})
+}
+
+// The probe knows the policy by the words that config/policy has.
+func TestPolicyProbeKnowsTheWords(t *testing.T) {
+	policy, err := os.ReadFile("../../config/policy/nodeworkloads.yaml")
+	if err != nil || !strings.Contains(string(policy), "message: "+byPolicy) {
+		t.Errorf("no message %q in config/policy, error %v", byPolicy, err)
+	}
 }
 
 // While the policies are not enforced nothing new is started, and they are asked

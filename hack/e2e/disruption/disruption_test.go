@@ -244,7 +244,7 @@ func TestManyOrphansWaitForAPerson(t *testing.T) {
 	}
 	for _, w := range all {
 		w.AwaitFind("c", "stopped", 1)
-		if got := harness.Texts(w.Journal("c")); !slices.Equal(got[1:4], []string{"preStop", "signal SIGTERM", "stopped code=0"}) {
+		if got := harness.Texts(w.Journal("c")); len(got) < 4 || !slices.Equal(got[1:4], []string{"preStop", "signal SIGTERM", "stopped code=0"}) {
 			t.Errorf("the orphan saw %q", got)
 		}
 	}

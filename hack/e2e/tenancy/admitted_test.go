@@ -68,14 +68,16 @@ func runManager(t *testing.T, i installation, served bool) {
 		if err := <-ended; err != nil {
 			t.Errorf("the manager: %v", err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if t.Failed() {
 			t.Logf("the manager's log:\n%s", strings.Join(lines, "\n"))
 		}
 	})
 }
 
-// shares are the NodeWorkloads of the tenant by node.
-func shares(ctx context.Context) (map[string]*v1alpha1.NodeWorkload, error) {
+// nodeWorkloads are those of the tenant by node.
+func nodeWorkloads(ctx context.Context) (map[string]*v1alpha1.NodeWorkload, error) {
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := admin.List(ctx, list, client.InNamespace(tenant)); err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	says(t, mw, v1alpha1.ConditionAccepted, "the template is accepted")
 	var before *v1alpha1.NodeWorkload
 	await(t, "a NodeWorkload on the pool's node", func(ctx context.Context) error {
-		found, err := shares(ctx)
+		found, err := nodeWorkloads(ctx)
 		if before = found["p1"]; err == nil && before == nil {
 			err = errors.New("there is none")
 		}
@@ -144,14 +146,14 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	says(t, mw, v1alpha1.ConditionAccepted, "because admission would refuse it now: ")
 	node("p2", pool)
 	says(t, mw, v1alpha1.ConditionStalled, "NoLongerAdmitted: 1 node without the current template")
-	found, err := shares(t.Context())
+	found, err := nodeWorkloads(t.Context())
 	must(t, err)
 	if len(found) != 1 || cmp.Diff(before.Spec, found["p1"].Spec) != "" {
 		t.Errorf("NodeWorkloads %v, want the one of before as it was", found)
 	}
 	label(t, "enforce", "null")
 	await(t, "a NodeWorkload on both nodes of the pool", func(ctx context.Context) error {
-		found, err := shares(ctx)
+		found, err := nodeWorkloads(ctx)
 		if err == nil && (found["p1"] == nil || found["p2"] == nil) {
 			err = fmt.Errorf("there are %d", len(found))
 		}
@@ -160,7 +162,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	must(t, admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p2"}}, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"pool":null}}}`))))
 	await(t, "the end of the NodeWorkload on a node that left the pool", func(ctx context.Context) error {
-		found, err := shares(ctx)
+		found, err := nodeWorkloads(ctx)
 		if nw := found["p2"]; err == nil && nw != nil && nw.DeletionTimestamp.IsZero() {
 			err = errors.New("it stays")
 		}
@@ -200,6 +202,15 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	})
 	// A full quota of Pods refuses a new template as it refuses a Pod.
 	raise(pods, `"pods":"0"`)
+	await(t, "the quota is in force", func(ctx context.Context) error {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(pods), pods); err != nil {
+			return err
+		}
+		if hard := pods.Status.Hard[corev1.ResourcePods]; !hard.IsZero() {
+			return fmt.Errorf("it allows %s", hard.String())
+		}
+		return nil
+	})
 	third := managedWorkload("third")
 	create(t, third)
 	says(t, third, v1alpha1.ConditionAccepted, "InvalidTemplate: pods \"third\" is forbidden: exceeded quota: pods")
@@ -218,7 +229,7 @@ func label(t *testing.T, mode, value string) {
 func letGo(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
-	found, err := shares(ctx)
+	found, err := nodeWorkloads(ctx)
 	workloads := &v1alpha1.ManagedWorkloadList{}
 	if err := errors.Join(err, admin.List(ctx, workloads, client.InNamespace(tenant))); err != nil {
 		t.Error(err)

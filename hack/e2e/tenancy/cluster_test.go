@@ -86,7 +86,7 @@ func TestControllersOfTheCluster(t *testing.T) {
 	create(t, mw)
 	var nw *v1alpha1.NodeWorkload
 	await(t, "a NodeWorkload", func(ctx context.Context) error {
-		all, err := shares(ctx)
+		all, err := nodeWorkloads(ctx)
 		if nw = all["p1"]; err == nil && nw == nil {
 			err = errors.New("there is none")
 		}
@@ -125,7 +125,7 @@ func TestControllersOfTheCluster(t *testing.T) {
 	last := managedWorkload("last")
 	create(t, last)
 	await(t, "the NodeWorkload of the last", func(ctx context.Context) error {
-		all, err := shares(ctx)
+		all, err := nodeWorkloads(ctx)
 		if nw = all["p1"]; err == nil && nw == nil {
 			err = errors.New("there is none")
 		}

@@ -211,7 +211,7 @@ func await(t *testing.T, what string, try func(context.Context) error) {
 		if err := try(ctx); err == nil || ctx.Err() == nil {
 			last = err
 		}
-		return last == nil || apierrors.IsAlreadyExists(last), nil
+		return ctx.Err() == nil && (last == nil || apierrors.IsAlreadyExists(last)), nil
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", what, last)

@@ -230,6 +230,13 @@ func TestCheck(t *testing.T) {
 				Records: []Record{recorded(v1alpha1.KillOutcomeAlreadyStopped, func(r *Record) { r.StartTime.Time = at(-3600) })}, // the shim's clock was set
 			},
 		},
+		"a container that left by itself before its deletion, and the runtime took no call": {
+			history: History{
+				Lives: []Life{obeyed(func(l *Life) { l.Term, l.Last = time.Time{}, at(98) })}, Requests: []Request{deleted()},
+				Calls:   []Call{{Method: "StopContainer", Container: "1", Began: at(101), Ended: at(101), Refused: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeFailed, func(r *Record) { r.StartTime.Time = at(101) })},
+			},
+		},
 		"a container that left by itself before its deletion, and the record says otherwise": {
 			history: History{
 				Lives: []Life{obeyed(func(l *Life) { l.Term, l.Last = time.Time{}, at(98) })}, Requests: []Request{deleted()},

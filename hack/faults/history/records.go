@@ -140,7 +140,7 @@ func (j *judge) triggerDisagrees(r *Record, l *Life) string {
 		if r.Trigger == v1alpha1.TriggerLivenessProbe {
 			return "" // it had left by itself: nothing answered its probe, and the runtime had not noted its end
 		}
-		if r.Outcome == v1alpha1.KillOutcomeAlreadyStopped || r.Outcome == "" {
+		if slices.Contains([]v1alpha1.KillOutcome{v1alpha1.KillOutcomeAlreadyStopped, v1alpha1.KillOutcomeFailed, ""}, r.Outcome) {
 			by = j.asked(l, by) // it had left by itself, and the record claims nothing else
 		}
 	}

@@ -149,17 +149,17 @@ func (b *bench) applyAll(ctx context.Context, n int) (time.Duration, error) {
 	}
 	defer w.Stop()
 	began := time.Now()
-	if _, err := inParallel(ctx, n, func(ctx context.Context, i int) error {
-		return b.kube.Create(ctx, plain(burstName(i)))
-	}); err != nil {
-		return 0, err
-	}
 	running := map[string]bool{}
-	err = await(w, func(e watch.Event) bool {
+	err = awaitDuring(w, func(e watch.Event) bool {
 		if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok && nw.Status.Phase == corev1.PodRunning {
 			running[nw.Name] = true
 		}
 		return len(running) == n
+	}, func() error {
+		_, err := inParallel(ctx, n, func(ctx context.Context, i int) error {
+			return b.kube.Create(ctx, plain(burstName(i)))
+		})
+		return err
 	})
 	return time.Since(began), err
 }
@@ -171,17 +171,17 @@ func (b *bench) removeAll(ctx context.Context, n int) (time.Duration, error) {
 	}
 	defer w.Stop()
 	began := time.Now()
-	if _, err := inParallel(ctx, n, func(ctx context.Context, i int) error {
-		return b.kube.Delete(ctx, plain(burstName(i)))
-	}); err != nil {
-		return 0, err
-	}
 	gone := 0
-	err = await(w, func(e watch.Event) bool {
+	err = awaitDuring(w, func(e watch.Event) bool {
 		if e.Type == watch.Deleted {
 			gone++
 		}
 		return gone == n
+	}, func() error {
+		_, err := inParallel(ctx, n, func(ctx context.Context, i int) error {
+			return b.kube.Delete(ctx, plain(burstName(i)))
+		})
+		return err
 	})
 	return time.Since(began), err
 }

@@ -27,17 +27,19 @@ func (b *bench) idle(ctx context.Context, n int, howLong time.Duration) error {
 		return err
 	}
 	defer w.Stop()
-	for i := range n {
-		if err := b.kube.Create(ctx, workload(fmt.Sprintf("idle-%d", i), true)); err != nil {
-			return err
-		}
-	}
 	running := map[string]bool{}
-	err = await(w, func(e watch.Event) bool {
+	err = awaitDuring(w, func(e watch.Event) bool {
 		if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok && nw.Status.Phase == corev1.PodRunning {
 			running[nw.Name] = true
 		}
 		return len(running) == n
+	}, func() error {
+		for i := range n {
+			if err := b.kube.Create(ctx, workload(fmt.Sprintf("idle-%d", i), true)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err

@@ -160,6 +160,18 @@ func (b *bench) watchOne(ctx context.Context, list client.ObjectList, name strin
 	return b.kube.Watch(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"metadata.name": name})
 }
 
+// awaitDuring reads a watch from before do is done: the API server ends one that is not read.
+func awaitDuring(w watch.Interface, done func(watch.Event) bool, do func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- await(w, done) }()
+	if err := do(); err != nil {
+		w.Stop()
+		<-ended
+		return err
+	}
+	return <-ended
+}
+
 func await(w watch.Interface, done func(watch.Event) bool) error {
 	for event := range w.ResultChan() {
 		if done(event) {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,12 +165,11 @@ func (b *bench) watchOne(ctx context.Context, list client.ObjectList, name strin
 func awaitDuring(w watch.Interface, done func(watch.Event) bool, do func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- await(w, done) }()
-	if err := do(); err != nil {
+	err := do()
+	if err != nil {
 		w.Stop()
-		<-ended
-		return err
 	}
-	return <-ended
+	return cmp.Or(err, <-ended)
 }
 
 func await(w watch.Interface, done func(watch.Event) bool) error {

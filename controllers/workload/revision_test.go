@@ -228,7 +228,7 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 		t.Errorf("error %v, image %q, want %q", err, b.nodeWorkload().Spec.Template.Spec.Containers[0].Image, first)
 	}
 	if got := b.drain(eventPutBack); len(got) != 0 {
-		t.Errorf("events %q: nobody has changed anything by hand", got)
+		t.Errorf("events %q, want none: nothing was changed by hand", got)
 	}
 }
 

@@ -89,6 +89,19 @@ func nodeWorkloads(ctx context.Context) (map[string]*v1alpha1.NodeWorkload, erro
 	return found, nil
 }
 
+// onNode waits for the tenant's NodeWorkload of a node.
+func onNode(t *testing.T, node string) (found *v1alpha1.NodeWorkload) {
+	t.Helper()
+	await(t, "a NodeWorkload on "+node, func(ctx context.Context) error {
+		all, err := nodeWorkloads(ctx)
+		if found = all[node]; err == nil && found == nil {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	return found
+}
+
 // says waits until a condition of a ManagedWorkload contains words.
 func says(t *testing.T, mw *v1alpha1.ManagedWorkload, kind, words string) {
 	t.Helper()
@@ -130,14 +143,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	mw := managedWorkload("web")
 	create(t, mw)
 	says(t, mw, v1alpha1.ConditionAccepted, "the template is accepted")
-	var before *v1alpha1.NodeWorkload
-	await(t, "a NodeWorkload on the pool's node", func(ctx context.Context) error {
-		found, err := nodeWorkloads(ctx)
-		if before = found["p1"]; err == nil && before == nil {
-			err = errors.New("there is none")
-		}
-		return err
-	})
+	before := onNode(t, "p1")
 	c := before.Spec.Template.Spec.Containers[0]
 	if c.Resources.Limits.Memory().String() != "64Mi" || c.ImagePullPolicy != corev1.PullAlways || before.Spec.Template.Spec.NodeSelector["pool"] != "tenants" {
 		t.Errorf("limits %v, policy %s, selector %v", c.Resources.Limits, c.ImagePullPolicy, before.Spec.Template.Spec.NodeSelector)

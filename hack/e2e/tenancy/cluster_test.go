@@ -84,14 +84,7 @@ func TestControllersOfTheCluster(t *testing.T) {
 	runManager(t, i, false)
 	mw := managedWorkload("web")
 	create(t, mw)
-	var nw *v1alpha1.NodeWorkload
-	await(t, "a NodeWorkload", func(ctx context.Context) error {
-		all, err := nodeWorkloads(ctx)
-		if nw = all["p1"]; err == nil && nw == nil {
-			err = errors.New("there is none")
-		}
-		return err
-	})
+	nw := onNode(t, "p1")
 	uid := nw.UID
 	_, err := stack.Kubectl(t.Context(), "delete", "mw", "web", "-n", tenant, "--cascade=orphan", "--timeout=60s")
 	must(t, err)
@@ -124,13 +117,7 @@ func TestControllersOfTheCluster(t *testing.T) {
 
 	last := managedWorkload("last")
 	create(t, last)
-	await(t, "the NodeWorkload of the last", func(ctx context.Context) error {
-		all, err := nodeWorkloads(ctx)
-		if nw = all["p1"]; err == nil && nw == nil {
-			err = errors.New("there is none")
-		}
-		return err
-	})
+	nw = onNode(t, "p1")
 	must(t, admin.Delete(t.Context(), ns))
 	isGone(t, nw)
 	isGone(t, last)

@@ -85,18 +85,7 @@ func TestPodWebhookThatAnswersDifferently(t *testing.T) {
 	})
 	mw := managedWorkload("web")
 	create(t, mw)
-	on := func(node string) (found *v1alpha1.NodeWorkload) {
-		t.Helper()
-		await(t, "a NodeWorkload on "+node, func(ctx context.Context) error {
-			all, err := nodeWorkloads(ctx)
-			if found = all[node]; err == nil && found == nil {
-				err = errors.New("there is none")
-			}
-			return err
-		})
-		return found
-	}
-	first := on("p1")
+	first := onNode(t, "p1")
 	if first.Spec.Template.Annotations["nonce"] == "" {
 		t.Fatalf("annotations %v: the webhook changed nothing", first.Spec.Template.Annotations)
 	}
@@ -104,11 +93,11 @@ func TestPodWebhookThatAnswersDifferently(t *testing.T) {
 	label(t, "enforce", `"privileged"`)
 	says(t, mw, v1alpha1.ConditionAccepted, "admission would change the template now; what it admitted stays")
 	create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p2"}})
-	second := on("p2")
+	second := onNode(t, "p2")
 	if diff := cmp.Diff(first.Spec.Template, second.Spec.Template); diff != "" {
 		t.Errorf("templates of the nodes (-first +second):\n%s", diff)
 	}
-	if now := on("p1"); now.Generation != first.Generation {
+	if now := onNode(t, "p1"); now.Generation != first.Generation {
 		t.Errorf("generation %d, want %d: the first node was changed", now.Generation, first.Generation)
 	}
 }

@@ -49,6 +49,8 @@ const (
 	releaseAfter = 40 * time.Second
 	// killsInterval is how often recentKills are written at most.
 	killsInterval = 10 * time.Second
+	// cacheSyncTimeout is how long the first look at everything may take.
+	cacheSyncTimeout = 10 * time.Minute
 	// workers reconcile at the same time, of each kind.
 	workers = 4
 )
@@ -118,7 +120,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manag
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}:          {Transform: stripNode},
 				&corev1.Namespace{}:     {Transform: stripNamespace},
-				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&coordinationv1.Lease{}: {Transform: stripLease, Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			},
 		},
 	})
@@ -145,6 +147,14 @@ func stripNode(o any) (any, error) {
 		node.ManagedFields = nil
 		node.Annotations = nil
 		node.Status = corev1.NodeStatus{}
+	}
+	return o, nil
+}
+
+// stripLease keeps of a Lease what its shim is judged by.
+func stripLease(o any) (any, error) {
+	if lease, ok := o.(*coordinationv1.Lease); ok {
+		lease.ManagedFields, lease.OwnerReferences = nil, nil
 	}
 	return o, nil
 }
@@ -177,28 +187,52 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 
 // setUp adds both reconcilers with their watches to mgr.
 func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.EventRecorder, t timing) error {
-	shims := fleet.NewShims(o.Namespace)
+	known := newFleet(o.Namespace)
+	feed, err := watchFleet(ctx, mgr, known)
+	if err != nil {
+		return err
+	}
 	// What other field managers change is distinguished from what the manager writes.
-	c := client.WithFieldOwner(mgr.GetClient(), component)
+	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
 	judge := admission.NewJudge(c, o.IgnoreResourceQuotas)
-	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, judge, t.killsInterval)
-	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), recorder, shims, t.releaseAfter)
+	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
+	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
-		shims.KeepContact(ctx, mgr.GetAPIReader())
+		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
 	})
 	return errors.Join(
 		workloads.SetUp(ctx, mgr, controllerOptions()),
-		nodeWorkloads.SetUp(ctx, mgr, controllerOptions()),
+		nodeWorkloads.SetUp(mgr, controllerOptions()),
+		mgr.Add(feed),
 		mgr.Add(keepContact),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
 	)
+}
+
+func newFleet(namespace string) workload.Fleet {
+	kills := fleet.NewLedger()
+	return workload.Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims(namespace), Kills: kills}
+}
+
+// watchFleet lets the cache feed what is remembered of Nodes and shims, and returns what
+// feeds the index of NodeWorkloads.
+func watchFleet(ctx context.Context, mgr manager.Manager, known workload.Fleet) (manager.Runnable, error) {
+	direct, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for NodeWorkloads: %w", err)
+	}
+	if err := errors.Join(known.Nodes.Watch(ctx, mgr.GetCache()), known.Shims.Watch(ctx, mgr.GetCache())); err != nil {
+		return nil, err
+	}
+	return known.Shares.Runnable(direct), nil
 }
 
 func controllerOptions() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		RecoverPanic:            new(true),
+		CacheSyncTimeout:        cacheSyncTimeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 	}
 }

@@ -27,17 +27,17 @@ type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Create implements handler.EventHandler.
 func (c Handler) Create(ctx context.Context, e event.CreateEvent, q requestQueue) {
-	contain(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Create(ctx, e, q) })
+	Do(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Create(ctx, e, q) })
 }
 
 // Update implements handler.EventHandler.
 func (c Handler) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
-	contain(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Update(ctx, e, q) })
+	Do(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Update(ctx, e, q) })
 }
 
 // Delete implements handler.EventHandler.
 func (c Handler) Delete(ctx context.Context, e event.DeleteEvent, q requestQueue) {
-	contain(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Delete(ctx, e, q) })
+	Do(logr.FromContextOrDiscard(ctx), func() { c.EventHandler.Delete(ctx, e, q) })
 }
 
 // Updates is a predicate about updates that contains panics likewise: an update
@@ -49,14 +49,14 @@ func Updates(log logr.Logger, p predicate.Predicate) predicate.Predicate {
 		GenericFunc: p.Generic,
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			through := true
-			contain(log, func() { through = p.Update(e) })
+			Do(log, func() { through = p.Update(e) })
 			return through
 		},
 	}
 }
 
-// contain calls do; a panic is logged.
-func contain(log logr.Logger, do func()) {
+// Do calls do; a panic is logged.
+func Do(log logr.Logger, do func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error(fmt.Errorf("panic: %v", r), "Recovered from a panic in a watch", "stack", string(debug.Stack()))

@@ -25,17 +25,9 @@ type killKey struct{ node, id string }
 
 func keyOf(r *v1alpha1.NodeKillRecord) killKey { return killKey{r.NodeName, r.ID} }
 
-// killsOf are the records of a NodeWorkload as a ManagedWorkload shows them.
-func killsOf(nw *v1alpha1.NodeWorkload) []v1alpha1.NodeKillRecord {
-	records := make([]v1alpha1.NodeKillRecord, 0, len(nw.Status.Kills))
-	for i := range nw.Status.Kills {
-		records = append(records, v1alpha1.NodeKillRecord{
-			NodeName:     nw.Spec.NodeName,
-			NodeWorkload: nw.Name,
-			KillRecord:   *nw.Status.Kills[i].DeepCopy(),
-		})
-	}
-	return records
+// killOf is a record of a NodeWorkload as a ManagedWorkload shows it.
+func killOf(nw *v1alpha1.NodeWorkload, r *v1alpha1.KillRecord) v1alpha1.NodeKillRecord {
+	return v1alpha1.NodeKillRecord{NodeName: nw.Spec.NodeName, NodeWorkload: nw.Name, KillRecord: *r.DeepCopy()}
 }
 
 // MergeKills adds records to recent, newest first, and keeps the last 20. Of two

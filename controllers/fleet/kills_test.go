@@ -108,7 +108,7 @@ func TestUnknownOutcome(t *testing.T) {
 	if n := NewlyForced(nil, merged, time.Time{}); n != 0 {
 		t.Errorf("NewlyForced = %d", n)
 	}
-	if got := outcomeLabel(&merged[0]); got != "Unknown" {
+	if got := outcomeLabel(merged[0].Outcome); got != "Unknown" {
 		t.Errorf("label %q", got)
 	}
 }
@@ -204,16 +204,16 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 		l := NewLedger()
 		ours := managertest.NodeWorkload("n1", "mw", ahead[:10]...)
 		ours.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
-		l.Observe(nil, ours) // the first look of a manager that restarted
-		for _, r := range l.Pending("mw") {
+		l.Observe(ours) // the first look of a manager that restarted
+		for _, r := range l.Pending("mw").Records {
 			if !r.ObservedTime.Time.Equal(ours.CreationTimestamp.Time) {
 				t.Errorf("%s: observed at %s, want when its object was created", r.ID, r.ObservedTime)
 			}
 		}
 		next := ours.DeepCopy()
 		next.Status.Kills = append(next.Status.Kills, ahead[10])
-		l.Observe(ours, next)
-		for _, r := range l.Pending("mw") {
+		l.Observe(next)
+		for _, r := range l.Pending("mw").Records {
 			if r.ID == ahead[10].ID && !r.ObservedTime.Time.Equal(time.Now()) {
 				t.Errorf("%s: observed at %s, want now", r.ID, r.ObservedTime)
 			}

@@ -91,7 +91,7 @@ func TestShimState(t *testing.T) {
 			}
 			s := NewShims("system")
 			for _, sight := range tc.sights {
-				s.observe(managertest.Lease(sight.renewed), sight.at)
+				s.Observe(managertest.Lease(sight.renewed), sight.at)
 			}
 			for _, at := range tc.reads {
 				s.reads.worked(at)
@@ -222,7 +222,7 @@ func newFleetBench(t *testing.T, nodes int, renewed time.Time) *fleetBench {
 		})
 		lease := managertest.Lease(renewed)
 		lease.Name = v1alpha1.LeaseNamePrefix + node
-		shims.observe(lease, time.Now())
+		shims.Observe(lease, time.Now())
 		objects = append(objects, nw, lease, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
 	}
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeWorkload{}).
@@ -230,12 +230,13 @@ func newFleetBench(t *testing.T, nodes int, renewed time.Time) *fleetBench {
 			b.writes++
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		}}).Build()
-	b.Reconciler = NewReconciler(c, c, record.NewFakeRecorder(10), shims, 40*time.Second)
+	b.Reconciler = NewReconciler(c, c, NewIndex(NewLedger()), record.NewFakeRecorder(10), shims, 40*time.Second)
 	return b
 }
 
 func (b *fleetBench) reconcile() {
 	b.t.Helper()
+	refresh(b.t, b.Reconciler)
 	for i := range b.nodes {
 		key := client.ObjectKey{Namespace: "default", Name: placement.NodeWorkloadName("web", fmt.Sprint("n", i))}
 		if _, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -256,6 +257,6 @@ func (b *fleetBench) renew() {
 		if err := b.client.Update(b.t.Context(), lease); err != nil {
 			b.t.Fatal(err)
 		}
-		b.shims.observe(lease, time.Now())
+		b.shims.Observe(lease, time.Now())
 	}
 }

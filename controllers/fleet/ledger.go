@@ -4,6 +4,8 @@
 package fleet
 
 import (
+	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -18,30 +20,64 @@ import (
 
 // Ledger remembers what NodeWorkloads reported until it stands in the status
 // of their ManagedWorkload. It is fed by the watch, in order, so that the last
-// words of a NodeWorkload that is gone are not lost.
+// words of a NodeWorkload that is gone are not lost. Of each NodeWorkload it keeps which
+// records it has seen, and of each ManagedWorkload a bounded number of records.
 type Ledger struct {
 	mu    sync.Mutex
 	books map[types.UID]*killBook
+	// shares are the NodeWorkloads whose end was not seen yet, by UID.
+	shares map[types.UID]*reports
+	// since is when this manager began to lead.
+	since time.Time
 }
 
 // killBook is the page of one ManagedWorkload.
 type killBook struct {
 	// owner is the name of that object.
 	owner types.NamespacedName
-	// Pending are records that its status does not show yet.
-	pending map[killKey]v1alpha1.NodeKillRecord
-	// live are the NodeWorkloads whose end was not seen yet, with the records
-	// they reported last.
-	live map[types.UID][]v1alpha1.KillRecord
+	pending
+	// live is how many NodeWorkloads there are whose end was not seen yet.
+	live int
 	// written is when recentKills were last written.
 	written time.Time
 	// urgent: the pending records are all that is left of a NodeWorkload.
 	urgent bool
 }
 
-// NewLedger returns an empty ledger.
+// reports are what one NodeWorkload reported last.
+type reports struct {
+	owner types.UID
+	kills []reported
+}
+
+// reported is a kill record that was seen, as two hashes. content is 0 when it had ended:
+// a kill ends once, and later its texts may only get shorter.
+type reported struct{ id, content uint64 }
+
+// marks is what the hashes of this process begin with.
+var marks = maphash.MakeSeed()
+
+// NewLedger returns an empty ledger of a manager that begins now.
 func NewLedger() *Ledger {
-	return &Ledger{books: map[types.UID]*killBook{}}
+	return &Ledger{books: map[types.UID]*killBook{}, shares: map[types.UID]*reports{}, since: time.Now()}
+}
+
+// Begin notes that this manager leads from now on: what ended long before was another's to
+// report.
+func (l *Ledger) Begin(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = now
+	for _, b := range l.books {
+		b.uncounted = nil
+	}
+}
+
+// Since is when this manager began to lead.
+func (l *Ledger) Since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since
 }
 
 // bookOf is the page of the object that controls nw, nil if none does.
@@ -52,90 +88,144 @@ func (l *Ledger) bookOf(nw *v1alpha1.NodeWorkload) *killBook {
 	}
 	b, ok := l.books[ref.UID]
 	if !ok {
-		b = &killBook{
-			owner:   types.NamespacedName{Namespace: nw.Namespace, Name: ref.Name},
-			pending: map[killKey]v1alpha1.NodeKillRecord{}, live: map[types.UID][]v1alpha1.KillRecord{},
-		}
+		b = &killBook{owner: types.NamespacedName{Namespace: nw.Namespace, Name: ref.Name}}
 		l.books[ref.UID] = b
 	}
 	return b
 }
 
-// Observe takes over what nw reports that it did not report before. old is the
-// object before an update, or nil.
-func (l *Ledger) Observe(old, nw *v1alpha1.NodeWorkload) {
+// Observe takes over what nw reports that it did not report before. words reports whether
+// there was anything.
+func (l *Ledger) Observe(nw *v1alpha1.NodeWorkload) (words bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old != nil && writes.ControllerUID(old) != writes.ControllerUID(nw) {
-		if b := l.bookOf(old); b != nil {
-			delete(b.live, nw.UID)
-		}
+	b, known := l.bookOf(nw), l.shares[nw.UID]
+	if known != nil && known.owner != writes.ControllerUID(nw) {
+		l.close(nw.UID)
+		known = nil
 	}
-	if b := l.bookOf(nw); b != nil {
-		b.add(nw)
+	if b == nil {
+		return false
 	}
+	if known == nil {
+		b.live++
+	}
+	now, words := b.add(nw, known, l.since)
+	l.shares[nw.UID] = now
+	return words
 }
 
-// Gone takes over the last words of a NodeWorkload that was deleted.
-func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) {
+// Gone takes over the last words of a NodeWorkload that was deleted. words reports whether
+// there were any.
+func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) (words bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b := l.bookOf(nw); b != nil {
-		b.add(nw)
-		delete(b.live, nw.UID)
-		b.urgent = len(b.pending) > 0
+	b, known := l.bookOf(nw), l.shares[nw.UID]
+	if b != nil {
+		_, words = b.add(nw, known, l.since)
+		b.urgent = b.any()
+	}
+	l.close(nw.UID)
+	return words
+}
+
+// Lost notes that a NodeWorkload is gone whose last words were missed.
+func (l *Ledger) Lost(s *Share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.books[s.Workload()]; b != nil {
+		b.urgent = b.any()
+	}
+	l.close(s.UID)
+}
+
+// close ends what is kept of a NodeWorkload. l.mu is held.
+func (l *Ledger) close(uid types.UID) {
+	known, ok := l.shares[uid]
+	if !ok {
+		return
+	}
+	delete(l.shares, uid)
+	if b := l.books[known.owner]; b != nil {
+		b.live--
 	}
 }
 
 // add keeps the records of nw that differ from those it reported last. No more
 // than a status shows are taken from one NodeWorkload.
-func (b *killBook) add(nw *v1alpha1.NodeWorkload) {
-	last, seen := b.live[nw.UID]
-	before := make(map[string]*v1alpha1.KillRecord, len(last))
-	for i := range last {
-		before[last[i].ID] = &last[i]
+func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, since time.Time) (now *reports, words bool) {
+	now = &reports{owner: writes.ControllerUID(nw)}
+	kills := nw.Status.Kills[:min(len(nw.Status.Kills), maxRecentKills)]
+	if len(kills) > 0 {
+		now.kills = make([]reported, 0, len(kills))
 	}
-	for _, r := range killsOf(nw)[:min(len(nw.Status.Kills), maxRecentKills)] {
-		known, ok := before[r.ID]
-		if ok && (known.Phase == v1alpha1.KillPhaseDone || equality.Semantic.DeepEqual(*known, r.KillRecord)) {
-			continue // a kill ends once; later its texts may only get shorter
+	for i := range kills {
+		mark := markOf(&kills[i])
+		now.kills = append(now.kills, mark)
+		if last.has(mark) {
+			continue
 		}
-		r.ObservedTime = b.pending[keyOf(&r)].ObservedTime
+		words = true
+		r := killOf(nw, &kills[i])
+		r.ObservedTime = b.known(keyOf(&r)).ObservedTime
 		at := time.Now()
-		if !seen && r.StartTime.After(at.Add(clockTolerance)) {
+		if last == nil && r.StartTime.After(at.Add(clockTolerance)) {
 			at = nw.CreationTimestamp.Time // an earlier run of the manager may have seen it long ago
 		}
-		b.pending[keyOf(&r)] = withObservedTime(r, at)
+		b.keep(withObservedTime(r, at), since)
 	}
-	b.live[nw.UID] = nw.Status.Kills
+	return now, words
+}
+
+// has reports whether a record needs no second look.
+func (r *reports) has(mark reported) bool {
+	return r != nil && slices.ContainsFunc(r.kills, func(known reported) bool {
+		return known.id == mark.id && (known.content == 0 || known.content == mark.content)
+	})
+}
+
+// markOf is what is kept of a record to know it again.
+func markOf(r *v1alpha1.KillRecord) reported {
+	mark := reported{id: maphash.String(marks, r.ID)}
+	if r.Phase == v1alpha1.KillPhaseDone {
+		return mark
+	}
+	// A record consists of texts, numbers and times: encoding it cannot fail.
+	if data, err := json.Marshal(r); err == nil {
+		mark.content = max(maphash.Bytes(marks, data), 1)
+	}
+	return mark
 }
 
 // Pending are the records that the status of owner may not show yet.
-func (l *Ledger) Pending(owner types.UID) []v1alpha1.NodeKillRecord {
+func (l *Ledger) Pending(owner types.UID) Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, ok := l.books[owner]
-	if !ok {
-		return nil
+	if !ok || !b.any() {
+		return Pending{}
 	}
-	return slices.Collect(maps.Values(b.pending))
+	return Pending{
+		Records: slices.Collect(maps.Values(b.records)), Further: slices.Clone(b.further), Uncounted: maps.Clone(b.uncounted),
+	}
 }
 
 // Settled forgets records that the status of owner takes account of since now.
-func (l *Ledger) Settled(owner types.UID, records []v1alpha1.NodeKillRecord, now time.Time) {
+func (l *Ledger) Settled(owner types.UID, settled Pending, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, ok := l.books[owner]
-	if !ok || len(records) == 0 {
+	if !ok || settled.Empty() {
 		return
 	}
 	b.written = now
-	for _, r := range records {
-		if known, ok := b.pending[keyOf(&r)]; ok && equality.Semantic.DeepEqual(known, r) {
-			delete(b.pending, keyOf(&r))
+	for _, r := range settled.Records {
+		if known, ok := b.records[keyOf(&r)]; ok && equality.Semantic.DeepEqual(known, r) {
+			delete(b.records, keyOf(&r))
 		}
 	}
-	b.urgent = b.urgent && len(b.pending) > 0
+	b.settle(settled)
+	b.urgent = b.urgent && b.any()
 }
 
 // LastWrite is when recentKills were last written, or never when they may not wait:
@@ -154,7 +244,7 @@ func (l *Ledger) AllGone(owner types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, ok := l.books[owner]
-	return !ok || len(b.live) == 0
+	return !ok || b.live == 0
 }
 
 // Forget drops what is remembered of objects of that name.
@@ -162,4 +252,5 @@ func (l *Ledger) Forget(owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.books, func(_ types.UID, b *killBook) bool { return b.owner == owner })
+	maps.DeleteFunc(l.shares, func(_ types.UID, r *reports) bool { return l.books[r.owner] == nil })
 }

@@ -18,7 +18,7 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
 	l := NewLedger()
 	first := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, stopping, ""))
-	l.Observe(nil, first)
+	l.Observe(first)
 	if l.AllGone("mw") {
 		t.Error("allGone before the NodeWorkload is gone")
 	}
@@ -26,14 +26,14 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 	last := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, done, v1alpha1.KillOutcomeForced))
 	l.Gone(last)
 	l.Settled("mw", begun, managertest.Epoch) // the status that was written shows an earlier state
-	if diff := cmp.Diff([]string{"n1/a Done Forced"}, describeKills(l.Pending("mw"))); diff != "" {
+	if diff := cmp.Diff([]string{"n1/a Done Forced"}, describeKills(l.Pending("mw").Records)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 	if !l.AllGone("mw") {
 		t.Error("not allGone after the NodeWorkload is gone")
 	}
 	l.Settled("mw", l.Pending("mw"), managertest.Epoch.Add(time.Second))
-	if got := l.Pending("mw"); len(got) != 0 {
+	if got := l.Pending("mw").Records; len(got) != 0 {
 		t.Errorf("pending after it was written: %v", describeKills(got))
 	}
 	if got := l.LastWrite("mw"); !got.Equal(managertest.Epoch.Add(time.Second)) {
@@ -44,13 +44,13 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 func TestLedgerTakesEachRecordOnce(t *testing.T) {
 	l := NewLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
-	l.Observe(nil, old)
+	l.Observe(old)
 	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
 	nw := old.DeepCopy()
 	nw.Status.Kills = append([]v1alpha1.KillRecord{managertest.Kill("b", 2, v1alpha1.KillPhaseStopping, "")}, nw.Status.Kills...)
-	l.Observe(old, nw)
+	l.Observe(nw)
 	l.Gone(nw)
-	if diff := cmp.Diff([]string{"n1/b Stopping "}, describeKills(l.Pending("mw"))); diff != "" {
+	if diff := cmp.Diff([]string{"n1/b Stopping "}, describeKills(l.Pending("mw").Records)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 }
@@ -58,8 +58,8 @@ func TestLedgerTakesEachRecordOnce(t *testing.T) {
 func TestLedgerLetsOrphansGo(t *testing.T) {
 	l := NewLedger()
 	old := managertest.NodeWorkload("n1", "mw")
-	l.Observe(nil, old)
-	l.Observe(old, managertest.NodeWorkload("n1", ""))
+	l.Observe(old)
+	l.Observe(managertest.NodeWorkload("n1", ""))
 	if !l.AllGone("mw") {
 		t.Error("an orphaned NodeWorkload still counts")
 	}
@@ -74,12 +74,12 @@ func TestLedgerLetsOrphansGo(t *testing.T) {
 func TestLedgerReportsAnEndOnce(t *testing.T) {
 	l := NewLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
-	l.Observe(nil, old)
+	l.Observe(old)
 	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
 	shorter := old.DeepCopy()
 	shorter.Status.Kills[0].Message = "the status was too large"
-	l.Observe(old, shorter)
-	if got := l.Pending("mw"); len(got) != 0 {
+	l.Observe(shorter)
+	if got := l.Pending("mw").Records; len(got) != 0 {
 		t.Errorf("pending: %v", describeKills(got))
 	}
 }

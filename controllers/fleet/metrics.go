@@ -27,10 +27,10 @@ func init() {
 	metrics.Registry.MustRegister(killsTotal, releasedTotal)
 }
 
-// CountKill counts a kill that has ended.
-func CountKill(k *v1alpha1.NodeKillRecord) {
-	killsTotal.WithLabelValues(string(k.Trigger), outcomeLabel(k)).Inc()
+// CountKills counts kills that have ended in one way.
+func CountKills(ending Ending, n int) {
+	killsTotal.WithLabelValues(string(ending.Trigger), outcomeLabel(ending.Outcome)).Add(float64(n))
 }
 
 // outcomeLabel names also the outcome that is not known.
-func outcomeLabel(k *v1alpha1.NodeKillRecord) string { return cmp.Or(string(k.Outcome), "Unknown") }
+func outcomeLabel(outcome v1alpha1.KillOutcome) string { return cmp.Or(string(outcome), "Unknown") }

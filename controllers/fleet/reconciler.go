@@ -12,8 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -54,8 +51,10 @@ const expirySlack = 50 * time.Millisecond
 // Reconciler says of every NodeWorkload whether its shim responds,
 // and gives up those that no shim can end any more.
 type Reconciler struct {
-	client       client.Client
+	client client.Client
+	// live reads past the cache, where a decision cannot be taken back.
 	live         client.Reader
+	index        *Index
 	recorder     record.EventRecorder
 	shims        *Shims
 	releaseAfter time.Duration
@@ -68,12 +67,12 @@ type Reconciler struct {
 	lost map[types.NamespacedName]loss
 }
 
-// NewReconciler returns a reconciler that reads through c, and through live where a
-// decision cannot be taken back. NodeWorkloads of a Node that is gone are given up
-// after releaseAfter.
-func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *Shims, releaseAfter time.Duration) *Reconciler {
+// NewReconciler returns a reconciler that finds NodeWorkloads in index, reads the rest
+// through c, and through live where a decision cannot be taken back. NodeWorkloads of a
+// Node that is gone are given up after releaseAfter.
+func NewReconciler(c client.Client, live client.Reader, index *Index, recorder record.EventRecorder, shims *Shims, releaseAfter time.Duration) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, recorder: recorder, shims: shims, releaseAfter: releaseAfter, lost: map[types.NamespacedName]loss{},
+		client: c, live: live, index: index, recorder: recorder, shims: shims, releaseAfter: releaseAfter, lost: map[types.NamespacedName]loss{},
 		changes: flowcontrol.NewTokenBucketPassiveRateLimiter(changeQPS, changeBurst),
 	}
 }
@@ -85,26 +84,22 @@ type loss struct {
 
 // Reconcile looks at one NodeWorkload, its Node and its shim's Lease.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	nw := &v1alpha1.NodeWorkload{}
-	if err := r.client.Get(ctx, req.NamespacedName, nw); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.found(req.NamespacedName)
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{}, fmt.Errorf("get NodeWorkload: %w", err)
+	share := r.index.Get(req.NamespacedName)
+	if share == nil {
+		r.found(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	now := time.Now()
-	shim, err := r.shims.State(ctx, r.client, nw.Spec.NodeName, now)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	shim := r.shims.Of(share.Node, now)
 	var requeue time.Duration
-	if !shim.Expires.IsZero() {
+	if !shim.Judged() { // where it is, the end of the Lease wakes its NodeWorkloads
 		requeue = shim.Expires.Sub(now) + expirySlack
 	}
-	later, err := r.reconcileShimResponding(ctx, nw, shim)
-	err = errors.Join(err, r.reconcileOwner(ctx, nw))
-	wait, releaseErr := r.reconcileRelease(ctx, nw, shim, now)
+	later, err := r.reconcileShimResponding(ctx, share, shim)
+	if errOwner := r.reconcileOwner(ctx, share); errOwner != nil {
+		err = errors.Join(err, errOwner)
+	}
+	wait, releaseErr := r.reconcileRelease(ctx, share, shim, now)
 	if wait > 0 {
 		requeue = wait + expirySlack
 	}
@@ -114,10 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return writes.Result(ctx, requeue, errors.Join(err, releaseErr))
 }
 
-// reconcileShimResponding writes the one condition that is the manager's. The
-// patch carries the resourceVersion, so it never undoes what the shim wrote. later is
-// when it is to be tried again; 0 when nothing is left to do.
-func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState) (later time.Duration, err error) {
+// reconcileShimResponding writes the one condition that is the manager's, and never undoes
+// what the shim wrote. later is when it is to be tried again; 0 when nothing is left to do.
+func (r *Reconciler) reconcileShimResponding(ctx context.Context, share *Share, shim ShimState) (later time.Duration, err error) {
 	if !shim.Judged() {
 		return 0, nil
 	}
@@ -125,22 +119,25 @@ func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.N
 	if shim.Responding() {
 		status = metav1.ConditionTrue
 	}
-	base := nw.DeepCopy()
-	known := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding)
+	known := share.Shim
 	if known != nil && known.Status == status && known.Reason == shim.Reason && known.Message == shim.Message {
 		return 0, nil
 	}
 	if known != nil && !r.changes.TryAccept() {
 		return utilwait.Jitter(changeRetry, 1), nil
 	}
-	meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{
+	condition := metav1.Condition{
 		Type:               v1alpha1.ConditionShimResponding,
 		Status:             status,
-		ObservedGeneration: nw.Generation,
+		ObservedGeneration: share.Generation,
+		LastTransitionTime: metav1.Now(),
 		Reason:             shim.Reason,
 		Message:            shim.Message,
-	})
-	if err := r.client.Status().Patch(ctx, nw, writes.Locked(base)); client.IgnoreNotFound(err) != nil {
+	}
+	if known != nil && known.Status == status {
+		condition.LastTransitionTime = known.LastTransitionTime
+	}
+	if _, err := share.shimEdit(condition).ApplyStatus(ctx, r.client); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("write the condition %s: %w", v1alpha1.ConditionShimResponding, err)
 	}
 	return 0, nil
@@ -148,104 +145,104 @@ func (r *Reconciler) reconcileShimResponding(ctx context.Context, nw *v1alpha1.N
 
 // reconcileOwner ends a NodeWorkload whose ManagedWorkload is gone, as a garbage
 // collector would: there may be none in the cluster.
-func (r *Reconciler) reconcileOwner(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
-	ref := writes.WorkloadReference(nw)
-	if ref == nil || !nw.DeletionTimestamp.IsZero() {
+func (r *Reconciler) reconcileOwner(ctx context.Context, share *Share) error {
+	if share.Workload() == "" || share.Deleting() {
 		return nil
 	}
+	owner := types.NamespacedName{Namespace: share.Namespace, Name: share.Controller.Name}
 	for _, reader := range []client.Reader{r.client, r.live} {
-		mw := &v1alpha1.ManagedWorkload{}
-		err := reader.Get(ctx, types.NamespacedName{Namespace: nw.Namespace, Name: ref.Name}, mw)
-		if err == nil && mw.UID == ref.UID {
+		mw := &v1alpha1.ManagedWorkload{} // only read
+		err := reader.Get(ctx, owner, mw, client.UnsafeDisableDeepCopy)
+		if err == nil && mw.UID == share.Workload() {
 			return nil
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get the owner of NodeWorkload: %w", err)
 		}
 	}
-	if err := writes.RequestEnd(ctx, r.client, nw, nil, byWorkloadGone); err != nil {
+	share, err := RequestEnd(ctx, r.client, share, nil, byWorkloadGone)
+	if err != nil {
 		return err
 	}
-	if err := r.client.Delete(ctx, nw, writes.AsSeen(nw)); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Delete(ctx, share.Object(), share.AsSeen()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete NodeWorkload without an owner: %w", err)
 	}
-	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload without an owner", "owner", ref.Name)
+	logr.FromContextOrDiscard(ctx).Info("Deleted NodeWorkload without an owner", "owner", owner.Name)
 	return nil
 }
 
 // reconcileRelease gives a NodeWorkload up when no shim can end it. wait is the
 // time until that is to be looked at again, 0 for never.
-func (r *Reconciler) reconcileRelease(ctx context.Context, nw *v1alpha1.NodeWorkload, shim ShimState, now time.Time) (wait time.Duration, err error) {
+func (r *Reconciler) reconcileRelease(ctx context.Context, share *Share, shim ShimState, now time.Time) (wait time.Duration, err error) {
 	if shim.Responding() || !shim.Judged() {
-		r.found(client.ObjectKeyFromObject(nw))
+		r.found(share.Key())
 		return 0, nil
 	}
-	if neverStarted(nw, shim) {
-		return 0, r.release(ctx, nw, byNeverStarted)
+	if neverStarted(share, shim) {
+		return 0, r.release(ctx, share, byNeverStarted)
 	}
-	gone, err := nodeGone(ctx, r.client, nw.Spec.NodeName)
+	gone, err := nodeGone(ctx, r.client, share.Node)
 	if err != nil {
 		return 0, err
 	}
 	if !gone {
-		r.found(client.ObjectKeyFromObject(nw))
+		r.found(share.Key())
 		return 0, nil
 	}
-	if left := r.lostSince(nw, now).Add(r.releaseAfter).Sub(now); left > 0 {
+	if left := r.lostSince(share, now).Add(r.releaseAfter).Sub(now); left > 0 {
 		return left, nil
 	}
-	return 0, r.release(ctx, nw, byNodeLost)
+	return 0, r.release(ctx, share, byNodeLost)
 }
 
 // neverStarted reports whether a NodeWorkload that is being deleted was never seen
 // by a shim: there are no containers to wait for.
-func neverStarted(nw *v1alpha1.NodeWorkload, shim ShimState) bool {
-	return !nw.DeletionTimestamp.IsZero() && shim.Reason == v1alpha1.ReasonShimNotFound &&
-		nw.Status.ObservedGeneration < 0 && len(nw.Status.Kills) == 0 && nw.Status.Phase == ""
+func neverStarted(share *Share, shim ShimState) bool {
+	return share.Deleting() && shim.Reason == v1alpha1.ReasonShimNotFound && !share.Observed() && !share.Killed && share.Phase == ""
 }
 
 // release looks at everything once more past the cache, then deletes the
 // NodeWorkload and removes its finalizer. A shim's write in between keeps it.
-func (r *Reconciler) release(ctx context.Context, nw *v1alpha1.NodeWorkload, by string) error {
-	shim, err := r.shims.State(ctx, r.live, nw.Spec.NodeName, time.Now())
-	if err != nil || shim.Responding() || !shim.Judged() || by == byNeverStarted && !neverStarted(nw, shim) {
+func (r *Reconciler) release(ctx context.Context, share *Share, by string) error {
+	shim, err := r.shims.State(ctx, r.live, share.Node, time.Now())
+	if err != nil || shim.Responding() || !shim.Judged() || by == byNeverStarted && !neverStarted(share, shim) {
 		return err
 	}
 	if by == byNodeLost {
-		if gone, err := nodeGone(ctx, r.live, nw.Spec.NodeName); err != nil || !gone {
+		if gone, err := nodeGone(ctx, r.live, share.Node); err != nil || !gone {
 			return err
 		}
 	}
-	if err := writes.RequestEnd(ctx, r.client, nw, nil, by); err != nil {
+	share, err = RequestEnd(ctx, r.client, share, nil, by)
+	if err != nil {
 		return err
 	}
-	if nw.DeletionTimestamp.IsZero() {
-		if err := r.client.Delete(ctx, nw, writes.AsSeen(nw)); client.IgnoreNotFound(err) != nil {
+	if !share.Deleting() {
+		if err := r.client.Delete(ctx, share.Object(), share.AsSeen()); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete NodeWorkload that is released: %w", err)
 		}
 		return nil // the deletion brings us back here
 	}
-	if !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer) {
+	edit := share.Edit()
+	if !share.DropFinalizer(edit) {
 		return nil
 	}
-	base := nw.DeepCopy()
-	controllerutil.RemoveFinalizer(nw, v1alpha1.Finalizer)
-	if err := r.client.Patch(ctx, nw, writes.Locked(base)); client.IgnoreNotFound(err) != nil {
+	if _, err := edit.Apply(ctx, r.client); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("release NodeWorkload: %w", err)
 	}
 	releasedTotal.Inc()
-	r.recorder.Eventf(nw, corev1.EventTypeWarning, eventReleased, "Released although node %s did not confirm the end of the containers: %s", nw.Spec.NodeName, by)
-	logr.FromContextOrDiscard(ctx).Info("Released NodeWorkload", "node", nw.Spec.NodeName, "requestedBy", by)
+	r.recorder.Eventf(share.Object(), corev1.EventTypeWarning, eventReleased, "Released although node %s did not confirm the end of the containers: %s", share.Node, by)
+	logr.FromContextOrDiscard(ctx).Info("Released NodeWorkload", "node", share.Node, "requestedBy", by)
 	return nil
 }
 
-func (r *Reconciler) lostSince(nw *v1alpha1.NodeWorkload, now time.Time) time.Time {
+func (r *Reconciler) lostSince(share *Share, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(nw)
+	key := share.Key()
 	known, ok := r.lost[key]
-	if !ok || known.uid != nw.UID {
-		known = loss{uid: nw.UID, since: now}
+	if !ok || known.uid != share.UID {
+		known = loss{uid: share.UID, since: now}
 		r.lost[key] = known
 	}
 	return known.since
@@ -259,7 +256,7 @@ func (r *Reconciler) found(key types.NamespacedName) {
 
 // nodeGone reports whether reader knows no Node of that name.
 func nodeGone(ctx context.Context, reader client.Reader, name string) (bool, error) {
-	err := reader.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{})
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("get node %q: %w", name, err)
 	}

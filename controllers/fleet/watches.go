@@ -7,11 +7,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-logr/logr"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,36 +19,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/contain"
 )
 
-// indexNode is the index of the cache's NodeWorkloads by the name of the node.
-const indexNode = "spec.nodeName"
+type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-func indexByNode(o client.Object) []string {
-	if nw, ok := o.(*v1alpha1.NodeWorkload); ok {
-		return []string{nw.Spec.NodeName}
-	}
-	return nil
+// concerns lets through what matters to the manager's condition and to the release of a
+// NodeWorkload.
+func concerns(c Change) bool {
+	return c.Old == nil || c.New == nil || c.Old.UID != c.New.UID || c.Old.Generation != c.New.Generation ||
+		!c.Old.Deleted.Equal(c.New.Deleted) || !c.Old.sameController(c.New) || !c.Old.sameShim(c.New)
 }
 
-// nodeWorkloadChanged lets through what matters to the manager's condition and to the
-// release of a NodeWorkload.
-func nodeWorkloadChanged() predicate.Predicate {
-	return predicate.Or[client.Object](
-		predicate.GenerationChangedPredicate{},
-		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			old, wasNodeWorkload := e.ObjectOld.(*v1alpha1.NodeWorkload)
-			nw, isNodeWorkload := e.ObjectNew.(*v1alpha1.NodeWorkload)
-			if !wasNodeWorkload || !isNodeWorkload {
-				return true
-			}
-			return !equality.Semantic.DeepEqual(old.OwnerReferences, nw.OwnerReferences) || !equality.Semantic.DeepEqual(
-				meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionShimResponding),
-				meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding))
-		}},
-	)
+// watchIndex wakes a NodeWorkload that has changed.
+func (r *Reconciler) watchIndex(q requestQueue) {
+	r.index.Listen(func(c Change) {
+		if !concerns(c) {
+			return
+		}
+		share := c.New
+		if share == nil {
+			share = c.Old
+		}
+		q.Add(reconcile.Request{NamespacedName: share.Key()})
+	})
+}
+
+// watchShims wakes the NodeWorkloads of a node whose shim came, came back or fell silent.
+func (r *Reconciler) watchShims(q requestQueue) {
+	r.shims.Listen(func(node string) {
+		for _, request := range r.nodeWorkloadsOn(node) {
+			q.Add(request)
+		}
+	})
 }
 
 // comesOrGoes lets through only the beginning and the end of an object.
@@ -61,34 +61,26 @@ func comesOrGoes() predicate.Predicate {
 
 // watchNodes wakes the NodeWorkloads of a Node that came or went.
 func (r *Reconciler) watchNodes() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, node client.Object) []reconcile.Request {
-		return r.nodeWorkloadsOn(ctx, node.GetName())
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, node client.Object) []reconcile.Request {
+		return r.nodeWorkloadsOn(node.GetName())
 	})
 }
 
 // nodeWorkloadsOn are the NodeWorkloads of a node.
-func (r *Reconciler) nodeWorkloadsOn(ctx context.Context, node string) []reconcile.Request {
-	list := &v1alpha1.NodeWorkloadList{}
-	if err := r.client.List(ctx, list, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list the NodeWorkloads of a node", "node", node)
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+func (r *Reconciler) nodeWorkloadsOn(node string) []reconcile.Request {
+	keys := r.index.OnNode(node)
+	requests := make([]reconcile.Request, 0, len(keys))
+	for _, key := range keys {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
 	}
 	return requests
 }
 
 // SetUp adds the reconciler with its watches to mgr.
-func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options controller.Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.NodeWorkload{}, indexNode, indexByNode); err != nil {
-		return fmt.Errorf("index the NodeWorkloads of the cache by node: %w", err)
-	}
-	log := mgr.GetLogger()
+func (r *Reconciler) SetUp(mgr manager.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodeworkload").
-		For(&v1alpha1.NodeWorkload{}, builder.WithPredicates(contain.Updates(log, nodeWorkloadChanged()))).
-		Watches(&coordinationv1.Lease{}, contain.Handler{EventHandler: r.shims.watch(r.nodeWorkloadsOn)}, builder.WithPredicates(predicate.NewPredicateFuncs(isShimLease))).
+		WatchesRawSource(r.index.Source(r.watchIndex)).
+		WatchesRawSource(r.shims.Source(r.watchShims)).
 		Watches(&corev1.Node{}, contain.Handler{EventHandler: r.watchNodes()}, builder.WithPredicates(comesOrGoes())).
 		WithOptions(options).
 		Complete(r)

@@ -6,8 +6,8 @@ package workload
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -25,11 +26,11 @@ import (
 // lets them go when they are to be kept. No garbage collector is relied on, so
 // the finalizers that ask for one are honoured here.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	act := func(nw *v1alpha1.NodeWorkload) error { return r.end(ctx, s.mw, nw, s.grace, byWorkloadDeleted) }
+	act := func(share *fleet.Share) error { return r.end(ctx, s, share, s.grace, byWorkloadDeleted) }
 	s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerDeleteDependents}
 	orphaning := controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents)
 	if orphaning {
-		act = func(nw *v1alpha1.NodeWorkload) error { return r.orphan(ctx, s, nw) }
+		act = func(share *fleet.Share) error { return r.orphan(ctx, s, share) }
 		s.finalizers = []string{v1alpha1.Finalizer, metav1.FinalizerOrphanDependents}
 	}
 	left, err := r.eachNodeWorkload(ctx, s, act)
@@ -38,9 +39,9 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	switch {
 	case orphaning:
-		clear(s.nodeWorkloads)
+		clear(s.shares)
 		s.finished = true
-	case left == 0 && r.kills.AllGone(s.mw.UID):
+	case left == 0 && r.fleet.Kills.AllGone(s.mw.UID):
 		s.finished = true
 	}
 	return nil
@@ -61,22 +62,22 @@ const unseenInterval = 5 * time.Second
 // eachNodeWorkload calls act for every NodeWorkload that the object controls and returns
 // how many there are. When the cache knows none, the API server is asked: one
 // that was just created must not be left behind.
-func (r *Reconciler) eachNodeWorkload(ctx context.Context, s *scope, act func(*v1alpha1.NodeWorkload) error) (int, error) {
-	if len(s.nodeWorkloads)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
-		clear(s.nodeWorkloads)
+func (r *Reconciler) eachNodeWorkload(ctx context.Context, s *scope, act func(*fleet.Share) error) (int, error) {
+	if len(s.shares)+len(s.surplus) == 0 || controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
+		clear(s.shares)
 		s.surplus = nil
 		if err := r.takeLive(ctx, s); err != nil {
 			return 0, err
 		}
-		if len(s.nodeWorkloads)+len(s.surplus) > 0 {
+		if len(s.shares)+len(s.surplus) > 0 {
 			s.wakeAfter(unseenInterval)
 		}
 	}
-	var errs []error
-	for _, nw := range s.all() {
-		errs = append(errs, act(nw))
+	var errs failures
+	for _, share := range s.all() {
+		errs.add(act(share))
 	}
-	return len(s.nodeWorkloads) + len(s.surplus), errors.Join(errs...)
+	return len(s.shares) + len(s.surplus), errs.err()
 }
 
 // pageSize is how many NodeWorkloads are read from the API server at once.
@@ -86,16 +87,8 @@ const pageSize = 100
 // label and, once there are none, by their owner those that lost it. Only that last
 // look is at all NodeWorkloads of the namespace, and at nothing but their metadata.
 func (r *Reconciler) takeLive(ctx context.Context, s *scope) error {
-	labelled := &v1alpha1.NodeWorkloadList{}
-	err := r.eachPage(ctx, labelled, func() error {
-		for i := range labelled.Items {
-			if metav1.IsControlledBy(&labelled.Items[i], s.mw) {
-				s.take(labelled.Items[i].DeepCopy())
-			}
-		}
-		return nil
-	}, client.InNamespace(s.mw.Namespace), client.MatchingLabels{v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name)})
-	found := len(s.nodeWorkloads)+len(s.surplus) > 0
+	err := r.eachLabelled(ctx, s.mw, s.take)
+	found := len(s.shares)+len(s.surplus) > 0
 	if err != nil || found && !controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
 		return err // they are waited for, and then this is asked again
 	}
@@ -103,17 +96,49 @@ func (r *Reconciler) takeLive(ctx context.Context, s *scope) error {
 	every.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWorkloadList"))
 	return r.eachPage(ctx, every, func() error {
 		for i := range every.Items {
-			if found := &every.Items[i]; metav1.IsControlledBy(found, s.mw) && found.Labels[v1alpha1.LabelWorkload] != placement.LabelValue(s.mw.Name) {
-				nw := &v1alpha1.NodeWorkload{}
-				if err := r.live.Get(ctx, client.ObjectKeyFromObject(found), nw); client.IgnoreNotFound(err) != nil {
-					return fmt.Errorf("get NodeWorkload %q past the cache: %w", found.Name, err)
-				} else if err == nil && metav1.IsControlledBy(nw, s.mw) {
-					s.take(nw)
-				}
+			found := &every.Items[i]
+			if !metav1.IsControlledBy(found, s.mw) || found.Labels[v1alpha1.LabelWorkload] == placement.LabelValue(s.mw.Name) {
+				continue
+			}
+			share, err := r.liveShare(ctx, s.mw, client.ObjectKeyFromObject(found))
+			if err != nil {
+				return err
+			}
+			if share != nil {
+				s.take(share)
 			}
 		}
 		return nil
 	}, client.InNamespace(s.mw.Namespace))
+}
+
+// eachLabelled calls take for the NodeWorkloads that the API server has with the label of an
+// object and that it controls.
+func (r *Reconciler) eachLabelled(ctx context.Context, mw *v1alpha1.ManagedWorkload, take func(*fleet.Share)) error {
+	labelled := &v1alpha1.NodeWorkloadList{}
+	return r.eachPage(ctx, labelled, func() error {
+		for i := range labelled.Items {
+			if metav1.IsControlledBy(&labelled.Items[i], mw) {
+				take(fleet.ShareOf(&labelled.Items[i], nil))
+			}
+		}
+		return nil
+	}, client.InNamespace(mw.Namespace), client.MatchingLabels{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)})
+}
+
+// liveShare is a NodeWorkload as the API server has it, nil if an object does not control it.
+func (r *Reconciler) liveShare(ctx context.Context, mw *v1alpha1.ManagedWorkload, key client.ObjectKey) (*fleet.Share, error) {
+	nw := &v1alpha1.NodeWorkload{}
+	if err := r.live.Get(ctx, key, nw); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get NodeWorkload %q past the cache: %w", key.Name, err)
+	}
+	if !metav1.IsControlledBy(nw, mw) {
+		return nil, nil
+	}
+	return fleet.ShareOf(nw, nil), nil
 }
 
 // eachPage reads a list past the cache page by page and calls look after each.
@@ -133,12 +158,9 @@ func (r *Reconciler) eachPage(ctx context.Context, list client.ObjectList, look 
 }
 
 // all are the NodeWorkloads of the object, by name.
-func (s *scope) all() []*v1alpha1.NodeWorkload {
-	list := slices.Clone(s.surplus)
-	for _, nw := range s.nodeWorkloads {
-		list = append(list, nw)
-	}
-	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.Name, b.Name) })
+func (s *scope) all() []*fleet.Share {
+	list := slices.AppendSeq(slices.Clone(s.surplus), maps.Values(s.shares))
+	slices.SortFunc(list, func(a, b *fleet.Share) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

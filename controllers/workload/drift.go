@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/placement"
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -73,36 +72,59 @@ var (
 )
 
 // drift are the parts of a NodeWorkload that are not as they should be.
-func (w *wanted) drift(nw *v1alpha1.NodeWorkload) []part {
+func (w *wanted) drift(share *fleet.Share) []part {
 	var parts []part
-	if template.Hash(&nw.Spec.Template) != w.hash {
+	if share.SpecHash != w.hash {
 		parts = append(parts, partTemplate)
 	}
-	if !equality.Semantic.DeepEqual(nw.Spec.RestartBackoff, w.backoff) {
+	if !sameBackoff(share.RestartBackoff, w.backoff) {
 		parts = append(parts, partBackoff)
 	}
-	if !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer) {
+	if !slices.Contains(share.Finalizers, v1alpha1.Finalizer) {
 		parts = append(parts, partFinalizers)
 	}
-	for _, key := range w.labelDrift(nw) {
+	for _, key := range w.labelDrift(share) {
 		parts = append(parts, part{[]string{"metadata", "labels", key}})
 	}
 	return parts
 }
 
+// drifted reports whether there is any drift.
+func (w *wanted) drifted(share *fleet.Share) bool {
+	return !(w.hash == share.SpecHash && sameBackoff(share.RestartBackoff, w.backoff) && slices.Contains(share.Finalizers, v1alpha1.Finalizer) && w.labelled(share)) &&
+		len(w.drift(share)) > 0
+}
+
+// labelled reports whether a NodeWorkload has exactly the labels it should have.
+func (w *wanted) labelled(share *fleet.Share) bool {
+	if len(share.Labels) != len(w.copied)+3 || share.Labels[v1alpha1.LabelWorkload] != placement.LabelValue(w.workload) ||
+		share.Labels[v1alpha1.LabelRevision] != w.revision || share.Labels[v1alpha1.LabelNode] != placement.LabelValue(share.Node) {
+		return false
+	}
+	for key, value := range w.copied {
+		if got, ok := share.Labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
 // labelDrift are the labels of a NodeWorkload that are missing, different or too many.
-func (w *wanted) labelDrift(nw *v1alpha1.NodeWorkload) []string {
-	labels := w.labels(nw.Spec.NodeName)
-	if maps.Equal(labels, nw.Labels) {
+func (w *wanted) labelDrift(share *fleet.Share) []string {
+	if w.labelled(share) {
+		return nil
+	}
+	labels := w.labels(share.Node)
+	if maps.Equal(labels, share.Labels) {
 		return nil
 	}
 	var keys []string
 	for key, value := range labels {
-		if got, ok := nw.Labels[key]; (!ok || got != value) && !w.imposed[key] {
+		if got, ok := share.Labels[key]; (!ok || got != value) && !w.imposed[key] {
 			keys = append(keys, key)
 		}
 	}
-	for key := range nw.Labels {
+	for key := range share.Labels {
 		if _, ok := labels[key]; !ok && !w.imposed[key] {
 			keys = append(keys, key)
 		}
@@ -117,12 +139,12 @@ func definition(parts []part) bool {
 }
 
 // handEdits are the parts that another writer changed, and who that was, "" where it is
-// not known. nw is as the API server has it. The rest is what the workload changed.
+// not known. fields are the managedFields of share. The rest is what the workload changed.
 // applied is what all NodeWorkloads had before, nil when this manager has just begun:
 // then only what managedFields say another writer wrote is taken for an edit.
-func (w *wanted) handEdits(applied *wanted, nw *v1alpha1.NodeWorkload) (edits []part, who string) {
-	for _, p := range w.drift(nw) {
-		writer := writes.LastWriter(nw.ManagedFields, p.path...)
+func (w *wanted) handEdits(applied *wanted, share *fleet.Share, fields []metav1.ManagedFieldsEntry) (edits []part, who string) {
+	for _, p := range w.drift(share) {
+		writer := writes.LastWriter(fields, p.path...)
 		var edited bool
 		switch {
 		case len(p.path) == 3 && strings.HasPrefix(p.path[2], ownKeys), slices.Equal(p.path, partFinalizers.path):
@@ -150,7 +172,7 @@ func (w *wanted) changed(applied *wanted, p part) bool {
 	case slices.Equal(p.path, partTemplate.path):
 		return w.hash != applied.hash
 	case slices.Equal(p.path, partBackoff.path):
-		return !equality.Semantic.DeepEqual(w.backoff, applied.backoff)
+		return !sameBackoff(w.backoff, applied.backoff)
 	case p.path[2] == v1alpha1.LabelRevision:
 		return w.revision != applied.revision
 	}

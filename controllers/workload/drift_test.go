@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -29,7 +30,7 @@ func TestHandEdits(t *testing.T) {
 	now := &wanted{workload: "web", hash: currentHash, copied: map[string]string{"team": "a"}}
 	before := &wanted{workload: "web", hash: "old"}
 	good := func(change func(*v1alpha1.NodeWorkload), entries ...metav1.ManagedFieldsEntry) *v1alpha1.NodeWorkload {
-		nw := on("n1", "Running", true).nodeWorkload.DeepCopy()
+		nw := reported("n1", "Running", true).DeepCopy()
 		nw.Labels, nw.Finalizers, nw.ManagedFields = now.labels("n1"), []string{v1alpha1.Finalizer}, entries
 		change(nw)
 		return nw
@@ -62,7 +63,7 @@ func TestHandEdits(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			edits, who := now.handEdits(tc.applied, tc.nw)
+			edits, who := now.handEdits(tc.applied, fleet.ShareOf(tc.nw, nil), tc.nw.ManagedFields)
 			var got []string
 			for _, p := range edits {
 				got = append(got, p.String())

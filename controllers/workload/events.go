@@ -40,7 +40,7 @@ const (
 const maxEventMessage = 1000
 
 // announce sends events and sets metrics for what is new in the written status.
-func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done []v1alpha1.NodeKillRecord) {
+func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done ended) {
 	setWorkloadMetrics(mw, status)
 	r.announceKills(mw, done)
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
@@ -82,19 +82,47 @@ func wasAccepted(status *v1alpha1.ManagedWorkloadStatus, generation int64) bool 
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == generation
 }
 
-func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done []v1alpha1.NodeKillRecord) {
-	for i := range done {
-		k := &done[i]
-		fleet.CountKill(k)
-		if k.Trigger != v1alpha1.TriggerTermination {
-			continue
+// ended are kills that have ended and that were not announced before.
+type ended struct {
+	// told are the newest, with their texts, and counted further ones without.
+	told, counted []v1alpha1.NodeKillRecord
+	// uncounted are how many more there are.
+	uncounted map[fleet.Ending]int
+}
+
+func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
+	more := 0
+	for i := range done.counted {
+		k := &done.counted[i]
+		fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
+		if k.Trigger == v1alpha1.TriggerTermination {
+			more++
 		}
-		kind := corev1.EventTypeNormal
-		if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {
-			kind = corev1.EventTypeWarning
-		}
-		r.recorder.Event(mw, kind, eventKilled, writes.Limit(fmt.Sprintf("Killed container %s on node %s: %s", k.Container, k.NodeName, k.Summary), maxEventMessage))
 	}
+	for ending, n := range done.uncounted {
+		fleet.CountKills(ending, n)
+		if ending.Trigger == v1alpha1.TriggerTermination {
+			more += n
+		}
+	}
+	if more > 0 {
+		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventKilled, "Killed %d more containers; their NodeWorkloads have events of their own", more)
+	}
+	for i := range done.told {
+		r.announceKill(mw, &done.told[i])
+	}
+}
+
+func (r *Reconciler) announceKill(mw *v1alpha1.ManagedWorkload, k *v1alpha1.NodeKillRecord) {
+	fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
+	if k.Trigger != v1alpha1.TriggerTermination {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {
+		kind = corev1.EventTypeWarning
+	}
+	r.recorder.Event(mw, kind, eventKilled, writes.Limit(fmt.Sprintf("Killed container %s on node %s: %s", k.Container, k.NodeName, k.Summary), maxEventMessage))
 }
 
 func (r *Reconciler) warn(mw *v1alpha1.ManagedWorkload, reason, message string) {

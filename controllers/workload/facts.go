@@ -10,10 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
@@ -51,9 +49,9 @@ func (f *facts) time() metav1.Time { return metav1.NewTime(f.now.Truncate(time.S
 // nodeView is what is known about a node and its NodeWorkload.
 type nodeView struct {
 	name string
-	// nodeWorkload is nil when there is none.
-	nodeWorkload *v1alpha1.NodeWorkload
-	shim         fleet.ShimState
+	// share is nil when there is no NodeWorkload.
+	share *fleet.Share
+	shim  fleet.ShimState
 	// conflict names an object in the place of the NodeWorkload.
 	conflict string
 	// nodeGone: there is no Node of that name.
@@ -83,9 +81,9 @@ func (n *nodeView) standing(f *facts) standing {
 		return standingUnreachable
 	case !n.updated(f):
 		return standingUpdating
-	case n.nodeWorkload.Status.Phase == corev1.PodSucceeded:
+	case n.share.Phase == corev1.PodSucceeded:
 		return standingCompleted
-	case n.nodeWorkload.Status.Phase == corev1.PodFailed:
+	case n.share.Phase == corev1.PodFailed:
 		return standingFailed
 	case n.ready():
 		return standingReady
@@ -94,15 +92,16 @@ func (n *nodeView) standing(f *facts) standing {
 }
 
 func (n *nodeView) updated(f *facts) bool {
-	return n.nodeWorkload != nil && n.nodeWorkload.DeletionTimestamp.IsZero() &&
-		n.nodeWorkload.Status.ObservedGeneration == n.nodeWorkload.Generation &&
-		n.nodeWorkload.Status.TemplateHash == f.hash &&
-		template.Hash(&n.nodeWorkload.Spec.Template) == f.hash &&
-		equality.Semantic.DeepEqual(n.nodeWorkload.Spec.RestartBackoff, f.backoff)
+	return n.share != nil && !n.share.Deleting() && n.share.Current() && n.share.SpecHash == f.hash &&
+		sameBackoff(n.share.RestartBackoff, f.backoff)
 }
 
 func (n *nodeView) ready() bool {
-	return n.nodeWorkload != nil && meta.IsStatusConditionTrue(n.nodeWorkload.Status.Conditions, v1alpha1.ConditionReady)
+	return n.share != nil && n.share.Ready()
+}
+
+func sameBackoff(a, b *v1alpha1.RestartBackoff) bool {
+	return a == b || equality.Semantic.DeepEqual(a, b)
 }
 
 // tally counts nodes by how far they are.

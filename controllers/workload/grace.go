@@ -6,9 +6,6 @@ package workload
 import (
 	"fmt"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 // graceNote says which grace period a deletion uses, or would use, as far as that is
@@ -37,7 +34,7 @@ func graceNote(f *facts) string {
 func heldNote(f *facts) string {
 	var held []string
 	for i := range f.desired {
-		if nw := f.desired[i].nodeWorkload; nw != nil && nw.DeletionTimestamp.IsZero() && nw.Spec.DeletionGracePeriodSeconds != nil {
+		if share := f.desired[i].share; share != nil && !share.Deleting() && share.DeletionGrace != nil {
 			held = append(held, f.desired[i].name)
 		}
 	}
@@ -51,9 +48,8 @@ func heldNote(f *facts) string {
 func usedGrace(list []nodeView) string {
 	var all []int64
 	for i := range list {
-		if nw := list[i].nodeWorkload; nw != nil {
-			spec := &nw.Spec
-			all = append(all, ptr.Deref(spec.DeletionGracePeriodSeconds, ptr.Deref(spec.Template.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)))
+		if share := list[i].share; share != nil {
+			all = append(all, share.Grace())
 		}
 	}
 	if len(all) == 0 {

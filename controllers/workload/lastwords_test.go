@@ -38,14 +38,14 @@ func TestDeletionWaitsForLastWords(t *testing.T) {
 		return err
 	}}, mw)
 	nw := managertest.NodeWorkload("n1", "mw", managertest.Kill("k1", 1, v1alpha1.KillPhaseStopping, ""))
-	b.kills.Observe(nil, nw)
+	b.fleet.Kills.Observe(nw)
 	if _, seen, err := b.reconcile(); err != nil || len(seen.Finalizers) != 1 || seen.Status.RecentKills[0].Phase != v1alpha1.KillPhaseStopping {
 		t.Fatalf("before the last words: %v\n%s", err, managertest.Dump(seen))
 	}
 	last := nw.DeepCopy()
 	last.Status.Kills = []v1alpha1.KillRecord{managertest.Kill("k1", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced)}
 	last.Status.Kills[0].FinishTime = new(metav1.NowMicro())
-	b.kills.Gone(last)
+	b.fleet.Kills.Gone(last)
 	if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,13 +128,13 @@ func TestLastWordsDoNotWait(t *testing.T) {
 			nw.Status.Kills[0].FinishTime = &metav1.MicroTime{Time: time.Now()}
 			return nw
 		}
-		b.kills.Observe(nil, word("n1", "a"))
+		b.fleet.Kills.Observe(word("n1", "a"))
 		expect("the first kill", 1)
-		b.kills.Observe(nil, word("n2", "b"))
+		b.fleet.Kills.Observe(word("n2", "b"))
 		expect("one more within 10 s", 1)
-		b.kills.Gone(word("n2", "b"))
+		b.fleet.Kills.Gone(word("n2", "b"))
 		expect("its NodeWorkload is gone", 2)
-		b.kills.Observe(nil, word("n3", "c"))
+		b.fleet.Kills.Observe(word("n3", "c"))
 		expect("and another within 10 s", 2)
 	})
 }
@@ -145,10 +145,10 @@ func TestReportsOfForgottenObjectsAreDropped(t *testing.T) {
 	nw := managertest.NodeWorkload("n1", "gone", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
 	nw.Namespace = "default"
 	for range 2 {
-		b.kills.Observe(nil, nw)
-		b.kills.Gone(nw)
-		if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil || len(b.kills.Pending("gone")) != 0 {
-			t.Errorf("%v, %d records left", err, len(b.kills.Pending("gone")))
+		b.fleet.Kills.Observe(nw)
+		b.fleet.Kills.Gone(nw)
+		if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil || len(b.fleet.Kills.Pending("gone").Records) != 0 {
+			t.Errorf("%v, %d records left", err, len(b.fleet.Kills.Pending("gone").Records))
 		}
 	}
 }

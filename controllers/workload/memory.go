@@ -32,6 +32,10 @@ type memory struct {
 	// warned is the problem of its grace annotation that an event named last, and held
 	// what one said of grace periods that were set by hand.
 	warned, held string
+	// refused are nodes for which a NodeWorkload could not be created.
+	refused map[string]bool
+	// wrote is what was written last.
+	wrote written
 }
 
 // memories are the memories of all ManagedWorkloads.
@@ -47,7 +51,7 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	if known := m.known[client.ObjectKeyFromObject(mw)]; known.uid == mw.UID {
 		return known
 	}
-	return memory{uid: mw.UID, imposed: map[string]bool{}}
+	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]bool{}}
 }
 
 func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
@@ -57,6 +61,13 @@ func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
 		m.known = map[types.NamespacedName]memory{}
 	}
 	m.known[client.ObjectKeyFromObject(mw)] = known
+}
+
+// keepWritten keeps of a memory what was written, also where a reconciliation failed.
+func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
+	kept := m.of(mw)
+	kept.wrote, kept.refused, kept.imposed = known.wrote, known.refused, known.imposed
+	m.keep(mw, kept)
 }
 
 func (m *memories) forget(name types.NamespacedName) {

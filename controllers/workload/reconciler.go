@@ -44,22 +44,25 @@ type Reconciler struct {
 	// live reads past the cache, where a decision cannot be taken back.
 	live          client.Reader
 	recorder      record.EventRecorder
-	shims         *fleet.Shims
+	fleet         Fleet
 	admission     *admission.Judge
-	kills         *fleet.Ledger
 	killsInterval time.Duration
-	startedAt     time.Time
 	memories      memories
 }
 
-// NewReconciler returns a reconciler that reads through c, and through live where a
-// decision cannot be taken back. recentKills are written at most once in
-// killsInterval.
-func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, shims *fleet.Shims, judge *admission.Judge, killsInterval time.Duration) *Reconciler {
-	return &Reconciler{
-		client: c, live: live, recorder: recorder, shims: shims, admission: judge,
-		kills: fleet.NewLedger(), killsInterval: killsInterval, startedAt: time.Now(),
-	}
+// Fleet is what is remembered of NodeWorkloads, Nodes and shims.
+type Fleet struct {
+	Shares *fleet.Index
+	Nodes  *fleet.Nodes
+	Shims  *fleet.Shims
+	Kills  *fleet.Ledger
+}
+
+// NewReconciler returns a reconciler that looks at the fleet, reads the rest through c, and
+// through live where a decision cannot be taken back. recentKills are written at most once
+// in killsInterval.
+func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, f Fleet, judge *admission.Judge, killsInterval time.Duration) *Reconciler {
+	return &Reconciler{client: c, live: live, recorder: recorder, fleet: f, admission: judge, killsInterval: killsInterval}
 }
 
 // scope is one reconciliation: what was read, and what came of it.
@@ -80,15 +83,19 @@ type scope struct {
 	// answer is what admission would make of the admitted template now.
 	answer admission.Answer
 	// held is how many nodes do not get the template for it.
-	held   int
+	held int
+	// left is how many nodes without a NodeWorkload wait for the next reconciliation.
+	left   int
 	placer placement.Placer
-	nodes  []corev1.Node
-	// nodeWorkloads are those that mw controls, by node.
-	nodeWorkloads map[string]*v1alpha1.NodeWorkload
+	nodes  []*corev1.Node
+	// placements are those of nodes, in their order, nil before they were asked for.
+	placements []placement.Placement
+	// shares are the NodeWorkloads that mw controls, by node.
+	shares map[string]*fleet.Share
 	// surplus are further ones on a node that has one.
-	surplus []*v1alpha1.NodeWorkload
+	surplus []*fleet.Share
 	// inTheWay are NodeWorkloads with the name of ours that are not ours, by node.
-	inTheWay map[string]*v1alpha1.NodeWorkload
+	inTheWay map[string]*fleet.Share
 	verdict  admission.Verdict
 	// wanted is what the NodeWorkloads of mw should have.
 	wanted *wanted
@@ -126,12 +133,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
 		return ctrl.Result{}, nil // a finalizer of another controller keeps it
 	}
-	s, err := r.gather(ctx, mw)
+	known := r.memories.of(mw)
+	// The end of an object makes nothing, and need not wait.
+	if mw.DeletionTimestamp.IsZero() && r.behind(&known.wrote, time.Now()) {
+		return ctrl.Result{RequeueAfter: seenRetry}, nil
+	}
+	s, err := r.gather(ctx, mw, known)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	err = r.act(ctx, s)
 	err = errors.Join(err, r.finish(ctx, s, err == nil))
+	r.memories.keepWritten(mw, s.memory)
 	return writes.Result(ctx, s.requeue, err)
 }
 
@@ -168,56 +181,80 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, acted bool) error {
 }
 
 // gather reads all facts but the verdict on the template.
-func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload) (*scope, error) {
+func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload, known memory) (*scope, error) {
 	s := &scope{
-		mw:            mw,
-		before:        *mw.Status.DeepCopy(),
-		memory:        r.memories.of(mw),
-		now:           time.Now(),
-		template:      *mw.Spec.Template.DeepCopy(),
-		placer:        placement.New(&mw.Spec.Template),
-		nodeWorkloads: map[string]*v1alpha1.NodeWorkload{},
-		inTheWay:      map[string]*v1alpha1.NodeWorkload{},
+		mw:       mw,
+		before:   *mw.Status.DeepCopy(),
+		memory:   known,
+		now:      time.Now(),
+		template: *mw.Spec.Template.DeepCopy(),
+		placer:   placement.New(&mw.Spec.Template),
+		nodes:    r.fleet.Nodes.All(),
+		inTheWay: map[string]*fleet.Share{},
 	}
 	s.grace, s.graceProblem = admission.DeletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
 	s.wanted = wantedOf(mw, s.hash, s.hash, s.memory.imposed)
-	nodes := &corev1.NodeList{}
-	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+	shares, err := r.sharesOf(ctx, s)
+	if err != nil {
+		return nil, err
 	}
-	s.nodes = nodes.Items
-	nodeWorkloads := &v1alpha1.NodeWorkloadList{}
-	if err := r.client.List(ctx, nodeWorkloads, client.InNamespace(mw.Namespace), client.MatchingFields{indexController: string(mw.UID)}); err != nil {
-		return nil, fmt.Errorf("list NodeWorkloads: %w", err)
-	}
-	for i := range nodeWorkloads.Items {
-		s.take(&nodeWorkloads.Items[i])
+	s.shares = make(map[string]*fleet.Share, len(shares))
+	for _, share := range shares {
+		s.take(share)
 	}
 	return s, r.gatherRevisions(ctx, s)
 }
 
+// place decides about all nodes, once for each placer.
+func (s *scope) place() []placement.Placement {
+	if s.placements == nil {
+		s.placements = make([]placement.Placement, len(s.nodes))
+		for i, node := range s.nodes {
+			s.placements[i] = s.placer.Place(node)
+		}
+	}
+	return s.placements
+}
+
+// placeBy changes what decides about nodes.
+func (s *scope) placeBy(t *corev1.PodTemplateSpec) {
+	s.placer, s.placements = placement.New(t), nil
+}
+
 // take adds a NodeWorkload that mw controls, whatever its name is. Of two on a node
 // the one that runs stays.
-func (s *scope) take(nw *v1alpha1.NodeWorkload) {
-	node := nw.Spec.NodeName
-	other, taken := s.nodeWorkloads[node]
+func (s *scope) take(share *fleet.Share) {
+	other, taken := s.shares[share.Node]
 	switch {
 	case !taken:
-		s.nodeWorkloads[node] = nw
-	case other.UID == nw.UID:
-	case staying(nw, other) < 0:
-		s.nodeWorkloads[node] = nw
+		s.shares[share.Node] = share
+	case other.UID == share.UID:
+	case staying(share, other) < 0:
+		s.shares[share.Node] = share
 		s.surplus = append(s.surplus, other)
 	default:
-		s.surplus = append(s.surplus, nw)
+		s.surplus = append(s.surplus, share)
+	}
+}
+
+// renew replaces what is known of a NodeWorkload by what a write made of it.
+func (s *scope) renew(share *fleet.Share) {
+	s.memory.wrote.add(share, s.now)
+	if known := s.shares[share.Node]; known != nil && known.UID == share.UID {
+		s.shares[share.Node] = share
+	}
+	for i, known := range s.surplus {
+		if known.UID == share.UID {
+			s.surplus[i] = share
+		}
 	}
 }
 
 // staying orders two NodeWorkloads of one workload on one node, the one that stays
 // first: not being deleted, taken by its shim, the older one.
-func staying(a, b *v1alpha1.NodeWorkload) int {
+func staying(a, b *fleet.Share) int {
 	last := func(is bool) int {
 		if is {
 			return 1
@@ -225,9 +262,9 @@ func staying(a, b *v1alpha1.NodeWorkload) int {
 		return 0
 	}
 	return cmp.Or(
-		last(!a.DeletionTimestamp.IsZero())-last(!b.DeletionTimestamp.IsZero()),
-		last(a.Status.ObservedGeneration < 0)-last(b.Status.ObservedGeneration < 0),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		last(a.Deleting())-last(b.Deleting()),
+		last(!a.Observed())-last(!b.Observed()),
+		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),
 	)
 }
@@ -246,7 +283,7 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.Manage
 
 // reconcileVerdict decides whether the template is accepted.
 func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
-	placed, err := s.placed()
+	placed, err := r.placed(ctx, s)
 	var v admission.Verdict
 	if err == nil {
 		v, err = r.admission.Verdict(ctx, admission.Question{Workload: s.mw, Template: &s.template, Placed: placed, Now: s.now})
@@ -259,7 +296,7 @@ func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
 	if v.Accepted {
 		s.admitted = v.Admitted
 		s.wanted = wantedOf(s.mw, s.hash, template.Hash(s.admitted), s.memory.imposed)
-		s.placer = placement.New(s.admitted)
+		s.placeBy(s.admitted)
 		s.memory.placer = new(s.placer)
 	}
 	if !v.Recheck.IsZero() {
@@ -286,7 +323,7 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 // forget drops what is remembered of an object that is gone.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
-	r.kills.Forget(name)
+	r.fleet.Kills.Forget(name)
 	r.admission.Forget(name)
 	r.memories.forget(name)
 }

@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 )
 
-// overlap is how far before its own start the manager reports kills, since its
+// overlap is how far before its own time the manager reports kills, since its
 // predecessor may have ended before it reported them.
 const overlap = time.Minute
 
@@ -29,19 +28,17 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	if s.verdict.Reason == "" && s.mw.DeletionTimestamp.IsZero() {
 		return nil // nothing was decided
 	}
-	f, err := r.survey(ctx, s)
-	if err != nil {
-		return err
-	}
+	f := r.survey(s)
 	status, next, wait := computeStatus(f, &s.before)
 	s.wakeAfter(wait)
 	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
-	pending := r.kills.Pending(s.mw.UID)
-	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending, s.now)
-	status.ForcedKills += fleet.NewlyForced(s.before.RecentKills, pending, r.startedAt)
+	kills, since := r.fleet.Kills, r.fleet.Kills.Since()
+	pending := kills.Pending(s.mw.UID)
+	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending.Records, s.now)
+	status.ForcedKills += fleet.NewlyForced(s.before.RecentKills, pending.Ended(), since) + pending.Forced()
 	killsChanged := status.ForcedKills != s.before.ForcedKills || !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
 	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {
-		if due, later := fleet.KillsDue(s.now, r.kills.LastWrite(s.mw.UID), r.killsInterval); !due {
+		if due, later := fleet.KillsDue(s.now, kills.LastWrite(s.mw.UID), r.killsInterval); !due {
 			s.wakeAfter(later)
 			s.memory.progress = next
 			r.memories.keep(s.mw, s.memory)
@@ -53,8 +50,12 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	done := fleet.NewlyDone(s.before.RecentKills, pending, r.startedAt.Add(-overlap))
-	r.kills.Settled(s.mw.UID, pending, s.now)
+	done := ended{
+		told:      fleet.NewlyDone(s.before.RecentKills, pending.Records, since.Add(-overlap)),
+		counted:   fleet.NewlyDone(s.before.RecentKills, pending.Further, since.Add(-overlap)),
+		uncounted: pending.Uncounted,
+	}
+	kills.Settled(s.mw.UID, pending, s.now)
 	r.announce(s.mw, &s.before, &status, s, f, done)
 	s.memory.progress = next
 	r.memories.keep(s.mw, s.memory)
@@ -71,8 +72,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, status v1alpha1.
 	return nil
 }
 
-// survey puts the facts about every node together.
-func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
+// survey puts the facts about every node together, in the order of the nodes.
+func (r *Reconciler) survey(s *scope) *facts {
 	f := &facts{
 		generation:   s.mw.Generation,
 		deleting:     !s.mw.DeletionTimestamp.IsZero(),
@@ -86,33 +87,31 @@ func (r *Reconciler) survey(ctx context.Context, s *scope) (*facts, error) {
 		progress:     s.memory.progress,
 		now:          s.now,
 	}
-	var errs []error
-	view := func(node string, nodeWorkload *v1alpha1.NodeWorkload, gone bool) nodeView {
-		shim, err := r.shims.State(ctx, r.client, node, s.now)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		return nodeView{name: node, nodeWorkload: nodeWorkload, shim: shim.Believed(nodeWorkload), conflict: s.conflict(node), nodeGone: gone}
+	view := func(node string, share *fleet.Share, gone bool) nodeView {
+		shim := r.fleet.Shims.Of(node, s.now)
+		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone}
 	}
 	known := make(map[string]bool, len(s.nodes))
-	for i := range s.nodes {
-		node := &s.nodes[i]
-		known[node.Name] = true
-		nodeWorkload := s.nodeWorkloads[node.Name]
-		p := s.placer.Place(node)
+	f.desired = make([]nodeView, 0, len(s.shares))
+	for i, p := range s.place() {
+		node := s.nodes[i].Name
+		known[node] = true
+		share := s.shares[node]
 		if p.ShouldRun {
-			f.desired = append(f.desired, view(node.Name, nodeWorkload, false))
+			f.desired = append(f.desired, view(node, share, false))
 		}
-		if nodeWorkload != nil && (f.deleting || !p.ShouldContinue) {
-			f.leaving = append(f.leaving, view(node.Name, nodeWorkload, false))
-		}
-	}
-	for _, nw := range s.all() {
-		if node := nw.Spec.NodeName; !known[node] || s.nodeWorkloads[node] != nw {
-			f.leaving = append(f.leaving, view(node, nw, !known[node]))
+		if share != nil && (f.deleting || !p.ShouldContinue) {
+			f.leaving = append(f.leaving, view(node, share, false))
 		}
 	}
-	sortNodes(f.desired)
+	for node, share := range s.shares {
+		if !known[node] {
+			f.leaving = append(f.leaving, view(node, share, true))
+		}
+	}
+	for _, share := range s.surplus {
+		f.leaving = append(f.leaving, view(share.Node, share, !known[share.Node]))
+	}
 	sortNodes(f.leaving)
-	return f, errors.Join(errs...)
+	return f
 }

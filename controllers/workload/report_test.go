@@ -10,13 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -56,9 +56,7 @@ func TestBadGraceIsSaidAtOnce(t *testing.T) {
 // What is told of the grace period of a deletion is what its NodeWorkloads have.
 func TestDeletionTellsTheGraceThatIsUsed(t *testing.T) {
 	with := func(node string, template int64, deletion *int64) nodeView {
-		return nodeView{name: node, shim: alive, nodeWorkload: &v1alpha1.NodeWorkload{Spec: v1alpha1.NodeWorkloadSpec{
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &template}}, DeletionGracePeriodSeconds: deletion,
-		}}}
+		return nodeView{name: node, shim: alive, share: &fleet.Share{TemplateGrace: &template, DeletionGrace: deletion}}
 	}
 	five, sixty := ptr.To[int64](5), ptr.To[int64](60)
 	tests := map[string]struct {
@@ -119,7 +117,7 @@ func TestForcedKillsOnlyGrow(t *testing.T) {
 				nw.Status.Kills = append([]v1alpha1.KillRecord{k}, nw.Status.Kills...)
 			}
 			nw.Status.Kills = nw.Status.Kills[:min(len(nw.Status.Kills), 20)]
-			b.kills.Observe(old, nw)
+			b.fleet.Kills.Observe(nw)
 			shares[node] = nw
 		}
 		expect := func(what string, want int32) {
@@ -141,7 +139,7 @@ func TestForcedKillsOnlyGrow(t *testing.T) {
 		next.client, next.live = b.client, b.client // the manager restarts
 		b = next
 		for _, nw := range shares {
-			b.kills.Observe(nil, nw)
+			b.fleet.Kills.Observe(nw)
 		}
 		expect("a new manager", 53)
 		report("n1", 1, v1alpha1.KillOutcomeForced)

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -47,14 +47,25 @@ func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
 // revision; without one by a NodeWorkload of it, for whoever has everything in a
 // namespace may delete revisions; and by one of the time before there were revisions,
 // which has the user's template and keeps it.
-func (s *scope) placed() (*corev1.PodTemplateSpec, error) {
+func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateSpec, error) {
 	if s.revision != nil {
 		return admission.Admitted(s.revision)
 	}
-	for _, nw := range s.nodeWorkloads {
-		switch revision := nw.Labels[v1alpha1.LabelRevision]; {
-		case revision == s.hash, revision == "" && template.Hash(&nw.Spec.Template) == s.hash:
-			return nw.Spec.Template.DeepCopy(), nil
+	has := func(share *fleet.Share) bool {
+		revision := share.Revision()
+		return revision == s.hash || revision == "" && share.SpecHash == s.hash
+	}
+	for _, share := range s.all() {
+		if !has(share) {
+			continue
+		}
+		nw := &v1alpha1.NodeWorkload{}
+		err := r.live.Get(ctx, share.Key(), nw)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get NodeWorkload %q past the cache: %w", share.Name, err)
+		}
+		if err == nil && has(fleet.ShareOf(nw, nil)) {
+			return &nw.Spec.Template, nil
 		}
 	}
 	return nil, nil
@@ -69,8 +80,11 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
 		}
 	}
 	used := map[string]bool{s.hash: true}
-	for _, nw := range s.all() {
-		used[nw.Labels[v1alpha1.LabelRevision]] = true
+	for _, share := range s.shares {
+		used[share.Revision()] = true
+	}
+	for _, share := range s.surplus {
+		used[share.Revision()] = true
 	}
 	var errs []error
 	for _, revision := range s.revisions {

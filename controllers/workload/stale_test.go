@@ -22,6 +22,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
@@ -33,8 +34,7 @@ func nodeInMemory() []client.Object {
 
 // runningNodeWorkload is the NodeWorkload of node n1 as the shim reports it ready.
 func runningNodeWorkload(owner types.UID) *v1alpha1.NodeWorkload {
-	view := on("n1", corev1.PodRunning, true)
-	nw := view.nodeWorkload.DeepCopy() // its template is everybody's
+	nw := reported("n1", corev1.PodRunning, true).DeepCopy() // its template is everybody's
 	nw.Namespace, nw.UID, nw.Finalizers = "default", "nw", []string{v1alpha1.Finalizer}
 	nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web"}
 	nw.OwnerReferences = managertest.NodeWorkload("n1", owner).OwnerReferences
@@ -97,7 +97,11 @@ func TestLetGoIsNotEnded(t *testing.T) {
 	seen.Annotations = orphaned.Annotations
 	seen.ResourceVersion = "1"
 	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), orphaned, workloadInMemory())...)
-	err := b.end(t.Context(), workloadInMemory(), seen, nil, byWorkloadDeleted)
+	s, err := b.gather(t.Context(), workloadInMemory(), memory{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.end(t.Context(), s, fleet.ShareOf(seen, nil), nil, byWorkloadDeleted)
 	if !writes.OnlyConflicts(err) || err == nil {
 		t.Errorf("error %v, want a conflict", err)
 	}
@@ -170,16 +174,10 @@ func TestNodeWorkloadsInTheWay(t *testing.T) {
 // The watch may be away for as long as a NodeWorkload lives: the cache never has it,
 // and nothing reports its end. The deletion that finds it past the cache asks again.
 func TestDeletionOfWhatTheCacheNeverHad(t *testing.T) {
-	unseen := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		cached := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector != nil
-		if _, ok := list.(*v1alpha1.NodeWorkloadList); ok && cached {
-			return nil
-		}
-		return c.List(ctx, list, opts...)
-	}}
 	mw, nw := workloadInMemory(), runningNodeWorkload("mw")
 	mw.Finalizers = []string{v1alpha1.Finalizer}
-	b := newBench(t, unseen, append(nodeInMemory(), mw, nw)...)
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), mw, nw)...)
+	b.blind = true
 	if err := b.client.Delete(t.Context(), mw); err != nil {
 		t.Fatal(err)
 	}

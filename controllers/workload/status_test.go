@@ -34,12 +34,30 @@ var (
 
 // on describes a node whose shim reported phase and ready about the current
 // template.
-func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeView)) nodeView {
+func on(name string, phase corev1.PodPhase, ready bool, change ...func(*viewed)) nodeView {
+	v := view(name, phase, ready, change...)
+	v.share = fleet.ShareOf(v.nodeWorkload, nil)
+	return v.nodeView
+}
+
+// reported is the NodeWorkload of such a node.
+func reported(name string, phase corev1.PodPhase, ready bool, change ...func(*viewed)) *v1alpha1.NodeWorkload {
+	return view(name, phase, ready, change...).nodeWorkload
+}
+
+// viewed is a nodeView before its NodeWorkload is summarised.
+type viewed struct {
+	nodeView
+
+	nodeWorkload *v1alpha1.NodeWorkload
+}
+
+func view(name string, phase corev1.PodPhase, ready bool, change ...func(*viewed)) viewed {
 	status := metav1.ConditionFalse
 	if ready {
 		status = metav1.ConditionTrue
 	}
-	n := nodeView{name: name, shim: alive, nodeWorkload: &v1alpha1.NodeWorkload{
+	n := viewed{nodeView: nodeView{name: name, shim: alive}, nodeWorkload: &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{Name: placement.NodeWorkloadName("web", name), Generation: 2},
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: name, Template: currentTemplate},
 		Status: v1alpha1.NodeWorkloadStatus{
@@ -53,9 +71,9 @@ func on(name string, phase corev1.PodPhase, ready bool, change ...func(*nodeView
 	return n
 }
 
-func shim(s fleet.ShimState) func(*nodeView) { return func(n *nodeView) { n.shim = s } }
+func shim(s fleet.ShimState) func(*viewed) { return func(n *viewed) { n.shim = s } }
 
-func outdated(n *nodeView) {
+func outdated(n *viewed) {
 	n.nodeWorkload.Spec.Template = oldTemplate
 	n.nodeWorkload.Status.TemplateHash = template.Hash(&oldTemplate)
 }
@@ -97,15 +115,15 @@ func TestComputeStatus(t *testing.T) {
 			want:  counts{2, 1, 2, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
 		},
 		"updated in the spec only": {
-			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Status.TemplateHash = "old" })}},
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.Status.TemplateHash = "old" })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"the shim has not seen the current generation": {
-			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.Generation = 3 })}},
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.Generation = 3 })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"being replaced": {
-			facts: facts{desired: []nodeView{on("n1", running, true, func(n *nodeView) { n.nodeWorkload.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} })}},
+			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} })}},
 			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"one without a shim": {
@@ -219,7 +237,7 @@ func checkConditions(t *testing.T, conditions []metav1.Condition, wantStalled st
 
 // A workload that was ended says why, not how one of its containers left.
 func TestFailureOfTheWhole(t *testing.T) {
-	n := on("n1", corev1.PodFailed, false, func(n *nodeView) {
+	n := on("n1", corev1.PodFailed, false, func(n *viewed) {
 		n.nodeWorkload.Status.Summary, n.nodeWorkload.Status.Reason, n.nodeWorkload.Status.Message = "Completed", "DeadlineExceeded", "too long"
 	})
 	f := facts{generation: 5, verdict: accepted, now: managertest.Epoch, hash: currentHash, desired: []nodeView{n}}
@@ -300,19 +318,19 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
-	with := func(n nodeView, change func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
-		n.nodeWorkload.Finalizers = []string{v1alpha1.Finalizer}
-		n.nodeWorkload.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: "r"}
+	with := func(nw *v1alpha1.NodeWorkload, change func(*v1alpha1.NodeWorkload)) *fleet.Share {
+		nw.Finalizers = []string{v1alpha1.Finalizer}
+		nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: "r"}
 		if change != nil {
-			change(n.nodeWorkload)
+			change(nw)
 		}
-		return n.nodeWorkload
+		return fleet.ShareOf(nw, nil)
 	}
-	current := func(phase corev1.PodPhase) nodeView { return on("n1", phase, true) }
+	current := func(phase corev1.PodPhase) *v1alpha1.NodeWorkload { return reported("n1", phase, true) }
 	tests := map[string]struct {
-		placement    placement.Placement
-		nodeWorkload *v1alpha1.NodeWorkload
-		want         step
+		placement placement.Placement
+		share     *fleet.Share
+		want      step
 	}{
 		"another back-off":            {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
 		"another back-off, completed": {run, with(current(corev1.PodSucceeded), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
@@ -322,22 +340,22 @@ func TestDecide(t *testing.T) {
 		"current":                     {run, with(current(corev1.PodRunning), nil), stepNone},
 		"current, only stays":         {stay, with(current(corev1.PodRunning), nil), stepNone},
 		"not wanted":                  {never, with(current(corev1.PodRunning), nil), stepEnd},
-		"outdated":                    {run, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
-		"outdated, only stays":        {stay, with(on("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
+		"outdated":                    {run, with(reported("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
+		"outdated, only stays":        {stay, with(reported("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
 		"without a label":             {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { delete(nw.Labels, v1alpha1.LabelNode) }), stepUpdate},
 		"of another revision":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "s" }), stepUpdate},
 		"with a foreign label":        {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels["a"] = "b" }), stepUpdate},
 		"without a finalizer":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Finalizers = nil }), stepUpdate},
-		"being deleted":               {run, with(on("n1", corev1.PodRunning, true, outdated), func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} }), stepNone},
+		"being deleted":               {run, with(reported("n1", corev1.PodRunning, true, outdated), func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} }), stepNone},
 		"completed":                   {run, with(current(corev1.PodSucceeded), nil), stepNone},
 		"failed":                      {run, with(current(corev1.PodFailed), nil), stepNone},
-		"completed, outdated":         {run, with(on("n1", corev1.PodSucceeded, false, outdated), nil), stepReplace},
-		"failed, outdated":            {run, with(on("n1", corev1.PodFailed, false, outdated), nil), stepReplace},
+		"completed, outdated":         {run, with(reported("n1", corev1.PodSucceeded, false, outdated), nil), stepReplace},
+		"failed, outdated":            {run, with(reported("n1", corev1.PodFailed, false, outdated), nil), stepReplace},
 		"ended while it was updated ": {run, with(current(corev1.PodFailed), func(nw *v1alpha1.NodeWorkload) { nw.Status.TemplateHash = "old" }), stepReplace},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := decide(tc.placement, tc.nodeWorkload, &wanted{workload: "web", revision: "r", hash: currentHash}); got != tc.want {
+			if got := decide(tc.placement, tc.share, &wanted{workload: "web", revision: "r", hash: currentHash}); got != tc.want {
 				t.Errorf("decide = %d, want %d", got, tc.want)
 			}
 		})

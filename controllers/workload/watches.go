@@ -6,6 +6,8 @@ package workload
 import (
 	"context"
 	"fmt"
+	"maps"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -26,21 +28,10 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/contain"
-	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
 )
 
-// indexController is the index of the cache's NodeWorkloads by the UID of the
-// ManagedWorkload that controls them.
-const indexController = "controllerUID"
-
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func indexByController(o client.Object) []string {
-	if nw, ok := o.(*v1alpha1.NodeWorkload); ok && writes.ControllerUID(nw) != "" {
-		return []string{string(writes.ControllerUID(nw))}
-	}
-	return nil
-}
 
 // workloadChanged lets through what a person may change, and not what the
 // manager writes into the status.
@@ -55,50 +46,57 @@ func workloadChanged() predicate.Predicate {
 	)
 }
 
-// nodeChanged lets through what placement depends on: no heartbeats.
-func nodeChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		old, wasNode := e.ObjectOld.(*corev1.Node)
-		node, isNode := e.ObjectNew.(*corev1.Node)
-		return !wasNode || !isNode || old.UID != node.UID ||
-			!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
-			!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints)
-	}}
+// nodeChanged reports whether what placement depends on has changed: no heartbeats.
+func nodeChanged(old, now *corev1.Node) bool {
+	return old == nil || now == nil || old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) ||
+		!equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints)
 }
 
-// watchNodeWorkloads feeds the ledger with what NodeWorkloads report and wakes their
-// ManagedWorkloads.
-func (r *Reconciler) watchNodeWorkloads() handler.EventHandler {
-	wake := func(o client.Object, q requestQueue) {
-		if ref := writes.WorkloadReference(o); ref != nil {
-			q.Add(request(o.GetNamespace(), ref.Name))
-		}
-		if name := o.GetLabels()[v1alpha1.LabelWorkload]; name != "" {
-			q.Add(request(o.GetNamespace(), name))
-		}
+// Changes of statuses alone wake a workload with many nodes a little later, one time for
+// all that come until then: looking at all of it for each would cost its square.
+const (
+	// smallWorkload is up to how many NodeWorkloads each change wakes their workload at once.
+	smallWorkload = 50
+	// delayEach makes the delay proportional to what a look costs, within these bounds.
+	delayEach          = 100 * time.Microsecond
+	minDelay, maxDelay = 100 * time.Millisecond, time.Second
+)
+
+// delay is how long a changed status may wait in a workload with so many NodeWorkloads.
+func delay(shares int) time.Duration {
+	if shares <= smallWorkload {
+		return 0
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q requestQueue) {
-			if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok {
-				r.kills.Observe(nil, nw)
-			}
-			wake(e.Object, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requestQueue) {
-			old, wasNodeWorkload := e.ObjectOld.(*v1alpha1.NodeWorkload)
-			nw, isNodeWorkload := e.ObjectNew.(*v1alpha1.NodeWorkload)
-			if wasNodeWorkload && isNodeWorkload {
-				r.kills.Observe(old, nw)
-			}
-			wake(e.ObjectOld, q)
-			wake(e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requestQueue) {
-			if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok {
-				r.kills.Gone(nw)
-			}
-			wake(e.Object, q)
-		},
+	return min(max(time.Duration(shares)*delayEach, minDelay), maxDelay)
+}
+
+// watchShares wakes the ManagedWorkloads of NodeWorkloads.
+func (r *Reconciler) watchShares(q requestQueue) {
+	r.fleet.Kills.Begin(time.Now())
+	r.fleet.Shares.Listen(func(c fleet.Change) {
+		if c.Unchanged() {
+			return
+		}
+		after := time.Duration(0)
+		if c.StatusOnly() {
+			after = delay(r.fleet.Shares.Count(c.New.Workload()))
+		}
+		wake(q, c.Old, after)
+		wake(q, c.New, after)
+	})
+}
+
+// wake asks for a look at the workload of a NodeWorkload, which may be nil, and at the one
+// that it is labelled for.
+func wake(q requestQueue, share *fleet.Share, after time.Duration) {
+	if share == nil {
+		return
+	}
+	if share.Controller.IsWorkload {
+		q.AddAfter(request(share.Namespace, share.Controller.Name), after)
+	}
+	if name := share.Labels[v1alpha1.LabelWorkload]; name != "" && name != share.Controller.Name {
+		q.AddAfter(request(share.Namespace, name), after)
 	}
 }
 
@@ -131,37 +129,36 @@ func (r *Reconciler) watchNamespaces() handler.EventHandler {
 
 // watchNodes wakes the ManagedWorkloads for which a Node's change makes a
 // difference.
-func (r *Reconciler) watchNodes() handler.EventHandler {
-	wake := func(ctx context.Context, q requestQueue, concerns func(placement.Placer) bool) {
-		list := &v1alpha1.ManagedWorkloadList{}
-		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Failed to list ManagedWorkloads for a changed node")
-			return
-		}
-		for i := range list.Items {
-			mw := &list.Items[i]
-			if concerns(r.placerOf(mw)) {
-				q.Add(request(mw.Namespace, mw.Name))
+func (r *Reconciler) watchNodes(ctx context.Context) func(requestQueue) {
+	return func(q requestQueue) {
+		r.fleet.Nodes.Listen(func(old, now *corev1.Node) {
+			if nodeChanged(old, now) {
+				r.wakeByNode(ctx, q, old, now)
 			}
+		})
+	}
+}
+
+func (r *Reconciler) wakeByNode(ctx context.Context, q requestQueue, old, now *corev1.Node) {
+	list := &v1alpha1.ManagedWorkloadList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list ManagedWorkloads for a changed node")
+		return
+	}
+	for i := range list.Items {
+		mw := &list.Items[i]
+		if p := r.placerOf(mw); placeOf(p, old) != placeOf(p, now) {
+			q.Add(request(mw.Namespace, mw.Name))
 		}
 	}
-	admits := func(o client.Object) func(placement.Placer) bool {
-		return func(p placement.Placer) bool {
-			node, ok := o.(*corev1.Node)
-			return ok && p.Place(node) != (placement.Placement{})
-		}
+}
+
+// placeOf is the placement on a Node, which may be nil: there nothing is.
+func placeOf(p placement.Placer, node *corev1.Node) placement.Placement {
+	if node == nil {
+		return placement.Placement{}
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) { wake(ctx, q, admits(e.Object)) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) { wake(ctx, q, admits(e.Object)) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
-			wake(ctx, q, func(p placement.Placer) bool {
-				old, wasNode := e.ObjectOld.(*corev1.Node)
-				node, isNode := e.ObjectNew.(*corev1.Node)
-				return wasNode && isNode && p.Place(old) != p.Place(node)
-			})
-		},
-	}
+	return p.Place(node)
 }
 
 // placerOf places a workload as its admitted template says, as far as there is one:
@@ -179,14 +176,12 @@ func request(namespace, name string) reconcile.Request {
 
 // SetUp adds the reconciler with its watches to mgr.
 func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options controller.Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.NodeWorkload{}, indexController, indexByController); err != nil {
-		return fmt.Errorf("index the NodeWorkloads of the cache by owner: %w", err)
-	}
 	log := mgr.GetLogger()
 	err := ctrl.NewControllerManagedBy(mgr).Named("managedworkload").
 		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(contain.Updates(log, workloadChanged()))).
-		Watches(&v1alpha1.NodeWorkload{}, contain.Handler{EventHandler: r.watchNodeWorkloads()}).
-		Watches(&corev1.Node{}, contain.Handler{EventHandler: r.watchNodes()}, builder.WithPredicates(contain.Updates(log, nodeChanged()))).
+		WatchesRawSource(r.fleet.Shares.Source(r.watchShares)).
+		WatchesRawSource(r.fleet.Nodes.Source(r.watchNodes(ctx))).
+		WatchesRawSource(r.fleet.Shims.Source(func(requestQueue) {})).
 		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
 		WithOptions(options).
 		Complete(r)

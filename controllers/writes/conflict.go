@@ -12,8 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // retryAfter is when a write that met another one is tried again.
@@ -22,12 +20,6 @@ const retryAfter = 500 * time.Millisecond
 // Locked is a minimal patch that fails when the object has changed since base.
 func Locked(base client.Object) client.Patch {
 	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-}
-
-// AsSeen lets a deletion fail when the object has changed meanwhile: it may have
-// been let go, to keep its containers.
-func AsSeen(nw *v1alpha1.NodeWorkload) client.Preconditions {
-	return client.Preconditions{UID: &nw.UID, ResourceVersion: &nw.ResourceVersion}
 }
 
 // Result turns the outcome of a reconciliation into what the queue does: a write

@@ -66,7 +66,7 @@ func Taint(key string, effect corev1.TaintEffect) corev1.Taint {
 }
 
 // Scheme has the types that the manager reads and writes.
-func Scheme(t *testing.T) *runtime.Scheme {
+func Scheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

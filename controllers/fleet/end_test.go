@@ -1,16 +1,13 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package writes
+package fleet
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 func TestShrunkGrace(t *testing.T) {
@@ -31,11 +28,8 @@ func TestShrunkGrace(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			spec := &v1alpha1.NodeWorkloadSpec{
-				Template:                   corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: tc.template}},
-				DeletionGracePeriodSeconds: tc.current,
-			}
-			if diff := cmp.Diff(tc.want, shrunkGrace(spec, tc.wanted)); diff != "" {
+			share := &Share{TemplateGrace: tc.template, DeletionGrace: tc.current}
+			if diff := cmp.Diff(tc.want, shrunkGrace(share, tc.wanted)); diff != "" {
 				t.Errorf("grace (-want +got):\n%s", diff)
 			}
 		})

@@ -1,0 +1,181 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// Index knows the Share of every NodeWorkload. It is all that the manager remembers of
+// them; the watch feeds it, in order.
+type Index struct {
+	kills *Ledger
+
+	mu     sync.RWMutex
+	shares shares
+	// byWorkload and byNode find the shares of a ManagedWorkload, by its UID, and those of
+	// a node. orphans are those that nothing controls, by namespace and workload label.
+	byWorkload map[types.UID]shares
+	byNode     map[string]shares
+	orphans    map[types.NamespacedName]shares
+	// seen is the resourceVersion up to which everything is known, "" before the first list.
+	seen string
+
+	// feeding is held while a change is applied and told, which keeps changes in order.
+	feeding   sync.Mutex
+	listeners []func(Change)
+	synced    chan struct{}
+	log       logr.Logger
+}
+
+type shares map[types.NamespacedName]*Share
+
+// Change is one of a NodeWorkload. Old is nil for one that is new, New for one that is gone.
+type Change struct {
+	Old, New *Share
+	// Words: it reports kills that were not reported before.
+	Words bool
+}
+
+// NewIndex returns an empty index that reports kills to a ledger.
+func NewIndex(kills *Ledger) *Index {
+	return &Index{
+		kills: kills, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
+		synced: make(chan struct{}), log: logr.Discard(),
+	}
+}
+
+// Get is the Share of a NodeWorkload, nil if there is none.
+func (x *Index) Get(key types.NamespacedName) *Share {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.shares[key]
+}
+
+// OfWorkload are the Shares that the ManagedWorkload of that UID controls, in no order.
+func (x *Index) OfWorkload(uid types.UID) []*Share {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.Collect(maps.Values(x.byWorkload[uid]))
+}
+
+// Count is how many Shares the ManagedWorkload of that UID controls.
+func (x *Index) Count(uid types.UID) int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.byWorkload[uid])
+}
+
+// OnNode are the keys of the Shares of a node, in no order.
+func (x *Index) OnNode(node string) []types.NamespacedName {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.Collect(maps.Keys(x.byNode[node]))
+}
+
+// Orphans are the Shares that nothing controls and that are labelled as those of a
+// workload, in no order.
+func (x *Index) Orphans(namespace, workloadLabel string) []*Share {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.Collect(maps.Values(x.orphans[types.NamespacedName{Namespace: namespace, Name: workloadLabel}]))
+}
+
+// Seen reports whether everything that was written up to a resourceVersion is in the index.
+// After an etcd was restored from a backup it may be false for long, so no wait for it may
+// be endless.
+func (x *Index) Seen(version string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return version == "" || !newer(version, x.seen)
+}
+
+// newer reports whether the resourceVersion a is later than b; one that cannot be read is
+// never waited for.
+func newer(a, b string) bool {
+	if b == "" {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}
+
+// Later is the later one of two resourceVersions, either of which may be "".
+func Later(a, b string) string {
+	if a == "" || b != "" && newer(b, a) {
+		return b
+	}
+	return a
+}
+
+// apply notes one change, and that everything up to its resourceVersion is known. A version
+// of "" says nothing.
+func (x *Index) apply(old, now *Share, version string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drop(old)
+	if now != nil {
+		x.put(now)
+	}
+	x.seen = Later(x.seen, version)
+}
+
+// reset replaces everything.
+func (x *Index) reset(all shares, version string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shares, x.byWorkload, x.byNode, x.orphans = make(shares, len(all)), map[types.UID]shares{}, map[string]shares{}, map[types.NamespacedName]shares{}
+	for _, s := range all {
+		x.put(s)
+		version = Later(version, s.ResourceVersion)
+	}
+	x.seen = version // also an earlier one: an etcd may be restored from a backup
+}
+
+func (x *Index) put(s *Share) {
+	x.shares[s.Key()] = s
+	file(x.byNode, s.Node, s)
+	if uid := s.Workload(); uid != "" {
+		file(x.byWorkload, uid, s)
+	}
+	if s.Controller == (Controller{}) {
+		file(x.orphans, s.orphanKey(), s)
+	}
+}
+
+func (x *Index) drop(s *Share) {
+	if s == nil {
+		return
+	}
+	delete(x.shares, s.Key())
+	unfile(x.byNode, s.Node, s)
+	unfile(x.byWorkload, s.Workload(), s)
+	unfile(x.orphans, s.orphanKey(), s)
+}
+
+func (s *Share) orphanKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[v1alpha1.LabelWorkload]}
+}
+
+func file[K comparable](index map[K]shares, key K, s *Share) {
+	if index[key] == nil {
+		index[key] = shares{}
+	}
+	index[key][s.Key()] = s
+}
+
+func unfile[K comparable](index map[K]shares, key K, s *Share) {
+	delete(index[key], s.Key())
+	if len(index[key]) == 0 {
+		delete(index, key)
+	}
+}

@@ -1,0 +1,75 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+)
+
+const (
+	// seenRetry is when it is looked again whether the index has what was written. Its
+	// watch wakes the workload earlier, as a rule.
+	seenRetry = 100 * time.Millisecond
+	// seenPatience is how long is waited for that: an etcd that was restored from a backup
+	// may never come to that resourceVersion.
+	seenPatience = 5 * time.Second
+)
+
+// written is what a workload's reconciliations wrote last.
+type written struct {
+	// version is the highest resourceVersion, "" when the index has it.
+	version string
+	at      time.Time
+}
+
+// add notes a write.
+func (w *written) add(share *fleet.Share, now time.Time) {
+	w.version, w.at = fleet.Later(w.version, share.ResourceVersion), now
+}
+
+// behind reports whether the index does not have yet what was written before: what would be
+// decided by it was decided already.
+func (r *Reconciler) behind(w *written, now time.Time) bool {
+	if r.fleet.Shares.Seen(w.version) {
+		*w = written{}
+		return false
+	}
+	return now.Sub(w.at) < seenPatience
+}
+
+// sharesOf are the NodeWorkloads that the object controls: those of the index or, when that
+// did not come to what was written for too long, those of the API server.
+func (r *Reconciler) sharesOf(ctx context.Context, s *scope) ([]*fleet.Share, error) {
+	if s.memory.wrote.version == "" || !s.mw.DeletionTimestamp.IsZero() {
+		return r.fleet.Shares.OfWorkload(s.mw.UID), nil
+	}
+	logr.FromContextOrDiscard(ctx).Info("Wrote NodeWorkloads that the watch does not show; reading them", "resourceVersion", s.memory.wrote.version)
+	s.memory.wrote = written{}
+	var shares []*fleet.Share
+	found := map[types.UID]bool{}
+	if err := r.eachLabelled(ctx, s.mw, func(share *fleet.Share) {
+		shares, found[share.UID] = append(shares, share), true
+	}); err != nil {
+		return nil, err
+	}
+	for _, known := range r.fleet.Shares.OfWorkload(s.mw.UID) {
+		if found[known.UID] {
+			continue
+		}
+		share, err := r.liveShare(ctx, s.mw, known.Key()) // it may have lost its label
+		if err != nil {
+			return nil, err
+		}
+		if share != nil {
+			shares = append(shares, share)
+		}
+	}
+	return shares, nil
+}

@@ -56,7 +56,7 @@ func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	}
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})...).WithInterceptorFuncs(funcs).
 		WithStatusSubresource(&v1alpha1.ManagedWorkload{}, &v1alpha1.NodeWorkload{}).Build()
-	recorder := record.NewFakeRecorder(100)
+	recorder := record.NewFakeRecorder(1000)
 	kills := fleet.NewLedger()
 	known := Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims("system"), Kills: kills}
 	b := &bench{t: t, events: recorder}

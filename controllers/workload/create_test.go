@@ -1,0 +1,88 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// newCreateBench has a workload on many nodes without NodeWorkloads; refuse says on which
+// none can be created, and asked counts the attempts.
+func newCreateBench(t *testing.T, nodes int, refuse func(node string) bool) (b *bench, asked func() int) {
+	t.Helper()
+	var mu sync.Mutex
+	n := 0
+	funcs := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if nw, ok := obj.(*v1alpha1.NodeWorkload); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			if refuse(nw.Spec.NodeName) {
+				return errors.New("no " + strings.Repeat("x", 100))
+			}
+		}
+		return c.Create(ctx, obj, opts...)
+	}}
+	objects := []client.Object{workloadInMemory()}
+	for i := range nodes {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%04d", i)}})
+	}
+	return newBench(t, funcs, objects...), func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		asked := n
+		n = 0
+		return asked
+	}
+}
+
+// What is refused for all nodes is asked once, and said once, in short.
+func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
+	b, asked := newCreateBench(t, 600, func(string) bool { return true })
+	for range 3 {
+		_, _, err := b.reconcile()
+		if err == nil || len(err.Error()) > 300 || asked() != 1 {
+			t.Errorf("error %v", err)
+		}
+		if events := b.drain(eventFailedCreate); len(events) != 1 || !strings.Contains(events[0], "Error creating 1 of 600 NodeWorkloads: create NodeWorkload") {
+			t.Errorf("events %q", events)
+		}
+	}
+}
+
+// A batch in which one fails is the last, and the next reconciliation begins with others.
+func TestCreatesInDoublingBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, asked := newCreateBench(t, 600, func(node string) bool { return node == "n0002" || node == "n0100" })
+		for i, want := range []int{
+			1 + 2,                                         // n0000, n0001 and n0002
+			1 + 2 + 4 + 8 + 16 + 32 + 64,                  // from n0003 on, with n0100
+			maxCreates, 600 - 3 - 127 - maxCreates + 2, 1, // and both again
+		} {
+			res, _, err := b.reconcile()
+			if got := asked(); got != want {
+				t.Errorf("%d: %d were tried, want %d", i, got, want)
+			}
+			if wantErr := i != 2; (err != nil) != wantErr || !wantErr && res.RequeueAfter != nextCreates {
+				t.Errorf("%d: error %v, again after %s", i, err, res.RequeueAfter)
+			}
+		}
+		if n := b.fleet.Shares.Count("mw"); n != 598 {
+			t.Errorf("%d NodeWorkloads, want 598", n)
+		}
+	})
+}

@@ -5,6 +5,7 @@ package contain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -54,6 +55,16 @@ func Updates(log logr.Logger, p predicate.Predicate) predicate.Predicate {
 		},
 	}
 }
+
+// Call calls do and returns its error, or an error in place of its panic, which is logged.
+func Call(log logr.Logger, do func() error) error {
+	err := errPanic
+	Do(log, func() { err = do() })
+	return err
+}
+
+// errPanic is the error of what panicked.
+var errPanic = errors.New("panic: see the log")
 
 // Do calls do; a panic is logged.
 func Do(log logr.Logger, do func()) {

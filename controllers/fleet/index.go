@@ -30,7 +30,7 @@ type Index struct {
 	// seen is the resourceVersion up to which everything is known, "" before the first list.
 	seen string
 
-	// feeding is held while a change is applied and told, which keeps changes in order.
+	// feeding is held while a change is applied and passed on, which keeps changes in order.
 	feeding   sync.Mutex
 	listeners []func(Change)
 	synced    chan struct{}

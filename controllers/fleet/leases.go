@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,7 @@ type Shims struct {
 	listeners []func(node string)
 	// synced reports whether all Leases were seen; nil before they are watched.
 	synced func() bool
+	log    logr.Logger
 }
 
 // sighting is a Lease, its renewal and when that was seen. At the first sight of a Lease
@@ -74,7 +76,7 @@ type sighting struct {
 
 // NewShims returns the shims whose Leases are in a namespace.
 func NewShims(namespace string) *Shims {
-	return &Shims{namespace: namespace, seen: map[string]*sighting{}}
+	return &Shims{namespace: namespace, seen: map[string]*sighting{}, log: logr.Discard()}
 }
 
 // syncRetry is when it is looked again whether all Leases were seen.

@@ -20,11 +20,11 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/contain"
 )
 
-// Nodes knows all Nodes, as the cache has them. They are shared: nobody changes them.
+// Nodes knows all Nodes, as the cache has them. They are shared and must not be changed.
 type Nodes struct {
 	mu     sync.Mutex
 	byName map[string]*corev1.Node
-	// sorted are all of them by name, nil when that has to be made anew.
+	// sorted are all of them by name, nil when that has to be sorted again.
 	sorted    []*corev1.Node
 	listeners []func(old, now *corev1.Node)
 	// synced reports whether all Nodes are known; nil before they are watched.

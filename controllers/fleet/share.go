@@ -116,7 +116,7 @@ func (s *Share) takeConditions(conditions []metav1.Condition) {
 	if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
 		s.ReadySince = ready.LastTransitionTime.Time
 		if s.ReadySince.IsZero() {
-			s.ReadySince = time.Unix(0, 0) // ready, nobody knows since when
+			s.ReadySince = time.Unix(0, 0) // ready, since an unknown time
 		}
 	}
 	if waits := meta.FindStatusCondition(conditions, conditionUpdateWaiting); waits != nil && waits.Status == metav1.ConditionTrue {

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/contain"
 )
 
 // Watch notes every Lease of a shim that a cache sees, as soon as that is started.
@@ -32,7 +34,7 @@ func (s *Shims) Watch(ctx context.Context, leases cache.Informers) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.synced = registration.HasSynced
+	s.synced, s.log = registration.HasSynced, logr.FromContextOrDiscard(ctx)
 	return nil
 }
 
@@ -72,10 +74,10 @@ func (s *Shims) Listen(listener func(node string)) {
 
 func (s *Shims) tell(node string) {
 	s.mu.Lock()
-	listeners := s.listeners
+	listeners, log := s.listeners, s.log
 	s.mu.Unlock()
 	for _, listener := range listeners {
-		listener(node)
+		contain.Do(log, func() { listener(node) })
 	}
 }
 
@@ -98,7 +100,7 @@ func (s *Shims) note(node string, lease *coordinationv1.Lease, now time.Time) (c
 	known, ok := s.seen[node]
 	if !ok {
 		known = &sighting{first: true}
-		known.expiry = time.AfterFunc(duration(lease.Spec)+expirySlack, func() { s.tell(node) })
+		known.expiry = time.AfterFunc(duration(lease.Spec)+expirySlack, func() { contain.Do(s.log, func() { s.tell(node) }) })
 		known.at, known.spec = now, specOf(lease)
 		s.seen[node] = known
 		return true

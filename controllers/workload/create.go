@@ -16,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/contain"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
@@ -101,7 +102,9 @@ func (r *Reconciler) createBatch(ctx context.Context, s *scope, nodes []string) 
 	var wg sync.WaitGroup
 	for i, node := range nodes {
 		made[i] = s.newNodeWorkload(node)
-		wg.Go(func() { errs[i] = r.client.Create(ctx, made[i]) })
+		wg.Go(func() {
+			errs[i] = contain.Call(logr.FromContextOrDiscard(ctx), func() error { return r.client.Create(ctx, made[i]) })
+		})
 	}
 	wg.Wait()
 	for i, nw := range made {

@@ -84,8 +84,8 @@ func wasAccepted(status *v1alpha1.ManagedWorkloadStatus, generation int64) bool 
 
 // ended are kills that have ended and that were not announced before.
 type ended struct {
-	// told are the newest, with their texts, and counted further ones without.
-	told, counted []v1alpha1.NodeKillRecord
+	// newest are those with their texts, and counted further ones without.
+	newest, counted []v1alpha1.NodeKillRecord
 	// uncounted are how many more there are.
 	uncounted map[fleet.Ending]int
 }
@@ -108,8 +108,8 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 	if more > 0 {
 		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventKilled, "Killed %d more containers; their NodeWorkloads have events of their own", more)
 	}
-	for i := range done.told {
-		r.announceKill(mw, &done.told[i])
+	for i := range done.newest {
+		r.announceKill(mw, &done.newest[i])
 	}
 }
 

@@ -51,7 +51,7 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 		}
 	}
 	done := ended{
-		told:      fleet.NewlyDone(s.before.RecentKills, pending.Records, since.Add(-overlap)),
+		newest:    fleet.NewlyDone(s.before.RecentKills, pending.Records, since.Add(-overlap)),
 		counted:   fleet.NewlyDone(s.before.RecentKills, pending.Further, since.Add(-overlap)),
 		uncounted: pending.Uncounted,
 	}

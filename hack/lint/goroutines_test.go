@@ -20,6 +20,9 @@ var guards = []string{
 	"runtime/cri.keepFollowing", "runtime/executor.carryOut", "runtime/podworker.guardedRun", "runtime/probe.guardedLoop",
 }
 
+// containers are the functions that contain panics, of the shim and of the manager.
+var containers = []string{"panics.Contain", "contain.Do", "contain.Call"}
+
 // unguarded are the functions that start something else, with why a panic of it
 // does not end the process.
 var unguarded = map[string]string{
@@ -185,11 +188,11 @@ func endsContext(body ast.Node) bool {
 func (g *goroutines) contains(body ast.Node) bool {
 	return calls(body, func(fun ast.Expr) bool {
 		s, ok := fun.(*ast.SelectorExpr)
-		if !ok || s.Sel.Name != "Contain" {
+		if !ok {
 			return false
 		}
 		from, ok := s.X.(*ast.Ident)
-		return ok && from.Name == "panics"
+		return ok && slices.Contains(containers, from.Name+"."+s.Sel.Name)
 	})
 }
 

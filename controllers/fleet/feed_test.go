@@ -47,19 +47,23 @@ func (a *apiOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for i := range a.n {
-			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", a.object(i))
+			send(w, `{"type":"ADDED","object":%s}`+"\n", a.object(i))
 		}
-		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"apiVersion":"managedworkload.dev/v1alpha1","kind":"NodeWorkload",`+
-			`"metadata":{"resourceVersion":"100000","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		send(w, `{"type":"BOOKMARK","object":{"apiVersion":"managedworkload.dev/v1alpha1","kind":"NodeWorkload",`+
+			`"metadata":{"resourceVersion":"100000","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
 	}
 	changed := managertest.NodeWorkload("n0", "mw")
 	changed.Namespace, changed.ResourceVersion, changed.Kind, changed.APIVersion = "default", "100001", "NodeWorkload", v1alpha1.GroupVersion.String()
 	changed.Status.Phase = "Running"
 	data, _ := json.Marshal(changed)
-	fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}`+"\n", data)
+	send(w, `{"type":"MODIFIED","object":%s}`+"\n", data)
 	_ = http.NewResponseController(w).Flush()
 	a.watched <- query.Get("resourceVersion")
 	<-r.Context().Done()
+}
+
+func send(w http.ResponseWriter, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format, args...) // the client may be gone
 }
 
 func (a *apiOf) object(i int) []byte {
@@ -80,14 +84,14 @@ func (a *apiOf) list(w http.ResponseWriter, from, limit string) {
 		next = strconv.Itoa(end)
 	}
 	a.most = max(a.most, end-first)
-	fmt.Fprintf(w, `{"apiVersion":"managedworkload.dev/v1alpha1","kind":"NodeWorkloadList","metadata":{"resourceVersion":"100000","continue":%q},"items":[`, next)
+	send(w, `{"apiVersion":"managedworkload.dev/v1alpha1","kind":"NodeWorkloadList","metadata":{"resourceVersion":"100000","continue":%q},"items":[`, next)
 	for i := first; i < end; i++ {
 		if i > first {
-			fmt.Fprint(w, ",")
+			send(w, ",")
 		}
 		_, _ = w.Write(a.object(i))
 	}
-	fmt.Fprint(w, "]}")
+	send(w, "]}")
 }
 
 // The index is filled by a stream, or page by page where the API server has no streams, and

@@ -91,12 +91,14 @@ func (r *Reconciler) survey(s *scope) *facts {
 		shim := r.fleet.Shims.Of(node, s.now)
 		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone}
 	}
-	known := make(map[string]bool, len(s.nodes))
+	found := 0
 	f.desired = make([]nodeView, 0, len(s.shares))
 	for i, p := range s.place() {
 		node := s.nodes[i].Name
-		known[node] = true
 		share := s.shares[node]
+		if share != nil {
+			found++
+		}
 		if p.ShouldRun {
 			f.desired = append(f.desired, view(node, share, false))
 		}
@@ -104,14 +106,27 @@ func (r *Reconciler) survey(s *scope) *facts {
 			f.leaving = append(f.leaving, view(node, share, false))
 		}
 	}
-	for node, share := range s.shares {
-		if !known[node] {
-			f.leaving = append(f.leaving, view(node, share, true))
-		}
-	}
-	for _, share := range s.surplus {
-		f.leaving = append(f.leaving, view(share.Node, share, !known[share.Node]))
+	if found < len(s.shares) || len(s.surplus) > 0 {
+		f.leaving = append(f.leaving, s.unplaced(view)...)
 	}
 	sortNodes(f.leaving)
 	return f
+}
+
+// unplaced are the NodeWorkloads without a Node, and the surplus ones.
+func (s *scope) unplaced(view func(node string, share *fleet.Share, gone bool) nodeView) []nodeView {
+	known := make(map[string]bool, len(s.nodes))
+	for _, node := range s.nodes {
+		known[node.Name] = true
+	}
+	var list []nodeView
+	for node, share := range s.shares {
+		if !known[node] {
+			list = append(list, view(node, share, true))
+		}
+	}
+	for _, share := range s.surplus {
+		list = append(list, view(share.Node, share, !known[share.Node]))
+	}
+	return list
 }

@@ -201,7 +201,14 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
 	})
+	filled := func(*http.Request) error {
+		if !known.Shares.Synced() {
+			return errors.New("the NodeWorkloads are not known yet")
+		}
+		return nil
+	}
 	return errors.Join(
+		mgr.AddReadyzCheck("nodeworkloads", filled),
 		workloads.SetUp(ctx, mgr, controllerOptions()),
 		nodeWorkloads.SetUp(mgr, controllerOptions()),
 		mgr.Add(feed),

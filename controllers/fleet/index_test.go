@@ -118,6 +118,11 @@ func TestIndexAgreesWithItself(t *testing.T) {
 				x.Observe(at(node, owner, "1"))
 				there[node] = owner
 			}
+			for _, node := range []string{"n1", "n2", "n3"} {
+				if _, ok := there[node]; len(x.OnNode(node)) != map[bool]int{true: 1}[ok] {
+					t.Fatalf("%d on %s", len(x.OnNode(node)), node)
+				}
+			}
 			want := map[types.UID][]string{}
 			for node, owner := range there {
 				want[owner] = append(want[owner], node)

@@ -15,9 +15,11 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=mw,categories=all
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredNodes`,description="Nodes that the template admits"
-// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`,description="Nodes that run the current template"
+// +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentNodes`,priority=1,description="Desired nodes that have a NodeWorkload"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`,description="Nodes that run the update revision"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes on which all containers are ready"
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,priority=1,description="Nodes that are ready and run the current template"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,description="Nodes that have been ready for minReadySeconds"
+// +kubebuilder:printcolumn:name="Misscheduled",type=integer,JSONPath=`.status.misscheduledNodes`,priority=1,description="Nodes that run the workload and should not"
 // +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,priority=1,description="Nodes whose shim does not answer"
 // +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Kills that the runtime had to force"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
@@ -38,6 +40,8 @@ type ManagedWorkload struct {
 }
 
 // ManagedWorkloadSpec is the desired state of a ManagedWorkload.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.minReadySeconds) ? self.minReadySeconds : 0) < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600)",message="must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
 type ManagedWorkloadSpec struct {
 	// template is the Pod template that every matching node runs. A DaemonSet's
 	// template can be pasted in. Placement is read from it as for a DaemonSet:
@@ -51,6 +55,30 @@ type ManagedWorkloadSpec struct {
 	// off; unset means the kubelet's 10 s, doubled up to 300 s.
 	// +optional
 	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
+	// updateStrategy is how a changed template reaches the nodes; unset means a
+	// RollingUpdate of one node at a time.
+	// +optional
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+	// paused keeps a changed template from nodes that do not have it yet. What runs is
+	// not touched, and a node that is new gets the revision that was rolled out before.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// minReadySeconds is how long a node must have been ready to count as available;
+	// unset means 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// progressDeadlineSeconds is how long a roll-out may be without progress until
+	// Stalled is True with the reason ProgressDeadlineExceeded; unset means 600. A paused
+	// roll-out has no deadline.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+	// revisionHistoryLimit is how many revisions are kept that no node has; unset means
+	// 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
 // ManagedWorkloadStatus is the observed state of a ManagedWorkload.
@@ -63,19 +91,33 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	DesiredNodes int32 `json:"desiredNodes"`
-	// updatedNodes is the number of nodes that run the current template.
+	// currentNodes is the number of desired nodes that have a NodeWorkload.
+	// +optional
+	// +kubebuilder:default=0
+	CurrentNodes int32 `json:"currentNodes"`
+	// updatedNodes is the number of desired nodes that run the update revision.
 	// +optional
 	// +kubebuilder:default=0
 	UpdatedNodes int32 `json:"updatedNodes"`
-	// readyNodes is the number of nodes on which all containers are ready.
+	// readyNodes is the number of desired nodes on which all containers are ready,
+	// whatever their revision.
 	// +optional
 	// +kubebuilder:default=0
 	ReadyNodes int32 `json:"readyNodes"`
-	// availableNodes is the number of nodes that are ready and run the current
-	// template.
+	// availableNodes is the number of desired nodes that have been ready for
+	// minReadySeconds, whatever their revision.
 	// +optional
 	// +kubebuilder:default=0
 	AvailableNodes int32 `json:"availableNodes"`
+	// unavailableNodes is the number of desired nodes that are not available.
+	// +optional
+	// +kubebuilder:default=0
+	UnavailableNodes int32 `json:"unavailableNodes"`
+	// misscheduledNodes is the number of nodes that run the workload and should not, as
+	// one does that got a taint with the effect NoSchedule after the start.
+	// +optional
+	// +kubebuilder:default=0
+	MisscheduledNodes int32 `json:"misscheduledNodes"`
 	// unreachableNodes is the number of desired nodes whose shim does not answer
 	// or was never there; ready and updated say nothing certain about them.
 	// +optional
@@ -86,6 +128,16 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	ForcedKills int32 `json:"forcedKills"`
+	// currentRevision is the revision that was rolled out last, which nodes have that an
+	// update has not reached: the label controller-revision-hash of its
+	// ManagedWorkloadRevision and NodeWorkloads.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// updateRevision is the revision of spec.template.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	UpdateRevision string `json:"updateRevision,omitempty"`
 	// summary is one line for the STATUS column.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

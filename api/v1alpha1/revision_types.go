@@ -9,12 +9,14 @@ import (
 )
 
 // ManagedWorkloadRevision keeps a template of a ManagedWorkload as its user wrote it
-// and as the API server admitted it. The manager makes it once and never changes it.
+// and as the API server admitted it. The manager makes it once and never changes the
+// templates in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=mwr
 // +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.metadata.ownerReferences[0].name`
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`
+// +kubebuilder:printcolumn:name="Rolled-Out",type=boolean,JSONPath=`.spec.rolledOut`,description="Every node was available with it"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ManagedWorkloadRevision struct {
 	metav1.TypeMeta `json:",inline"`
@@ -29,7 +31,8 @@ type ManagedWorkloadRevision struct {
 
 // ManagedWorkloadRevisionSpec is a template in both of its forms.
 type ManagedWorkloadRevisionSpec struct {
-	// revision counts the templates of the ManagedWorkload, from 1 on.
+	// revision counts the roll-outs of the ManagedWorkload, from 1 on. A template that is
+	// rolled out again gets the next number.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
@@ -43,6 +46,11 @@ type ManagedWorkloadRevisionSpec struct {
 	// of template; empty when admission changed nothing.
 	// +optional
 	AdmittedPatch string `json:"admittedPatch,omitempty"`
+	// rolledOut: all nodes whose shim responded were available with it at one time since
+	// it got its number. Of those the one with the highest number is what nodes have that
+	// an update has not reached.
+	// +optional
+	RolledOut bool `json:"rolledOut,omitempty"`
 }
 
 // ManagedWorkloadRevisionList is a list of ManagedWorkloadRevisions.

@@ -135,8 +135,8 @@ type NodeWorkloadStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	ContainerStatuses []corev1.ContainerStatus `json:"containerStatuses,omitempty"`
 	// kills are the kill records: those under way, then the others, each newest
-	// first by sequence; at most 10 of a container and trigger so that a crash loop
-	// does not push the others out.
+	// first by sequence; 10 in all, and the newest of each container and of each trigger
+	// in any case. Events and metrics have the rest.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

@@ -13,16 +13,17 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// Bounds on kill records: of one container and trigger, so that a crash loop
-// does not push the interesting record out, and in all.
+// Bounds on kill records: how many are kept, beside the newest of each container and
+// trigger, and how many the API takes.
 const (
-	maxKillsPerTrigger = 10
-	maxKills           = 100
+	keptKills = 10
+	maxKills  = 100
 )
 
 // AddKill returns the kill records with one added, or replaced if there is one with the
-// same ID: those under way, then the others, each newest first; at most 10 of a container
-// and trigger and 100 in all. A kill under way is never dropped, nor is the newest one.
+// same ID: those under way, then the others, each newest first; 10 in all. A kill under
+// way is never dropped, nor is the newest one of a container or of a trigger: a crash loop
+// does not push the interesting record out, and the end of a large pod is shown whole.
 // The order is that of the records' sequence, because clocks are set; a new record without
 // one gets the next. The record's summary is set if it is empty, and its texts are cut to
 // what the API takes. The given list is not changed.
@@ -75,17 +76,20 @@ func underWayFirst(a, b v1alpha1.KillRecord) int {
 // dropOldKills drops the oldest finished records above the bounds, of records that are
 // newest first.
 func dropOldKills(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
-	type group struct {
-		container string
-		trigger   v1alpha1.KillTrigger
+	must := newestOfEach(kills)
+	room := keptKills
+	for i := range must {
+		if must[i] {
+			room--
+		}
 	}
-	seen := map[group]int{}
-	kept := kills[:0]
-	for _, k := range kills {
-		g := group{k.Container, k.Trigger}
-		seen[g]++
-		if isUnderWay(k) || seen[g] <= maxKillsPerTrigger {
-			kept = append(kept, k)
+	kept := make([]v1alpha1.KillRecord, 0, len(kills))
+	for i := range kills {
+		if !must[i] {
+			room--
+		}
+		if must[i] || room >= 0 {
+			kept = append(kept, kills[i])
 		}
 	}
 	for i := len(kept) - 1; i > 0 && len(kept) > maxKills; i-- {
@@ -94,6 +98,19 @@ func dropOldKills(kills []v1alpha1.KillRecord) []v1alpha1.KillRecord {
 		}
 	}
 	return kept
+}
+
+// newestOfEach marks the records that are under way, and the newest of each container and
+// of each trigger.
+func newestOfEach(kills []v1alpha1.KillRecord) []bool {
+	marked := make([]bool, len(kills))
+	containers, triggers := map[string]bool{}, map[v1alpha1.KillTrigger]bool{}
+	for i := range kills {
+		k := &kills[i]
+		marked[i] = isUnderWay(*k) || !containers[k.Container] || !triggers[k.Trigger]
+		containers[k.Container], triggers[k.Trigger] = true, true
+	}
+	return marked
 }
 
 func isUnderWay(k v1alpha1.KillRecord) bool { return k.Phase != v1alpha1.KillPhaseDone }

@@ -59,9 +59,9 @@ func TestAddKill(t *testing.T) {
 		"late ones in their place":  {kills: crashLoop(2), add: numbered(old, 1), want: []string{"l1", "l0", "definition"}},
 		"earlier versions' are old": {kills: []v1alpha1.KillRecord{liveness(7, done), liveness(5, done)}, add: liveness(2, done), want: []string{"l2", "l7", "l5"}},
 		"same ID takes its place":   {kills: crashLoop(3), add: liveness(1, done), want: []string{"l2", "l1", "l0"}},
-		"a crash loop is bounded":   {kills: append(crashLoop(10), old), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "definition"}},
-		"another container's count": {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"d", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "l0"}},
-		"one under way comes first": {kills: append(crashLoop(10), liveness(-1, stopping)), add: liveness(10, done), want: []string{"l-1", "l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1"}},
+		"a crash loop is bounded":   {kills: append(crashLoop(10), old), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "definition"}},
+		"another container's":       {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"d", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1"}},
+		"one under way comes first": {kills: append(crashLoop(10), liveness(-1, stopping)), add: liveness(10, done), want: []string{"l-1", "l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,18 +110,21 @@ func TestAddKillAfterTheClockWasSetBack(t *testing.T) {
 func TestAddKillBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var kills []v1alpha1.KillRecord
-		underWay := map[string]bool{}
+		underWay, newest := map[string]bool{}, map[string]string{}
+		triggers := []v1alpha1.KillTrigger{v1alpha1.TriggerLivenessProbe, v1alpha1.TriggerTermination, v1alpha1.TriggerOrphan}
 		for i := range rapid.IntRange(1, 250).Draw(t, "kills") {
 			phase := v1alpha1.KillPhaseDone
 			if rapid.IntRange(0, 9).Draw(t, "phase") == 0 {
 				phase = v1alpha1.KillPhasePreStop
 			}
-			id := fmt.Sprint(rapid.IntRange(0, 300).Draw(t, "id"))
+			id := fmt.Sprint(i)
 			container := fmt.Sprint("c", rapid.IntRange(0, 20).Draw(t, "container"))
+			trigger := rapid.SampledFrom(triggers).Draw(t, "trigger")
 			underWay[id] = phase != v1alpha1.KillPhaseDone
-			kills = AddKill(kills, record(id, container, v1alpha1.TriggerLivenessProbe, phase, t0.Add(time.Duration(i)*time.Second)))
+			newest[container], newest[string(trigger)] = id, id
+			kills = AddKill(kills, record(id, container, trigger, phase, t0.Add(time.Duration(i)*time.Second)))
 		}
-		finished := map[string]int{}
+		finished := map[string]bool{}
 		seen := map[string]bool{}
 		for _, k := range kills {
 			if seen[k.ID] {
@@ -129,7 +132,7 @@ func TestAddKillBounds(t *testing.T) {
 			}
 			seen[k.ID] = true
 			if !underWay[k.ID] {
-				finished[k.Container]++
+				finished[k.Container] = true
 			}
 		}
 		under := 0
@@ -141,12 +144,12 @@ func TestAddKillBounds(t *testing.T) {
 				}
 			}
 		}
-		if len(kills) > max(maxKills, under) {
+		if len(kills) > max(10, under+len(finished)+len(triggers)) {
 			t.Fatalf("There are %d kills, %d of them under way", len(kills), under)
 		}
-		for container, n := range finished {
-			if n > maxKillsPerTrigger {
-				t.Fatalf("Container %s has %d finished kills", container, n)
+		for key, id := range newest {
+			if !seen[id] {
+				t.Fatalf("The newest kill of %s was dropped", key)
 			}
 		}
 	})

@@ -123,6 +123,10 @@ func TestNext(t *testing.T) {
 			strategy: one(), nodes: []Node{up("a", "new", down), up("b", "bad", unsettled, runsNew)},
 			want: []string{"b: new"},
 		},
+		"what still runs the update is taken back without any budget": {
+			strategy: one(), nodes: []Node{up("a", "new", unsettled), up("b", "bad", unsettled, runsNew)},
+			want: []string{"b: new"},
+		},
 		"an earlier change that was not carried out is replaced beside a node that is down": {
 			strategy: one(), nodes: []Node{up("a", "new", down), up("b", "bad", unsettled)},
 			want: []string{"b: new"},

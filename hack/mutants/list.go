@@ -16,6 +16,7 @@ type mistake struct{ name, file, old, new string }
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
+		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
 		in("runtime/plan", deadlineMistakes),

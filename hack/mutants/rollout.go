@@ -1,0 +1,43 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var rolloutMistakes = []mistake{
+	{"a node that waits for its image takes up no budget", "node.go",
+		"return !n.settled()", "return false"},
+	{"one dead node blocks the budget", "node.go",
+		"case !n.Responds && n.Revision != update:", "case false:"},
+	{"a node that flaps becomes free", "node.go",
+		"case !n.Available(s, now):", "case false:"},
+	{"a node is available as soon as it is ready", "node.go",
+		"n.Ready && n.availableIn(s, now) == 0", "n.Ready"},
+	{"the budget is spent twice", "next.go",
+		"budget := in.Strategy.MaxUnavailable - b.Unavailable", "budget := in.Strategy.MaxUnavailable"},
+	{"unsettled nodes know no bound", "next.go",
+		"MaxUnavailable - progressing", "MaxUnavailable - progressing + len(in.Nodes)"},
+	{"young nodes know no bound", "next.go",
+		"if budget >= 0 {", "if true {"},
+	{"a node that is settled counts as being changed", "next.go",
+		"case !n.RunsSpec:", "case !n.settled():"},
+	{"a change that was not carried out is not taken back", "next.go",
+		"case !n.Ready, takenBack:", "case !n.Ready:"},
+	{"a node whose shim is away gets another revision", "next.go",
+		"case !n.Responds && !takenBack:", "case false:"},
+	{"a new node gets the update although it is kept from it", "next.go",
+		"return in.Current\n", "return in.Update\n"},
+	{"OnDelete brings the current revision back", "next.go",
+		"case hold == WaitOnDelete:", "case false:"},
+	{"a partition counts nodes that should not run it", "next.go",
+		"left > 0 && in.Nodes[i].Desired", "left > 0"},
+	{"a flapping node is progress", "progress.go",
+		"if t.Available > p.Most ||", "if t.Available > 0 ||"},
+	{"a complete roll-out has a deadline", "progress.go",
+		"if p.Done {", "if false {"},
+	{"a held node counts as complete", "progress.go",
+		"case b.Waiting[i].Holds():\n\t\t\tt.Complete = false", "case b.Waiting[i].Holds():"},
+	{"an update that is not rolled out is current", "history.go",
+		"if r.Hash == update && !r.RolledOut {", "if false {"},
+	{"a template that comes again keeps its number", "history.go",
+		"if own > highest {", "if own > 0 {"},
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ type Judge struct {
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]knownVerdict
-	again map[types.NamespacedName]answerAgain
+	again map[againKey]answerAgain
 	// silent is until when admission is not asked what no node waits for.
 	silent time.Time
 }
@@ -84,7 +85,7 @@ type knownVerdict struct {
 func NewJudge(c client.Client, ignoreQuotas bool) *Judge {
 	return &Judge{
 		client: c, ignoreQuotas: ignoreQuotas,
-		known: map[types.NamespacedName]knownVerdict{}, again: map[types.NamespacedName]answerAgain{},
+		known: map[types.NamespacedName]knownVerdict{}, again: map[againKey]answerAgain{},
 	}
 }
 
@@ -130,7 +131,7 @@ func (j *Judge) Forget(name types.NamespacedName) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.known, name)
-	delete(j.again, name)
+	maps.DeleteFunc(j.again, func(k againKey, _ answerAgain) bool { return k.workload == name })
 }
 
 // refusal is why a template is not admitted.
@@ -159,9 +160,8 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	if words, err := j.uncounted(ctx, pod); err != nil || words != "" {
 		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
 	}
-	j.remember(client.ObjectKeyFromObject(q.Workload), answerAgain{
-		uid: q.Workload.UID, hash: template.Hash(admitted), security: security, at: q.Now,
-	})
+	j.remember(againKey{client.ObjectKeyFromObject(q.Workload), template.Hash(admitted)},
+		answerAgain{uid: q.Workload.UID, security: security, at: q.Now})
 	return admitted, nil, nil
 }
 

@@ -6,6 +6,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -41,11 +42,17 @@ type Answer struct {
 	Recheck time.Time
 }
 
-// answerAgain is an answer, and what it is about.
+// againKey is what was asked about: a template of a workload. Nodes that an update may not
+// reach get another one than the rest.
+type againKey struct {
+	workload types.NamespacedName
+	hash     string
+}
+
+// answerAgain is an answer, and what it goes by.
 type answerAgain struct {
 	Answer
 	uid      types.UID
-	hash     string
 	security string
 	at       time.Time
 }
@@ -61,12 +68,12 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 	if err != nil {
 		return Answer{}, err
 	}
-	name, hash := client.ObjectKeyFromObject(mw), template.Hash(admitted)
+	key := againKey{client.ObjectKeyFromObject(mw), template.Hash(admitted)}
 	j.mu.Lock()
-	known, silent := j.again[name], j.silent
+	known, silent := j.again[key], j.silent
 	j.mu.Unlock()
-	if known.uid != mw.UID || known.hash != hash {
-		known = answerAgain{uid: mw.UID, hash: hash}
+	if known.uid != mw.UID {
+		known = answerAgain{uid: mw.UID}
 	}
 	switch {
 	case !known.due(security, spreads, now):
@@ -95,7 +102,7 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 		known.Recheck = now.Add(goodFor)
 	}
 	known.security, known.at = security, now
-	j.remember(name, known)
+	j.remember(key, known)
 	return known.Answer, nil
 }
 
@@ -128,10 +135,15 @@ func (j *Judge) hush(now time.Time) time.Time {
 	return j.silent
 }
 
-func (j *Judge) remember(name types.NamespacedName, known answerAgain) {
+// remember keeps an answer, and drops those about templates of the workload that were not
+// asked about for long.
+func (j *Judge) remember(key againKey, known answerAgain) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.again[name] = known
+	maps.DeleteFunc(j.again, func(k againKey, a answerAgain) bool {
+		return k.workload == key.workload && a.at.Before(known.at.Add(-changedRecheck))
+	})
+	j.again[key] = known
 }
 
 // podSecurity are the labels of a namespace by which PodSecurity admission judges.

@@ -61,8 +61,21 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// node adds a Node that the test's workloads select, and returns its name.
+// node adds a Node that the test's workloads select, on which a shim was some time, and
+// returns its name.
 func (c *cluster) node(name string, taints ...corev1.Taint) string {
+	c.t.Helper()
+	name = c.nodeWithoutShim(name, taints...)
+	c.must(api.Create(c.ctx, leaseOf(name)))
+	return name
+}
+
+func leaseOf(node string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: v1alpha1.LeaseNamePrefix + node}}
+}
+
+// nodeWithoutShim adds a Node that the test's workloads select, and returns its name.
+func (c *cluster) nodeWithoutShim(name string, taints ...corev1.Taint) string {
 	c.t.Helper()
 	name = c.namespace + "." + name
 	node := &corev1.Node{
@@ -89,7 +102,7 @@ func (c *cluster) updateNode(name string, change func(*corev1.Node)) {
 // lease lets a node's shim look alive for that many seconds from now.
 func (c *cluster) lease(node string, seconds int32) {
 	c.t.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: v1alpha1.LeaseNamePrefix + node}}
+	lease := leaseOf(node)
 	_, err := controllerutil.CreateOrUpdate(c.ctx, api, lease, func() error {
 		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node, LeaseDurationSeconds: &seconds, RenewTime: ptr.To(metav1.NowMicro())}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -175,11 +176,21 @@ func TestNamespaceThatEnds(t *testing.T) {
 	c.awaitGone(nw)
 }
 
-// A node that never had a shim has nothing to wait for.
+// A node that never had a shim gets nothing before one comes. Where it goes before it took
+// anything there is nothing to wait for.
 func TestDeletionWithoutAnyShim(t *testing.T) {
 	c := newCluster(t)
-	n1 := c.node("n1")
+	n1 := c.nodeWithoutShim("n1")
 	mw := c.workload()
+	await(c, mw, "says so", func(mw *v1alpha1.ManagedWorkload) bool {
+		return mw.Status.Summary == "1 node without a shim" && mw.Status.UnreachableNodes == 1 && managertest.Kstatus(mw) == "InProgress"
+	})
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(c.nodeWorkload(n1)), c.nodeWorkload(n1)); !apierrors.IsNotFound(err) {
+		t.Errorf("a NodeWorkload without a shim: %v", err)
+	}
+	c.must(api.Create(t.Context(), leaseOf(n1)))
+	await(c, c.nodeWorkload(n1), "a shim", func(nw *v1alpha1.NodeWorkload) bool { return nw.Spec.NodeName == n1 })
+	c.must(api.Delete(t.Context(), leaseOf(n1)))
 	await(c, c.nodeWorkload(n1), "ShimNotFound", func(nw *v1alpha1.NodeWorkload) bool {
 		return hasCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding, metav1.ConditionFalse, v1alpha1.ReasonShimNotFound)
 	})

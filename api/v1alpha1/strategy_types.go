@@ -50,6 +50,5 @@ type RollingUpdate struct {
 	// stay on the revision that was rolled out before. Unset means all nodes.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(key, self[key].matches('^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$'))",message="a label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 }

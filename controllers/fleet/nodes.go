@@ -63,6 +63,13 @@ func (n *Nodes) All() []*corev1.Node {
 	return n.sorted
 }
 
+// Get is the Node of a name, nil if there is none.
+func (n *Nodes) Get(name string) *corev1.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byName[name]
+}
+
 // Source makes a source of a controller's requests out of a function that begins to
 // listen. The controller begins when all Nodes are known.
 func (n *Nodes) Source(listen func(requestQueue)) source.SyncingSource {

@@ -31,6 +31,8 @@ const (
 	WaitBlocked Reason = "NameConflict"
 	// WaitEnding: its NodeWorkload is being deleted; then it gets another.
 	WaitEnding Reason = "Terminating"
+	// WaitRevision: the revision that it should get was deleted by hand.
+	WaitRevision Reason = "RevisionNotFound"
 	// WaitBatch: it is in one of the next batches.
 	WaitBatch Reason = "NextBatch"
 )
@@ -41,7 +43,7 @@ func (r Reason) Holds() bool {
 	switch r {
 	case WaitOnDelete, WaitNodeSelector, WaitPartition:
 		return true
-	case WaitPaused, WaitBudget, WaitShim, WaitNoShim, WaitBlocked, WaitEnding, WaitBatch:
+	case WaitPaused, WaitBudget, WaitShim, WaitNoShim, WaitBlocked, WaitEnding, WaitRevision, WaitBatch:
 	}
 	return false
 }
@@ -138,7 +140,7 @@ func (b *Batch) count(in *Input, n *Node, progressing *int) {
 	if n.Present && n.Ready && left > 0 && (b.Wake == 0 || left < b.Wake) {
 		b.Wake = left
 	}
-	if n.Present && n.Revision == in.Update && !n.settled() {
+	if n.Present && n.Revision == in.Update && !n.Edited && !n.settled() {
 		*progressing++
 	}
 }
@@ -196,7 +198,7 @@ func (in *Input) judge(n *Node, kept bool) (Reason, urgency) {
 // judgeRunning judges a node that has a share with another revision.
 func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
 	hold := in.hold(n, kept)
-	takenBack := n.RunsUpdate && !n.RunsSpec && !n.Edited
+	takenBack := !n.RunsSpec && n.Runs == in.target(n, kept)
 	switch {
 	case hold != "" && !n.Edited:
 		return hold, urgencies

@@ -18,7 +18,7 @@ var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func up(name, revision string, change ...func(*Node)) Node {
 	n := Node{
 		Name: name, Desired: true, Selected: true, Responds: true,
-		Present: true, Revision: revision, Observed: true, Reported: true, RunsSpec: true, RunsUpdate: revision == "new", Ready: true,
+		Present: true, Revision: revision, Observed: true, Reported: true, RunsSpec: true, Runs: revision, Ready: true,
 	}
 	for _, c := range change {
 		c(&n)
@@ -27,7 +27,7 @@ func up(name, revision string, change ...func(*Node)) Node {
 }
 
 func down(n *Node)       { n.Ready = false }
-func unsettled(n *Node)  { n.RunsSpec, n.RunsUpdate = false, false }
+func unsettled(n *Node)  { n.RunsSpec, n.Runs = false, "" }
 func unreported(n *Node) { n.Reported = false }
 func away(n *Node)       { n.Responds = false }
 func young(n *Node)      { n.ReadySince = now.Add(-time.Second) }
@@ -35,7 +35,7 @@ func edited(n *Node)     { n.Edited = true }
 func ending(n *Node)     { n.Ending = true }
 func other(n *Node)      { n.Selected = false }
 func tolerated(n *Node)  { n.Desired = false }
-func runsNew(n *Node)    { n.RunsUpdate = true }
+func runsNew(n *Node)    { n.Runs = "new" }
 
 // empty is a node without a share.
 func empty(name string, change ...func(*Node)) Node {
@@ -188,6 +188,14 @@ func TestNext(t *testing.T) {
 		"what was edited is put back, within the budget": {
 			strategy: one(), nodes: []Node{up("a", "new", edited), up("b", "old")},
 			want: []string{"a: new", "b waits: MaxUnavailable"},
+		},
+		"what was edited and not carried out is put back at once": {
+			strategy: one(), nodes: []Node{up("a", "new", edited, unsettled, runsNew), up("b", "new", down)},
+			want: []string{"a: new"},
+		},
+		"what was edited, is held and not carried out is put back at once": {
+			strategy: one(func(s *Strategy) { s.OnDelete = true }), nodes: []Node{up("a", "older", edited, unsettled, func(n *Node) { n.Runs = "older" }), up("b", "new", down)},
+			want: []string{"a: older"},
 		},
 		"what was edited and is held gets what it had": {
 			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "older", edited)},

@@ -39,9 +39,11 @@ type Node struct {
 	// Reported: the last report is about this generation of the share. Of a node that does
 	// not respond that is not asked for.
 	Reported bool
-	// RunsSpec and RunsUpdate: what runs by the last report is what the share's spec says,
-	// and the update revision. A node that still waits for an image runs neither.
-	RunsSpec, RunsUpdate bool
+	// RunsSpec: what runs by the last report is what the share's spec says.
+	RunsSpec bool
+	// Runs is the revision that runs by the last report, "" where it is none that is known. A
+	// node that waits for an image still runs what it ran.
+	Runs string
 	// Ready: all containers were ready at the last report, or have succeeded.
 	Ready bool
 	// ReadySince is when they became ready; the zero time is long ago.

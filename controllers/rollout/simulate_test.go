@@ -124,7 +124,7 @@ func (w *world) input() *Input {
 		if r := s.reported; r != nil && s.share {
 			n.Observed, n.Ready, n.ReadySince = true, r.ready, r.since
 			n.Reported = r.generation == s.generation
-			n.RunsSpec, n.RunsUpdate = r.runs == s.spec, r.runs == w.update
+			n.RunsSpec, n.Runs = r.runs == s.spec, r.runs
 		}
 		if s.share {
 			shares[s.spec]++
@@ -178,7 +178,7 @@ func (w *world) check(in *Input, b *Batch) {
 		if n.Present && (in.Strategy.Paused || in.Strategy.OnDelete || !n.Selected) {
 			w.t.Fatalf("%s is changed although it is held", n.Name)
 		}
-		if n.Present && !n.Responds && !n.RunsUpdate {
+		if n.Present && !n.Responds && n.Runs != w.update {
 			w.t.Fatalf("%s is changed although its shim is away", n.Name)
 		}
 		if b.Waiting[c.Node] != "" {

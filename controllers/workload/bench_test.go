@@ -70,7 +70,7 @@ func readyNodeWorkload(mw *v1alpha1.ManagedWorkload, node string) *v1alpha1.Node
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: placement.NodeWorkloadName(mw.Name, node), UID: types.UID("uid-" + node), ResourceVersion: "10", Generation: 1,
-			Labels:     wantedOf(mw, hash, hash, nil).labels(node),
+			Labels:     wantedOf(mw, nil).labels(node, hash),
 			Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(mw)},
 		},
 		Spec: v1alpha1.NodeWorkloadSpec{NodeName: node, Template: t},

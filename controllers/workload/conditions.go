@@ -21,7 +21,9 @@ const (
 	reasonNameConflict = "NameConflict"
 	// reasonNoLongerAdmitted: admission would not let the template pass any more.
 	reasonNoLongerAdmitted = "NoLongerAdmitted"
-	// reasonProgressDeadlineExceeded: nothing got better for progressDeadline.
+	// reasonPaused: spec.paused keeps a roll-out from continuing.
+	reasonPaused = "Paused"
+	// reasonProgressDeadlineExceeded: a roll-out made no progress for its deadline.
 	reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
 
@@ -64,21 +66,23 @@ func computeReady(f *facts, t *tally) conditionState {
 	case !f.verdict.Accepted:
 		return no(f.verdict.Reason, fmt.Sprintf("Rejected; %d of %d nodes still run the previous template", t.ready, t.desired))
 	case t.desired == 0:
-		return yes(v1alpha1.ReasonNoMatchingNodes, "No node matches the template's placement")
+		return yes(v1alpha1.ReasonNoMatchingNodes, with("No node matches the template's placement", misscheduledMessage(f)))
 	case len(t.by[standingConflict]) > 0:
 		return no(reasonNameConflict, conflictMessage(t))
 	case t.reachable() == 0:
 		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingUpdating]) > 0:
-		return no(v1alpha1.ReasonUpdating, with(fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable()), unreachableMessage(t)))
+		return no(updatingReason(f), with(rollingMessage(t), unreachableMessage(t)))
 	case len(t.by[standingFailed]) > 0:
 		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:
 		return no(v1alpha1.ReasonNodesNotReady, with(notReadyMessage(t.by[standingNotReady]), unreachableMessage(t)))
+	case len(t.by[standingYoung]) > 0:
+		return no(v1alpha1.ReasonNodesNotReady, with(youngMessage(t.by[standingYoung]), unreachableMessage(t)))
 	case len(t.by[standingReady]) == 0:
 		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
 	}
-	return yes(v1alpha1.ReasonAllNodesReady, with(nodes(t.reachable())+" ready with the current template", unreachableMessage(t)))
+	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(t), misscheduledMessage(f)), unreachableMessage(t)))
 }
 
 // computeStalled is True when nothing gets better without a person.
@@ -95,7 +99,7 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
-		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", progressDeadline, computeReady(f, t).message))
+		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", f.deadline, computeReady(f, t).message))
 	}
 	return no(v1alpha1.ReasonNotStalled, "Not stalled")
 }
@@ -131,6 +135,13 @@ func answerMessage(f *facts) string {
 		return "admission would change the template now; what it admitted stays"
 	}
 	return ""
+}
+
+func updatingReason(f *facts) string {
+	if f.strategy.Paused {
+		return reasonPaused
+	}
+	return v1alpha1.ReasonUpdating
 }
 
 func unreachableReason(t *tally) string {

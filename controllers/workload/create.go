@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -21,46 +20,42 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
-const (
-	// maxCreates is how many NodeWorkloads one reconciliation creates, as many as the
-	// DaemonSet controller creates Pods. (kubernetes pkg/controller/daemon, BurstReplicas)
-	maxCreates = 250
-	// nextCreates is when a reconciliation that created so many is followed by the next.
-	nextCreates = 100 * time.Millisecond
-)
-
 // newNodeWorkload is that of a workload on a node.
-func (s *scope) newNodeWorkload(node string) *v1alpha1.NodeWorkload {
+func (s *scope) newNodeWorkload(c *change) (*v1alpha1.NodeWorkload, error) {
+	admitted, err := c.to.template()
+	if err != nil {
+		return nil, err
+	}
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       s.mw.Namespace,
-			Name:            placement.NodeWorkloadName(s.mw.Name, node),
-			Labels:          s.wanted.labels(node),
+			Name:            placement.NodeWorkloadName(s.mw.Name, c.node),
+			Labels:          s.wanted.labels(c.node, c.to.revision),
 			Finalizers:      []string{v1alpha1.Finalizer},
 			OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(s.mw)},
 		},
 		Spec: v1alpha1.NodeWorkloadSpec{
-			NodeName:       node,
-			Template:       *s.admitted.DeepCopy(),
+			NodeName:       c.node,
+			Template:       *admitted.DeepCopy(),
 			RestartBackoff: s.mw.Spec.RestartBackoff.DeepCopy(),
 		},
 		// The API server's default, so that 0 is not read as an observed one.
 		Status: v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1},
-	}
+	}, nil
 }
 
 // createAll creates the NodeWorkloads of nodes, in batches that double: what the API server
 // refuses once it mostly refuses for all, and is not asked 5,000 times. It ends with the
 // first batch in which one fails, and says so once. Nodes for which it failed come last
 // the next time, so that they hold up no other.
-func (r *Reconciler) createAll(ctx context.Context, s *scope, nodes []string) error {
-	if len(nodes) == 0 {
+func (r *Reconciler) createAll(ctx context.Context, s *scope, changes []change) error {
+	if len(changes) == 0 {
 		return nil
 	}
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
-	due := refusedLast(nodes, s.memory.refused)[:min(len(nodes), maxCreates)]
+	due := refusedLast(changes, s.memory.refused)
 	created := 0
 	var errs failures
 	for size := 1; created < len(due) && errs.serious() == 0; size *= 2 {
@@ -70,38 +65,37 @@ func (r *Reconciler) createAll(ctx context.Context, s *scope, nodes []string) er
 		}
 		created += len(batch)
 	}
-	s.left += len(nodes) - created
 	if n := errs.serious(); n > 0 {
-		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedCreate, "Error creating %d of %d NodeWorkloads: %v", n, len(nodes), errs.first)
-	} else if s.left > 0 {
-		s.wakeAfter(nextCreates)
+		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedCreate, "Error creating %d of %d NodeWorkloads: %v", n, len(changes), errs.first)
 	}
 	return errs.err()
 }
 
 // refusedLast are nodes in their order, those of refused behind the others.
-func refusedLast(nodes []string, refused map[string]bool) []string {
+func refusedLast(changes []change, refused map[string]bool) []change {
 	if len(refused) == 0 {
-		return nodes
+		return changes
 	}
-	var first, last []string
-	for _, node := range nodes {
-		if refused[node] {
-			last = append(last, node)
+	var first, last []change
+	for _, c := range changes {
+		if refused[c.node] {
+			last = append(last, c)
 		} else {
-			first = append(first, node)
+			first = append(first, c)
 		}
 	}
 	return append(first, last...)
 }
 
 // createBatch creates the NodeWorkloads of nodes at the same time.
-func (r *Reconciler) createBatch(ctx context.Context, s *scope, nodes []string) []error {
-	made := make([]*v1alpha1.NodeWorkload, len(nodes))
-	errs := make([]error, len(nodes))
+func (r *Reconciler) createBatch(ctx context.Context, s *scope, changes []change) []error {
+	made := make([]*v1alpha1.NodeWorkload, len(changes))
+	errs := make([]error, len(changes))
 	var wg sync.WaitGroup
-	for i, node := range nodes {
-		made[i] = s.newNodeWorkload(node)
+	for i := range changes {
+		if made[i], errs[i] = s.newNodeWorkload(&changes[i]); errs[i] != nil {
+			continue
+		}
 		wg.Go(func() {
 			errs[i] = contain.Call(logr.FromContextOrDiscard(ctx), func() error { return r.client.Create(ctx, made[i]) })
 		})
@@ -117,8 +111,8 @@ func (r *Reconciler) createBatch(ctx context.Context, s *scope, nodes []string) 
 			r.recorder.Eventf(s.mw, corev1.EventTypeNormal, eventSuccessfulCreate, "Created NodeWorkload: %s", nw.Name)
 			logr.FromContextOrDiscard(ctx).Info("Created NodeWorkload", "nodeWorkload", nw.Name, "node", share.Node)
 		case !apierrors.IsAlreadyExists(errs[i]): // there the index is behind
-			s.memory.refused[nodes[i]] = true
-			errs[i] = fmt.Errorf("create NodeWorkload %q: %w", nw.Name, errs[i])
+			s.memory.refused[changes[i].node] = true
+			errs[i] = fmt.Errorf("create the NodeWorkload of node %q: %w", changes[i].node, errs[i])
 		}
 	}
 	return errs

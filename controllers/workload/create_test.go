@@ -58,7 +58,7 @@ func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
 		if err == nil || len(err.Error()) > 300 || asked() != 1 {
 			t.Errorf("error %v", err)
 		}
-		if events := b.drain(eventFailedCreate); len(events) != 1 || !strings.Contains(events[0], "Error creating 1 of 600 NodeWorkloads: create NodeWorkload") {
+		if events := b.drain(eventFailedCreate); len(events) != 1 || !strings.Contains(events[0], "Error creating 1 of 250 NodeWorkloads: create the NodeWorkload of node") {
 			t.Errorf("events %q", events)
 		}
 	}
@@ -67,22 +67,22 @@ func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
 // A batch in which one fails is the last, and the next reconciliation begins with others.
 func TestCreatesInDoublingBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, asked := newCreateBench(t, 600, func(node string) bool { return node == "n0002" || node == "n0100" })
+		b, asked := newCreateBench(t, 200, func(node string) bool { return node == "n0002" || node == "n0100" })
 		for i, want := range []int{
-			1 + 2,                                         // n0000, n0001 and n0002
-			1 + 2 + 4 + 8 + 16 + 32 + 64,                  // from n0003 on, with n0100
-			maxCreates, 600 - 3 - 127 - maxCreates + 2, 1, // and both again
+			1 + 2,                        // n0000, n0001 and n0002
+			1 + 2 + 4 + 8 + 16 + 32 + 64, // from n0003 on, with n0100
+			200 - 3 - 127 + 2, 1, 1,      // and both again
 		} {
-			res, _, err := b.reconcile()
+			_, _, err := b.reconcile()
 			if got := asked(); got != want {
 				t.Errorf("%d: %d were tried, want %d", i, got, want)
 			}
-			if wantErr := i != 2; (err != nil) != wantErr || !wantErr && res.RequeueAfter != nextCreates {
-				t.Errorf("%d: error %v, again after %s", i, err, res.RequeueAfter)
+			if err == nil {
+				t.Errorf("%d: no error", i)
 			}
 		}
-		if n := b.fleet.Shares.Count("mw"); n != 598 {
-			t.Errorf("%d NodeWorkloads, want 598", n)
+		if n := b.fleet.Shares.Count("mw"); n != 198 {
+			t.Errorf("%d NodeWorkloads, want 198", n)
 		}
 	})
 }

@@ -3,7 +3,13 @@
 
 package workload
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
 
 // maxDescribed is how many nodes a message describes.
 const maxDescribed = 3
@@ -25,4 +31,107 @@ func failedMessage(list []*nodeView) string {
 		parts = append(parts, n.name+", "+n.share.Failure)
 	}
 	return "Failed on " + strings.Join(parts, "; on ") + andMore(len(list)-maxDescribed) + "; will not restart"
+}
+
+// youngMessage names nodes that are ready and not yet available.
+func youngMessage(list []*nodeView) string {
+	return "ready for less than minReadySeconds: " + names(namesOf(list))
+}
+
+// readyMessage says with what the nodes are ready.
+func readyMessage(t *tally) string {
+	held := map[rollout.Reason][]string{}
+	for _, n := range t.by[standingReady] {
+		if n.waits.Holds() {
+			held[n.waits] = append(held[n.waits], n.name)
+		}
+	}
+	if len(held) == 0 {
+		return nodes(t.reachable()) + " ready with the current template"
+	}
+	return fmt.Sprintf("%s ready, %d of them with the current template; %s", nodes(t.reachable()), t.updated, waitingMessage(held))
+}
+
+// rollingMessage says how far a roll-out is: what keeps nodes that are being updated, and
+// why others wait.
+func rollingMessage(t *tally) string {
+	var busy []*nodeView
+	waiting := map[rollout.Reason][]string{}
+	for _, n := range t.by[standingUpdating] {
+		if n.waits == "" {
+			busy = append(busy, n)
+		} else {
+			waiting[n.waits] = append(waiting[n.waits], n.name)
+		}
+	}
+	message := fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable())
+	message = with(message, busyMessage(busy))
+	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
+		message = with(message, "not available: "+describeAll(late))
+	}
+	return with(message, waitingMessage(waiting))
+}
+
+// busyMessage says what keeps nodes from running what they should.
+func busyMessage(list []*nodeView) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return "updating " + describeAll(list)
+}
+
+func describeAll(list []*nodeView) string {
+	var parts []string
+	for _, n := range list[:min(len(list), maxDescribed)] {
+		parts = append(parts, n.name+n.keptBy())
+	}
+	return strings.Join(parts, ", ") + andMore(len(list)-maxDescribed)
+}
+
+// keptBy is what keeps a node from being available, in brackets; "" when nothing is known.
+func (n *nodeView) keptBy() string {
+	switch {
+	case n.share == nil:
+		return ""
+	case n.share.Waiting.Reason != "":
+		return " (" + with(n.share.Waiting.Reason, n.share.Waiting.Message) + ")"
+	case n.share.Complaint != "":
+		return " (" + n.share.Complaint + ")"
+	}
+	return ""
+}
+
+// waitingMessage says which nodes wait for what.
+func waitingMessage(waiting map[rollout.Reason][]string) string {
+	var reasons []rollout.Reason
+	for reason := range waiting {
+		reasons = append(reasons, reason)
+	}
+	slices.Sort(reasons)
+	message := ""
+	for _, reason := range reasons {
+		list := waiting[reason]
+		slices.Sort(list)
+		verb := "wait"
+		if len(list) == 1 {
+			verb = "waits"
+		}
+		message = with(message, fmt.Sprintf("%s %s (%s): %s", nodes(len(list)), verb, reason, names(list)))
+	}
+	return message
+}
+
+func misscheduledMessage(f *facts) string {
+	if len(f.misscheduled) == 0 {
+		return ""
+	}
+	return "still running where the template does not match any more: " + names(f.misscheduled)
+}
+
+func namesOf(list []*nodeView) []string {
+	var all []string
+	for _, n := range list {
+		all = append(all, n.name)
+	}
+	return all
 }

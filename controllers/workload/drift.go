@@ -19,13 +19,10 @@ import (
 // ownKeys is the prefix of labels that have a meaning here: they are not copied.
 const ownKeys = "managedworkload.dev/"
 
-// wanted is what the NodeWorkloads of a workload should have.
+// wanted is what the NodeWorkloads of a workload should have, whatever their revision.
 type wanted struct {
 	workload string
-	// revision is the hash of the user's template, and hash that of what admission made of
-	// it, which runs.
-	revision, hash string
-	backoff        *v1alpha1.RestartBackoff
+	backoff  *v1alpha1.RestartBackoff
 	// copied are the labels of the ManagedWorkload that its NodeWorkloads have, too.
 	copied map[string]string
 	// imposed are labels that the API server gives NodeWorkloads whatever is written, by
@@ -33,8 +30,8 @@ type wanted struct {
 	imposed map[string]bool
 }
 
-func wantedOf(mw *v1alpha1.ManagedWorkload, revision, hash string, imposed map[string]bool) *wanted {
-	w := &wanted{workload: mw.Name, revision: revision, hash: hash, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}, imposed: imposed}
+func wantedOf(mw *v1alpha1.ManagedWorkload, imposed map[string]bool) *wanted {
+	w := &wanted{workload: mw.Name, backoff: mw.Spec.RestartBackoff.DeepCopy(), copied: map[string]string{}, imposed: imposed}
 	for key, value := range mw.Labels {
 		if !strings.HasPrefix(key, ownKeys) && key != v1alpha1.LabelRevision {
 			w.copied[key] = value
@@ -43,12 +40,14 @@ func wantedOf(mw *v1alpha1.ManagedWorkload, revision, hash string, imposed map[s
 	return w
 }
 
-// labels are those of the NodeWorkload on a node.
-func (w *wanted) labels(node string) map[string]string {
+// labels are those of the NodeWorkload on a node with a revision; "" is an unknown one.
+func (w *wanted) labels(node, revision string) map[string]string {
 	labels := map[string]string{
 		v1alpha1.LabelWorkload: placement.LabelValue(w.workload),
 		v1alpha1.LabelNode:     placement.LabelValue(node),
-		v1alpha1.LabelRevision: w.revision,
+	}
+	if revision != "" {
+		labels[v1alpha1.LabelRevision] = revision
 	}
 	maps.Copy(labels, w.copied)
 	return labels
@@ -71,10 +70,10 @@ var (
 	partFinalizers = part{[]string{"metadata", "finalizers"}}
 )
 
-// drift are the parts of a NodeWorkload that are not as they should be.
-func (w *wanted) drift(share *fleet.Share) []part {
+// drift are the parts of a NodeWorkload that are not as they should be with an edition.
+func (w *wanted) drift(share *fleet.Share, e *edition) []part {
 	var parts []part
-	if share.SpecHash != w.hash {
+	if share.SpecHash != e.hash {
 		parts = append(parts, partTemplate)
 	}
 	if !sameBackoff(share.RestartBackoff, w.backoff) {
@@ -83,22 +82,22 @@ func (w *wanted) drift(share *fleet.Share) []part {
 	if !slices.Contains(share.Finalizers, v1alpha1.Finalizer) {
 		parts = append(parts, partFinalizers)
 	}
-	for _, key := range w.labelDrift(share) {
+	for _, key := range w.labelDrift(share, e.revision) {
 		parts = append(parts, part{[]string{"metadata", "labels", key}})
 	}
 	return parts
 }
 
-// drifted reports whether there is any drift.
-func (w *wanted) drifted(share *fleet.Share) bool {
-	return !(w.hash == share.SpecHash && sameBackoff(share.RestartBackoff, w.backoff) && slices.Contains(share.Finalizers, v1alpha1.Finalizer) && w.labelled(share)) &&
-		len(w.drift(share)) > 0
+// drifted reports whether drift is anything beside the template, without a list.
+func (w *wanted) drifted(share *fleet.Share, revision string) bool {
+	return !sameBackoff(share.RestartBackoff, w.backoff) || !slices.Contains(share.Finalizers, v1alpha1.Finalizer) ||
+		len(w.labelDrift(share, revision)) > 0
 }
 
-// labelled reports whether a NodeWorkload has exactly the labels it should have.
-func (w *wanted) labelled(share *fleet.Share) bool {
-	if len(share.Labels) != len(w.copied)+3 || share.Labels[v1alpha1.LabelWorkload] != placement.LabelValue(w.workload) ||
-		share.Labels[v1alpha1.LabelRevision] != w.revision || share.Labels[v1alpha1.LabelNode] != placement.LabelValue(share.Node) {
+// labelled reports whether a NodeWorkload has exactly the labels that it should have.
+func (w *wanted) labelled(share *fleet.Share, revision string) bool {
+	if revision == "" || len(share.Labels) != len(w.copied)+3 || share.Labels[v1alpha1.LabelWorkload] != placement.LabelValue(w.workload) ||
+		share.Labels[v1alpha1.LabelRevision] != revision || share.Labels[v1alpha1.LabelNode] != placement.LabelValue(share.Node) {
 		return false
 	}
 	for key, value := range w.copied {
@@ -110,11 +109,11 @@ func (w *wanted) labelled(share *fleet.Share) bool {
 }
 
 // labelDrift are the labels of a NodeWorkload that are missing, different or too many.
-func (w *wanted) labelDrift(share *fleet.Share) []string {
-	if w.labelled(share) {
+func (w *wanted) labelDrift(share *fleet.Share, revision string) []string {
+	if w.labelled(share, revision) {
 		return nil
 	}
-	labels := w.labels(share.Node)
+	labels := w.labels(share.Node, revision)
 	if maps.Equal(labels, share.Labels) {
 		return nil
 	}
@@ -139,23 +138,13 @@ func definition(parts []part) bool {
 }
 
 // handEdits are the parts that another writer changed, and who that was, "" where it is
-// not known. fields are the managedFields of share. The rest is what the workload changed.
-// applied is what all NodeWorkloads had before, nil when this manager has just begun:
-// then only what managedFields say another writer wrote is taken for an edit.
-func (w *wanted) handEdits(applied *wanted, share *fleet.Share, fields []metav1.ManagedFieldsEntry) (edits []part, who string) {
-	for _, p := range w.drift(share) {
+// not known. share is as the API server has it, with its managedFields. The rest is what the
+// workload changed. What all NodeWorkloads had before is not known when this manager has
+// just begun: then only what managedFields say another writer wrote is taken for an edit.
+func (s *scope) handEdits(share *fleet.Share, to *edition, fields []metav1.ManagedFieldsEntry) (edits []part, who string) {
+	for _, p := range s.wanted.drift(share, to) {
 		writer := writes.LastWriter(fields, p.path...)
-		var edited bool
-		switch {
-		case len(p.path) == 3 && strings.HasPrefix(p.path[2], ownKeys), slices.Equal(p.path, partFinalizers.path):
-			edited = true
-		case writer == writes.FieldManager:
-		case applied == nil:
-			edited = writer != ""
-		default:
-			edited = !w.changed(applied, p)
-		}
-		if !edited {
+		if !s.edited(share, p, writer) {
 			continue
 		}
 		edits = append(edits, p)
@@ -166,15 +155,25 @@ func (w *wanted) handEdits(applied *wanted, share *fleet.Share, fields []metav1.
 	return edits, who
 }
 
-// changed reports whether a part should be another one than it was in applied.
-func (w *wanted) changed(applied *wanted, p part) bool {
+// edited reports whether a part of a NodeWorkload was changed by another than the manager.
+func (s *scope) edited(share *fleet.Share, p part, writer string) bool {
+	applied := s.memory.applied
 	switch {
+	case len(p.path) == 3 && strings.HasPrefix(p.path[2], ownKeys), slices.Equal(p.path, partFinalizers.path):
+		return true
+	case writer == writes.FieldManager:
+		return false
 	case slices.Equal(p.path, partTemplate.path):
-		return w.hash != applied.hash
+		_, edited := s.revisionOf(share)
+		return edited
+	case len(p.path) == 3 && p.path[2] == v1alpha1.LabelRevision:
+		before := share.Revision()
+		labelled := s.editions[before]
+		return before != "" && share.SpecHash == s.update().hash && (labelled == nil || labelled.hash != share.SpecHash)
+	case applied == nil:
+		return writer != ""
 	case slices.Equal(p.path, partBackoff.path):
-		return !sameBackoff(w.backoff, applied.backoff)
-	case p.path[2] == v1alpha1.LabelRevision:
-		return w.revision != applied.revision
+		return sameBackoff(s.wanted.backoff, applied.backoff)
 	}
-	return !maps.Equal(w.copied, applied.copied)
+	return maps.Equal(s.wanted.copied, applied.copied)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -27,15 +28,19 @@ func TestHandEdits(t *testing.T) {
 	}
 	ours := entry(writes.FieldManager, 1, `{"f:spec":{"f:template":{}},"f:metadata":{"f:labels":{"f:team":{}}}}`)
 	edit := entry("kubectl-edit", 2, `{"f:spec":{"f:template":{}}}`)
-	now := &wanted{workload: "web", hash: currentHash, copied: map[string]string{"team": "a"}}
-	before := &wanted{workload: "web", hash: "old"}
+	now := &wanted{workload: "web", copied: map[string]string{"team": "a"}}
+	before := &wanted{workload: "web"}
 	good := func(change func(*v1alpha1.NodeWorkload), entries ...metav1.ManagedFieldsEntry) *v1alpha1.NodeWorkload {
 		nw := reported("n1", "Running", true).DeepCopy()
-		nw.Labels, nw.Finalizers, nw.ManagedFields = now.labels("n1"), []string{v1alpha1.Finalizer}, entries
+		nw.Labels, nw.Finalizers, nw.ManagedFields = now.labels("n1", "new"), []string{v1alpha1.Finalizer}, entries
 		change(nw)
 		return nw
 	}
 	image := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Image = "other" }
+	earlier := func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template, nw.Labels[v1alpha1.LabelRevision] = oldTemplate, "old"
+	}
+	unknown := func(nw *v1alpha1.NodeWorkload) { image(nw); nw.Labels[v1alpha1.LabelRevision] = "gone" }
 	noLabel := func(key string) func(*v1alpha1.NodeWorkload) {
 		return func(nw *v1alpha1.NodeWorkload) { delete(nw.Labels, key) }
 	}
@@ -48,9 +53,11 @@ func TestHandEdits(t *testing.T) {
 		"as it should be":                      {now, good(func(*v1alpha1.NodeWorkload) {}, ours, edit), nil, ""},
 		"an edit":                              {now, good(image, ours, edit), []string{"spec.template"}, "kubectl-edit"},
 		"an edit before the manager began":     {nil, good(image, ours, edit), []string{"spec.template"}, "kubectl-edit"},
-		"an earlier template":                  {nil, good(image, ours), nil, ""},
-		"another template is wanted":           {before, good(image, ours), nil, ""},
-		"an earlier template, adopted":         {now, good(image, ours), nil, ""},
+		"an earlier template":                  {now, good(earlier, ours), nil, ""},
+		"an unknown template":                  {now, good(unknown, ours), nil, ""},
+		"another revision's label":             {now, good(func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "old" }, edit), []string{"label controller-revision-hash"}, ""},
+		"a revision with the same template":    {now, good(func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "same" }, edit), nil, ""},
+		"from before there were revisions":     {now, good(noLabel(v1alpha1.LabelRevision)), nil, ""},
 		"an edit, without managedFields":       {now, good(image), []string{"spec.template"}, ""},
 		"a label of ours removed":              {nil, good(noLabel(v1alpha1.LabelNode), ours), []string{"label " + v1alpha1.LabelNode}, ""},
 		"a copied label removed":               {now, good(noLabel("team")), []string{"label team"}, ""},
@@ -63,7 +70,11 @@ func TestHandEdits(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			edits, who := now.handEdits(tc.applied, fleet.ShareOf(tc.nw, nil), tc.nw.ManagedFields)
+			s := &scope{hash: "new", wanted: now, memory: memory{applied: tc.applied}, editions: map[string]*edition{
+				"new": {revision: "new", hash: currentHash}, "same": {revision: "same", hash: currentHash},
+				"old": {revision: "old", hash: template.Hash(&oldTemplate)},
+			}}
+			edits, who := s.handEdits(fleet.ShareOf(tc.nw, nil), s.update(), tc.nw.ManagedFields)
 			var got []string
 			for _, p := range edits {
 				got = append(got, p.String())

@@ -30,6 +30,8 @@ const (
 	// eventNotPutBack: what was changed by hand can only be changed one way.
 	eventNotPutBack = "NotPutBack"
 	eventKilled     = "Killed"
+	// eventRevisionEdited: a revision was changed by hand and is made again.
+	eventRevisionEdited = "RevisionEdited"
 	// eventFieldsIgnored: the template has fields that have no effect.
 	eventFieldsIgnored = "FieldsIgnored"
 	// eventBadAnnotation: the annotation for a deletion cannot be used.

@@ -15,6 +15,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 // facts are what the status of a ManagedWorkload is computed from.
@@ -28,9 +29,15 @@ type facts struct {
 	graceProblem string
 	// hash identifies what admission made of the current template. answer is what it would
 	// make of that now, and held how many nodes do not get it therefore.
-	hash   string
-	answer admission.Answer
-	held   int
+	hash string
+	// update and current are the revision of the template and the one rolled out last.
+	update, current string
+	// strategy and deadline are those of the spec, and rolled is how far the roll-out is.
+	strategy rollout.Strategy
+	deadline time.Duration
+	rolled   rollout.Tally
+	answer   admission.Answer
+	held     int
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -38,8 +45,10 @@ type facts struct {
 	// leaving are nodes that have a NodeWorkload and should have none, or whose
 	// Node is gone. While deleting, all of them.
 	leaving []nodeView
+	// misscheduled is how many nodes run it that should not.
+	misscheduled []string
 	// progress is what was remembered of it.
-	progress progress
+	progress rollout.Progress
 	now      time.Time
 }
 
@@ -56,6 +65,8 @@ type nodeView struct {
 	conflict string
 	// nodeGone: there is no Node of that name.
 	nodeGone bool
+	// waits is why the node does not get the update revision now, "" if it has or gets it.
+	waits rollout.Reason
 }
 
 // standing is how far a node is.
@@ -66,29 +77,43 @@ const (
 	standingConflict
 	standingUpdating
 	standingNotReady
+	// standingYoung: ready, but not for minReadySeconds yet.
+	standingYoung
 	standingReady
 	standingCompleted
 	standingFailed
 )
 
 // standing derives how far a node is with what f calls for. Only what the shim
-// reports about the current spec counts.
+// reports about the current spec counts, or about the one that a person lets it keep.
 func (n *nodeView) standing(f *facts) standing {
 	switch {
 	case n.conflict != "":
 		return standingConflict
 	case !n.shim.Responding():
 		return standingUnreachable
-	case !n.updated(f):
+	case !n.updated(f) && !n.keeps():
 		return standingUpdating
 	case n.share.Phase == corev1.PodSucceeded:
 		return standingCompleted
 	case n.share.Phase == corev1.PodFailed:
 		return standingFailed
+	case n.ready() && !n.available(f):
+		return standingYoung
 	case n.ready():
 		return standingReady
 	}
 	return standingNotReady
+}
+
+// keeps reports whether a node has carried out what a person lets it keep.
+func (n *nodeView) keeps() bool {
+	return n.waits.Holds() && n.share != nil && !n.share.Deleting() && n.share.Current()
+}
+
+// available reports whether a node is ready for long enough, with whatever revision.
+func (n *nodeView) available(f *facts) bool {
+	return n.ready() && !n.share.ReadySince.Add(f.strategy.MinReady).After(f.now)
 }
 
 func (n *nodeView) updated(f *facts) bool {
@@ -106,8 +131,8 @@ func sameBackoff(a, b *v1alpha1.RestartBackoff) bool {
 
 // tally counts nodes by how far they are.
 type tally struct {
-	desired, updated, ready, available int
-	by                                 map[standing][]*nodeView
+	desired, current, updated, ready, available int
+	by                                          map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -122,6 +147,9 @@ func (f *facts) count() tally {
 		n := &f.desired[i]
 		s := n.standing(f)
 		t.by[s] = append(t.by[s], n)
+		if n.share != nil {
+			t.current++
+		}
 		switch {
 		case s == standingConflict:
 		case n.shim.Reason == v1alpha1.ReasonShimNotFound:
@@ -129,7 +157,7 @@ func (f *facts) count() tally {
 		case s == standingUnreachable:
 			t.silent = append(t.silent, n.name)
 		default:
-			t.countReachable(n, s)
+			t.countReachable(f, n)
 		}
 	}
 	for i := range f.leaving {
@@ -142,16 +170,28 @@ func (f *facts) count() tally {
 	return t
 }
 
-func (t *tally) countReachable(n *nodeView, s standing) {
-	if s != standingUpdating {
+func (t *tally) countReachable(f *facts, n *nodeView) {
+	if n.updated(f) {
 		t.updated++
 	}
 	if n.ready() {
 		t.ready++
 	}
-	if s == standingReady {
+	if n.available(f) {
 		t.available++
 	}
+}
+
+// held is how many nodes a person lets keep another revision.
+func (t *tally) held() (n int) {
+	for _, list := range t.by {
+		for _, view := range list {
+			if view.waits.Holds() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (t *tally) unreachable() int { return len(t.without) + len(t.silent) }

@@ -5,24 +5,22 @@ package workload
 
 import (
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
-
-// progressDeadline is how long a workload may be without progress until it is
-// said to be stalled: a Deployment's default.
-const progressDeadline = 10 * time.Minute
 
 // memory is what is remembered of one ManagedWorkload between reconciliations. It
 // stands in no status, which people may write; a restart of the manager forgets it.
 type memory struct {
 	uid      types.UID
-	progress progress
+	progress rollout.Progress
+	// hashes are those of the admitted templates of its revisions.
+	hashes map[revisionKey]string
 	// applied is what all NodeWorkloads had last, nil when this manager has just begun.
 	applied *wanted
 	// placer is that of the admitted template, nil before one was.
@@ -74,26 +72,4 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, name)
-}
-
-// progress is how far the nodes of a workload were, and since when they have not
-// come further. The zero value: nothing is waited for.
-type progress struct {
-	generation              int64
-	desired, updated, ready int
-	since                   time.Time
-}
-
-// next is the progress when the nodes are as t counts them.
-func (p progress) next(f *facts, t *tally) progress {
-	n := progress{generation: f.generation, desired: t.desired, updated: t.updated, ready: t.ready, since: p.since}
-	if p.since.IsZero() || n.generation != p.generation || n.desired != p.desired || n.updated > p.updated || n.ready > p.ready {
-		n.since = f.now
-	}
-	return n
-}
-
-// left is how much of the deadline is left, 0 when it is over.
-func (p progress) left(now time.Time) time.Duration {
-	return max(p.since.Add(progressDeadline).Sub(now), 0)
 }

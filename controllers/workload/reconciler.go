@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloads/finalizers,verbs=update
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;list;watch;create;update;patch;delete;manage
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
-// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloadrevisions,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloadrevisions,verbs=get;list;watch;create;delete;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
@@ -77,17 +77,23 @@ type scope struct {
 	template corev1.PodTemplateSpec
 	hash     string
 	admitted *corev1.PodTemplateSpec
-	// revisions are those that mw controls, and revision that of template.
+	// revisions are those that mw controls, revision that of template, and foreign those
+	// whose template was changed by hand.
 	revisions []*v1alpha1.ManagedWorkloadRevision
 	revision  *v1alpha1.ManagedWorkloadRevision
+	foreign   []*v1alpha1.ManagedWorkloadRevision
 	// answer is what admission would make of the admitted template now.
 	answer admission.Answer
-	// held is how many nodes do not get the template for it.
+	// held is how many nodes do not get their template for an answer of admission.
 	held int
-	// left is how many nodes without a NodeWorkload wait for the next reconciliation.
-	left   int
-	placer placement.Placer
-	nodes  []*corev1.Node
+	// left is how many NodeWorkloads wait for the next reconciliation to be repaired.
+	left int
+	// editions are what revisions run, by revision, nil before the verdict.
+	editions map[string]*edition
+	// rolling is the roll-out, nil before it was looked at.
+	rolling *rolling
+	placer  placement.Placer
+	nodes   []*corev1.Node
 	// placements are those of nodes, in their order, nil before they were asked for.
 	placements []placement.Placement
 	// shares are the NodeWorkloads that mw controls, by node.
@@ -195,7 +201,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload, k
 	s.grace, s.graceProblem = admission.DeletionGrace(mw.Annotations)
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
-	s.wanted = wantedOf(mw, s.hash, s.hash, s.memory.imposed)
+	s.wanted = wantedOf(mw, s.memory.imposed)
 	shares, err := r.sharesOf(ctx, s)
 	if err != nil {
 		return nil, err
@@ -295,7 +301,7 @@ func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
 	s.verdict = v
 	if v.Accepted {
 		s.admitted = v.Admitted
-		s.wanted = wantedOf(s.mw, s.hash, template.Hash(s.admitted), s.memory.imposed)
+		s.readEditions()
 		s.placeBy(s.admitted)
 		s.memory.placer = new(s.placer)
 	}

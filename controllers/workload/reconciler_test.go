@@ -76,9 +76,16 @@ func (b *bench) refresh() {
 	for i := range leases.Items {
 		b.fleet.Shims.Observe(&leases.Items[i], time.Now())
 	}
+	leased := map[string]bool{}
+	for i := range leases.Items {
+		leased[strings.TrimPrefix(leases.Items[i].Name, v1alpha1.LeaseNamePrefix)] = true
+	}
 	there := map[string]bool{}
 	for i := range nodes.Items {
 		there[nodes.Items[i].Name] = true
+		if !leased[nodes.Items[i].Name] { // a node of a bench has a shim
+			b.fleet.Shims.Observe(managertest.LeaseOf(nodes.Items[i].Name, time.Now()), time.Now())
+		}
 		b.fleet.Nodes.Observe(nodes.Items[i].Name, &nodes.Items[i])
 	}
 	for _, known := range b.fleet.Nodes.All() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 // overlap is how far before its own time the manager reports kills, since its
@@ -80,16 +81,25 @@ func (r *Reconciler) survey(s *scope) *facts {
 		verdict:      s.verdict,
 		graceProblem: s.graceProblem,
 		grace:        s.grace,
-		hash:         s.wanted.hash,
+		hash:         s.hash,
+		update:       s.hash,
+		strategy:     rollout.StrategyOf(&s.mw.Spec, 0),
+		deadline:     progressDeadline(&s.mw.Spec),
 		answer:       s.answer,
 		held:         s.held,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,
 		now:          s.now,
 	}
+	if s.editions != nil {
+		f.hash, f.current = s.update().hash, s.currentRevision()
+	}
+	if s.rolling != nil {
+		f.rolled = s.rolling.tally
+	}
 	view := func(node string, share *fleet.Share, gone bool) nodeView {
 		shim := r.fleet.Shims.Of(node, s.now)
-		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone}
+		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node)}
 	}
 	found := 0
 	f.desired = make([]nodeView, 0, len(s.shares))
@@ -104,6 +114,9 @@ func (r *Reconciler) survey(s *scope) *facts {
 		}
 		if share != nil && (f.deleting || !p.ShouldContinue) {
 			f.leaving = append(f.leaving, view(node, share, false))
+		}
+		if share != nil && !p.ShouldRun && !f.deleting {
+			f.misscheduled = append(f.misscheduled, node)
 		}
 	}
 	if found < len(s.shares) || len(s.surplus) > 0 {
@@ -129,4 +142,12 @@ func (s *scope) unplaced(view func(node string, share *fleet.Share, gone bool) n
 		list = append(list, view(share.Node, share, !known[share.Node]))
 	}
 	return list
+}
+
+// progressDeadline is how long a roll-out may be without progress.
+func progressDeadline(spec *v1alpha1.ManagedWorkloadSpec) time.Duration {
+	if spec.ProgressDeadlineSeconds == nil {
+		return rollout.DefaultProgressDeadline
+	}
+	return time.Duration(*spec.ProgressDeadlineSeconds) * time.Second
 }

@@ -7,20 +7,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
+
+// defaultHistoryLimit is how many revisions are kept that no node has, unless the spec says
+// so: a DaemonSet's default.
+const defaultHistoryLimit = 10
 
 // gatherRevisions reads the revisions that the object controls, and finds the one of its
 // template.
@@ -32,7 +41,11 @@ func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
 	}
 	for i := range list.Items {
 		revision := &list.Items[i]
-		if !metav1.IsControlledBy(revision, s.mw) {
+		switch {
+		case !metav1.IsControlledBy(revision, s.mw):
+			continue
+		case !s.intact(revision):
+			s.foreign = append(s.foreign, revision)
 			continue
 		}
 		s.revisions = append(s.revisions, revision)
@@ -41,6 +54,27 @@ func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// intact reports whether a revision has the template that its label identifies: one that was
+// edited by hand is not used. What was found is remembered.
+func (s *scope) intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
+	_, known := s.memory.hashes[keyOf(revision)]
+	return known || intact(revision)
+}
+
+// revisionKey identifies a state of a revision.
+type revisionKey struct {
+	uid     types.UID
+	version string
+}
+
+func keyOf(revision *v1alpha1.ManagedWorkloadRevision) revisionKey {
+	return revisionKey{revision.UID, revision.ResourceVersion}
+}
+
+func intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
+	return template.Hash(&revision.Spec.Template) == revision.Labels[v1alpha1.LabelRevision]
 }
 
 // placed is what admission made of the template before, nil if it was never asked: by its
@@ -71,41 +105,69 @@ func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateS
 	return nil, nil
 }
 
-// reconcileRevision makes the revision of an accepted template, and removes those that
-// no node has any more.
+// reconcileRevision makes the revision of an accepted template, gives it the highest number,
+// and removes the oldest of those that no node has.
 func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
-	if s.revision == nil {
-		if err := r.createRevision(ctx, s); err != nil {
-			return err
-		}
+	var errs failures
+	for _, edited := range s.foreign {
+		r.warn(s.mw, eventRevisionEdited, "Deleted revision "+edited.Name+": its template was changed by hand")
+		errs.add(r.deleteRevision(ctx, edited))
 	}
-	used := map[string]bool{s.hash: true}
-	for _, share := range s.shares {
-		used[share.Revision()] = true
+	number := rollout.Number(s.history(), s.hash)
+	var err error
+	switch {
+	case s.revision == nil:
+		err = r.createRevision(ctx, s, number)
+	case s.revision.Spec.Revision != number:
+		err = r.editRevision(ctx, s, number, false)
 	}
-	for _, share := range s.surplus {
-		used[share.Revision()] = true
+	if err != nil {
+		return err
 	}
-	var errs []error
-	for _, revision := range s.revisions {
-		if !used[revision.Labels[v1alpha1.LabelRevision]] {
-			errs = append(errs, r.deleteRevision(ctx, revision))
-		}
+	used := map[string]bool{s.hash: true, s.currentRevision(): true}
+	for _, share := range s.all() {
+		revision, _ := s.revisionOf(share)
+		used[revision], used[share.Revision()] = true, true
 	}
-	return errors.Join(errs...)
+	limit := int(ptr.Deref(s.mw.Spec.RevisionHistoryLimit, defaultHistoryLimit))
+	for _, expired := range rollout.Expired(s.history(), used, limit) {
+		errs.add(r.deleteRevision(ctx, s.revisionObject(expired.Hash)))
+	}
+	return errs.err()
 }
 
-func (r *Reconciler) createRevision(ctx context.Context, s *scope) error {
+// revisionObject is the object of a revision of history.
+func (s *scope) revisionObject(hash string) *v1alpha1.ManagedWorkloadRevision {
+	i := slices.IndexFunc(s.revisions, func(object *v1alpha1.ManagedWorkloadRevision) bool {
+		return object.Labels[v1alpha1.LabelRevision] == hash
+	})
+	return s.revisions[i]
+}
+
+// editRevision writes what of the revision of the template may change.
+func (r *Reconciler) editRevision(ctx context.Context, s *scope, number int64, rolledOut bool) error {
+	edited := s.revision.DeepCopy()
+	edited.Spec.Revision, edited.Spec.RolledOut = number, rolledOut
+	if err := r.client.Patch(ctx, edited, writes.Locked(s.revision)); err != nil {
+		return fmt.Errorf("update revision %q: %w", s.revision.Name, err)
+	}
+	for i := range s.revisions {
+		if s.revisions[i].UID == edited.UID {
+			s.revisions[i] = edited
+		}
+	}
+	s.revision = edited
+	logr.FromContextOrDiscard(ctx).Info("Updated revision", "revision", edited.Name, "number", number, "rolledOut", rolledOut)
+	return nil
+}
+
+func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64) error {
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
 	patch, err := admission.Patch(&s.template, s.admitted)
 	if err != nil {
 		return fmt.Errorf("make a revision: %w", err)
-	}
-	number := int64(1)
-	for _, revision := range s.revisions {
-		number = max(number, revision.Spec.Revision+1)
 	}
 	revision := &v1alpha1.ManagedWorkloadRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -123,7 +185,7 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("create revision %q: %w", revision.Name, err)
 	}
-	s.revision = revision
+	s.revision, s.revisions = revision, append(s.revisions, revision)
 	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", revision.Name, "number", number)
 	return nil
 }
@@ -136,15 +198,15 @@ func (r *Reconciler) takeRevision(ctx context.Context, s *scope, wanted *v1alpha
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return fmt.Errorf("get revision %q: %w", wanted.Name, err)
 	}
-	if metav1.IsControlledBy(there, s.mw) {
-		s.revision = there
+	if metav1.IsControlledBy(there, s.mw) && intact(there) {
+		s.revision, s.revisions = there, append(s.revisions, there)
 		return nil
 	}
 	if err := r.deleteRevision(ctx, there); err != nil {
 		return err
 	}
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("managedworkloadrevisions").GroupResource(), wanted.Name,
-		errors.New("it was of an earlier object"))
+		errors.New("it was of an earlier object or another template"))
 }
 
 func (r *Reconciler) deleteRevision(ctx context.Context, revision *v1alpha1.ManagedWorkloadRevision) error {
@@ -159,7 +221,7 @@ func (r *Reconciler) deleteRevision(ctx context.Context, revision *v1alpha1.Mana
 // collector.
 func (r *Reconciler) deleteRevisions(ctx context.Context, s *scope) error {
 	var errs []error
-	for _, revision := range s.revisions {
+	for _, revision := range slices.Concat(s.revisions, s.foreign) {
 		errs = append(errs, r.deleteRevision(ctx, revision))
 	}
 	return errors.Join(errs...)

@@ -232,15 +232,16 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 	}
 }
 
-// A changed template has a revision of its own; one that no node has any more goes, and
-// all go with the object.
+// A changed template has a revision of its own. The one before stays what new nodes may get
+// until the next is rolled out; then it goes, above the history limit, and all go with the
+// object.
 func TestRevisionsComeAndGo(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
 	_, mw, err := b.reconcile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mw.Spec.Template.Labels, mw.Generation = map[string]string{"another": "one"}, 2
+	mw.Spec.Template.Labels, mw.Spec.RevisionHistoryLimit, mw.Generation = map[string]string{"another": "one"}, new(int32(0)), 2
 	if err := b.client.Update(t.Context(), mw); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +250,17 @@ func TestRevisionsComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if made := b.revisions(); len(made) != 1 || made[0].Spec.Revision != 2 {
-		t.Errorf("revisions %+v", made)
+	if made := b.revisions(); len(made) != 2 || mw.Status.CurrentRevision == mw.Status.UpdateRevision {
+		t.Errorf("revisions %+v, current %s, update %s", made, mw.Status.CurrentRevision, mw.Status.UpdateRevision)
+	}
+	b.report()
+	for range 3 {
+		if _, mw, err = b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := b.revisions(); len(made) != 1 || made[0].Spec.Revision != 2 || !made[0].Spec.RolledOut || mw.Status.CurrentRevision != mw.Status.UpdateRevision {
+		t.Errorf("revisions %+v, current %s, update %s", made, mw.Status.CurrentRevision, mw.Status.UpdateRevision)
 	}
 	if err := b.client.Delete(t.Context(), mw); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -24,22 +25,25 @@ const maxSummary = 256
 //
 // The conditions follow the rules of kstatus: Stalled and Reconciling are never True
 // together, and Ready is not True while something refuses or stalls.
-func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, next progress, wait time.Duration) {
+func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alpha1.ManagedWorkloadStatus, next rollout.Progress, wait time.Duration) {
 	t := f.count()
 	status = *old.DeepCopy()
 	status.ObservedGeneration = f.generation
-	status.DesiredNodes = count32(t.desired)
-	status.UpdatedNodes = count32(t.updated)
-	status.ReadyNodes = count32(t.ready)
-	status.AvailableNodes = count32(t.available)
-	status.UnreachableNodes = count32(t.unreachable())
-	status.Summary = writes.Limit(computeSummary(f, &t), maxSummary)
+	status.DesiredNodes, status.CurrentNodes = count32(t.desired), count32(t.current)
+	status.UpdatedNodes, status.ReadyNodes = count32(t.updated), count32(t.ready)
+	status.AvailableNodes, status.UnavailableNodes = count32(t.available), count32(t.desired-t.available)
+	status.UnreachableNodes, status.MisscheduledNodes = count32(t.unreachable()), count32(len(f.misscheduled))
+	if f.verdict.Accepted {
+		status.CurrentRevision, status.UpdateRevision = f.current, f.update
+	}
 
-	next = f.progress.next(f, &t)
-	left := next.left(f.now)
+	rolled := f.toRollOut(&t)
+	next = f.progress.Next(f.generation, rolled, f.strategy.Paused, f.now)
+	left := next.Left(f.deadline, f.now)
 	ready := computeReady(f, &t)
-	stalled := computeStalled(f, &t, left == 0 && ready.status != metav1.ConditionTrue)
+	stalled := computeStalled(f, &t, left == 0 && rolled.Left > 0 && ready.status != metav1.ConditionTrue)
 	reconciling := computeReconciling(f, &t, ready, stalled)
+	status.Summary = writes.Limit(computeSummary(f, &t, stalled), maxSummary)
 
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	if !f.deleting { // then the template is judged no more
@@ -48,13 +52,20 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionReconciling, reconciling)
 	set(v1alpha1.ConditionStalled, stalled)
-	switch {
-	case stalled.reason == reasonProgressDeadlineExceeded:
-		return status, next, 0
-	case reconciling.status != metav1.ConditionTrue || f.deleting:
-		return status, progress{}, 0 // the deadline starts again with the next wait
+	if f.deleting || next.Done || rolled.Left == 0 || stalled.reason == reasonProgressDeadlineExceeded {
+		left = 0
 	}
 	return status, next, left
+}
+
+// toRollOut is how far the roll-out is for its deadline. As long as no node can be reached
+// all of them are left.
+func (f *facts) toRollOut(t *tally) rollout.Tally {
+	rolled := f.rolled
+	if rolled.Left == 0 && t.desired > 0 && (t.reachable() == 0 || f.verdict.Undecided) {
+		rolled.Left = t.desired
+	}
+	return rolled
 }
 
 func setCondition(conditions *[]metav1.Condition, f *facts, kind string, o conditionState) {
@@ -69,7 +80,7 @@ func setCondition(conditions *[]metav1.Condition, f *facts, kind string, o condi
 }
 
 // computeSummary is the one line of the STATUS column.
-func computeSummary(f *facts, t *tally) string {
+func computeSummary(f *facts, t *tally, stalled conditionState) string {
 	var aside string
 	if n := len(t.without); n > 0 {
 		aside = nodes(n) + " without a shim"
@@ -85,21 +96,49 @@ func computeSummary(f *facts, t *tally) string {
 	case !f.verdict.Accepted:
 		return "refused: " + f.verdict.Reason
 	case t.desired == 0:
-		return with("no matching nodes", endingSummary(t))
+		return with(with("no matching nodes", misscheduledSummary(f)), endingSummary(t))
 	case len(t.by[standingConflict]) > 0:
 		return with("name conflict on "+nodes(len(t.by[standingConflict])), aside)
 	case t.reachable() == 0:
 		return aside
 	case len(t.by[standingUpdating]) > 0:
-		return with(fmt.Sprintf("updating %d/%d", t.updated, t.reachable()), aside)
+		return with(fmt.Sprintf("%s %d/%d", rollingSummary(f, stalled), t.updated, t.reachable()), aside)
 	case len(t.by[standingFailed]) > 0:
 		return with("failed on "+nodes(len(t.by[standingFailed])), aside)
 	case len(t.by[standingNotReady]) > 0:
 		return with(nodes(len(t.by[standingNotReady]))+" not ready", aside)
+	case len(t.by[standingYoung]) > 0:
+		return with(nodes(len(t.by[standingYoung]))+" not available yet", aside)
 	case len(t.by[standingReady]) == 0:
 		return with("completed", aside)
 	}
-	return with(with("ready", endingSummary(t)), aside)
+	return with(with(with("ready", heldSummary(t)), endingSummary(t)), aside)
+}
+
+// rollingSummary is what a roll-out does.
+func rollingSummary(f *facts, stalled conditionState) string {
+	switch {
+	case stalled.status == metav1.ConditionTrue:
+		return "stalled"
+	case f.strategy.Paused:
+		return "paused"
+	}
+	return "updating"
+}
+
+// heldSummary says that nodes keep another revision.
+func heldSummary(t *tally) string {
+	if n := t.held(); n > 0 {
+		return nodes(n) + " not updated"
+	}
+	return ""
+}
+
+func misscheduledSummary(f *facts) string {
+	if len(f.misscheduled) == 0 {
+		return ""
+	}
+	return "still on " + nodes(len(f.misscheduled))
 }
 
 func deletingSummary(f *facts, t *tally) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -112,19 +113,19 @@ func TestComputeStatus(t *testing.T) {
 		},
 		"one outdated and still ready": {
 			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", running, true, outdated)}},
-			want:  counts{2, 1, 2, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
+			want:  counts{2, 1, 2, 2, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
 		},
 		"updated in the spec only": {
 			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.Status.TemplateHash = "old" })}},
-			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+			want:  counts{1, 0, 1, 1, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"the shim has not seen the current generation": {
 			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.Generation = 3 })}},
-			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+			want:  counts{1, 0, 1, 1, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"being replaced": {
 			facts: facts{desired: []nodeView{on("n1", running, true, func(n *viewed) { n.nodeWorkload.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} })}},
-			want:  counts{1, 0, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
+			want:  counts{1, 0, 1, 1, 0}, wantReady: "False Updating", wantSummary: "updating 0/1", wantKstatus: "InProgress",
 		},
 		"one without a shim": {
 			facts: facts{desired: []nodeView{on("n1", running, true), on("n2", "", false, shim(noShim))}},
@@ -156,11 +157,11 @@ func TestComputeStatus(t *testing.T) {
 		},
 		"failed here, updating there": {
 			facts: facts{desired: []nodeView{on("n1", failed, false), on("n2", running, true, outdated)}},
-			want:  counts{2, 1, 1, 0, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
+			want:  counts{2, 1, 1, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
 		},
 		"refused, runs an earlier one": {
 			facts: facts{verdict: refused, desired: []nodeView{on("n1", running, true, outdated)}},
-			want:  counts{1, 0, 1, 0, 0}, wantReady: "False RefusedFields", wantSummary: "refused: RefusedFields", wantKstatus: "Failed", wantStalled: "RefusedFields",
+			want:  counts{1, 0, 1, 1, 0}, wantReady: "False RefusedFields", wantSummary: "refused: RefusedFields", wantKstatus: "Failed", wantStalled: "RefusedFields",
 		},
 		"the API server cannot be asked": {
 			facts: facts{verdict: admission.Verdict{Undecided: true, Reason: reasonAdmissionPending, Message: "no route"}, desired: []nodeView{{name: "n1", shim: alive}}},
@@ -186,7 +187,7 @@ func TestComputeStatus(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := tc.facts
-			f.generation, f.hash, f.now = 5, currentHash, managertest.Epoch
+			f.generation, f.hash, f.now, f.deadline = 5, currentHash, managertest.Epoch, time.Minute
 			if f.verdict.Reason == "" {
 				f.verdict = accepted
 			}
@@ -265,10 +266,18 @@ func TestKstatusOfUnseenGenerations(t *testing.T) {
 // The deadline counts from the last progress that the manager remembers, whatever the
 // status says: people may write it.
 func TestProgressDeadline(t *testing.T) {
+	const progressDeadline = 10 * time.Minute
 	var status v1alpha1.ManagedWorkloadStatus
-	var known progress
+	var known rollout.Progress
 	at := func(minutes int, desired ...nodeView) (stalled bool, wait time.Duration) {
-		f := facts{generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch.Add(time.Duration(minutes) * time.Minute), desired: desired, progress: known}
+		f := facts{generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch.Add(time.Duration(minutes) * time.Minute), desired: desired, progress: known, deadline: progressDeadline}
+		for i := range desired {
+			if n := &desired[i]; n.share != nil && n.ready() {
+				f.rolled.Available++
+			} else {
+				f.rolled.Left++
+			}
+		}
 		status, known, wait = computeStatus(&f, &status)
 		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
 		return c.Status == metav1.ConditionTrue && c.Reason == reasonProgressDeadlineExceeded, wait
@@ -296,11 +305,12 @@ func TestProgressDeadline(t *testing.T) {
 	}
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionStalled)
 	expect("without progress, with another status", 30, true, 0, n1, n2)
-	known = progress{} // the manager restarts
+	known = rollout.Progress{} // the manager restarts
 	expect("a new manager starts the deadline again", 31, false, progressDeadline, n1, n2)
 	expect("and keeps to it", 41, true, 0, n1, n2)
 	expect("ready", 42, false, 0, n1, on("n2", corev1.PodRunning, true))
-	expect("not ready for the first time since", 60, false, progressDeadline, n1, n2)
+	expect("not ready for the first time since", 60, false, 0, n1, n2)
+	expect("which is no matter of the roll-out", 90, false, 0, n1, n2)
 }
 
 func TestSummaryAndMessagesAreBounded(t *testing.T) {
@@ -313,51 +323,5 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 		if len(c.Message) > 32768 {
 			t.Errorf("message of %s has %d bytes", c.Type, len(c.Message))
 		}
-	}
-}
-
-func TestDecide(t *testing.T) {
-	run, stay, never := placement.Placement{ShouldRun: true, ShouldContinue: true}, placement.Placement{ShouldContinue: true}, placement.Placement{}
-	with := func(nw *v1alpha1.NodeWorkload, change func(*v1alpha1.NodeWorkload)) *fleet.Share {
-		nw.Finalizers = []string{v1alpha1.Finalizer}
-		nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelNode: "n1", v1alpha1.LabelRevision: "r"}
-		if change != nil {
-			change(nw)
-		}
-		return fleet.ShareOf(nw, nil)
-	}
-	current := func(phase corev1.PodPhase) *v1alpha1.NodeWorkload { return reported("n1", phase, true) }
-	tests := map[string]struct {
-		placement placement.Placement
-		share     *fleet.Share
-		want      step
-	}{
-		"another back-off":            {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
-		"another back-off, completed": {run, with(current(corev1.PodSucceeded), func(nw *v1alpha1.NodeWorkload) { nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{} }), stepUpdate},
-		"missing":                     {run, nil, stepCreate},
-		"missing, only stays":         {stay, nil, stepNone},
-		"missing, not wanted":         {never, nil, stepNone},
-		"current":                     {run, with(current(corev1.PodRunning), nil), stepNone},
-		"current, only stays":         {stay, with(current(corev1.PodRunning), nil), stepNone},
-		"not wanted":                  {never, with(current(corev1.PodRunning), nil), stepEnd},
-		"outdated":                    {run, with(reported("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
-		"outdated, only stays":        {stay, with(reported("n1", corev1.PodRunning, true, outdated), nil), stepUpdate},
-		"without a label":             {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { delete(nw.Labels, v1alpha1.LabelNode) }), stepUpdate},
-		"of another revision":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "s" }), stepUpdate},
-		"with a foreign label":        {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Labels["a"] = "b" }), stepUpdate},
-		"without a finalizer":         {run, with(current(corev1.PodRunning), func(nw *v1alpha1.NodeWorkload) { nw.Finalizers = nil }), stepUpdate},
-		"being deleted":               {run, with(reported("n1", corev1.PodRunning, true, outdated), func(nw *v1alpha1.NodeWorkload) { nw.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch} }), stepNone},
-		"completed":                   {run, with(current(corev1.PodSucceeded), nil), stepNone},
-		"failed":                      {run, with(current(corev1.PodFailed), nil), stepNone},
-		"completed, outdated":         {run, with(reported("n1", corev1.PodSucceeded, false, outdated), nil), stepReplace},
-		"failed, outdated":            {run, with(reported("n1", corev1.PodFailed, false, outdated), nil), stepReplace},
-		"ended while it was updated ": {run, with(current(corev1.PodFailed), func(nw *v1alpha1.NodeWorkload) { nw.Status.TemplateHash = "old" }), stepReplace},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := decide(tc.placement, tc.share, &wanted{workload: "web", revision: "r", hash: currentHash}); got != tc.want {
-				t.Errorf("decide = %d, want %d", got, tc.want)
-			}
-		})
 	}
 }

@@ -15,61 +15,71 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
-// update brings a NodeWorkload to what it should be. What was changed by hand is put
-// back, and an event says so.
-func (r *Reconciler) update(ctx context.Context, s *scope, share *fleet.Share) error {
+// update brings a NodeWorkload to what it should be with an edition. What was changed by
+// hand is put back, and an event says so.
+func (r *Reconciler) update(ctx context.Context, s *scope, share *fleet.Share, to *edition) error {
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
-	edits, who, err := r.handEdits(ctx, s, share)
+	edits, who, err := r.handEdits(ctx, s, share, to)
 	if err != nil {
 		return err
 	}
-	nw, err := s.updateOf(share, edits).Apply(ctx, r.client)
+	edit, err := s.updateOf(share, to, edits)
+	if err != nil {
+		return err
+	}
+	nw, err := edit.Apply(ctx, r.client)
 	if err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", share.Name, err) // and the status goes by share as it is
 	}
 	changed := fleet.ShareOf(nw, nil)
-	for _, key := range s.wanted.labelDrift(changed) { // in what the API server made of it
+	for _, key := range s.wanted.labelDrift(changed, to.revision) { // in what the API server made of it
 		s.wanted.imposed[key] = true
 	}
 	s.renew(changed)
 	if len(edits) > 0 {
 		r.warn(s.mw, eventPutBack, putBackMessage(share.Name, edits, who))
 	}
-	logr.FromContextOrDiscard(ctx).Info("Updated NodeWorkload", "nodeWorkload", share.Name, "node", share.Node, "templateHash", s.hash)
+	logr.FromContextOrDiscard(ctx).Info("Updated NodeWorkload", "nodeWorkload", share.Name, "node", share.Node, "revision", to.revision)
 	return nil
 }
 
 // updateOf is the change of a NodeWorkload that makes it what it should be. edits are what
 // was changed by hand.
-func (s *scope) updateOf(share *fleet.Share, edits []part) *writes.Edit {
+func (s *scope) updateOf(share *fleet.Share, to *edition, edits []part) (*writes.Edit, error) {
 	edit := share.Edit()
-	edit.Set(s.wanted.labels(share.Node), "metadata", "labels")
+	edit.Set(s.wanted.labels(share.Node, to.revision), "metadata", "labels")
 	share.KeepFinalizer(edit)
-	if !definition(s.wanted.drift(share)) {
-		return edit
+	if !sameBackoff(share.RestartBackoff, s.wanted.backoff) {
+		if s.wanted.backoff != nil {
+			edit.Set(s.wanted.backoff, "spec", "restartBackoff")
+		} else {
+			edit.Remove("spec", "restartBackoff")
+		}
 	}
-	edit.Set(s.admitted, "spec", "template")
-	switch {
-	case s.mw.Spec.RestartBackoff != nil:
-		edit.Set(s.mw.Spec.RestartBackoff, "spec", "restartBackoff")
-	case share.RestartBackoff != nil:
-		edit.Remove("spec", "restartBackoff")
+	if share.SpecHash != to.hash {
+		admitted, err := to.template()
+		if err != nil {
+			return nil, err
+		}
+		edit.Set(admitted, "spec", "template")
 	}
-	by := s.changedBy
-	if definition(edits) {
-		by = writes.FieldManager
+	if definition(s.wanted.drift(share, to)) {
+		by := s.changedBy
+		if definition(edits) {
+			by = writes.FieldManager
+		}
+		setChangedBy(edit, share, by)
 	}
-	setChangedBy(edit, share, by)
-	return edit
+	return edit, nil
 }
 
 // handEdits looks at a NodeWorkload past the index, which has no managedFields, where
 // not all of its drift is what the workload itself changed.
-func (r *Reconciler) handEdits(ctx context.Context, s *scope, share *fleet.Share) (edits []part, who string, err error) {
-	if applied := s.memory.applied; applied != nil {
-		if suspects, _ := s.wanted.handEdits(applied, share, nil); len(suspects) == 0 {
+func (r *Reconciler) handEdits(ctx context.Context, s *scope, share *fleet.Share, to *edition) (edits []part, who string, err error) {
+	if s.memory.applied != nil {
+		if suspects, _ := s.handEdits(share, to, nil); len(suspects) == 0 {
 			return nil, "", nil
 		}
 	}
@@ -77,7 +87,7 @@ func (r *Reconciler) handEdits(ctx context.Context, s *scope, share *fleet.Share
 	if err := r.live.Get(ctx, share.Key(), live); err != nil {
 		return nil, "", fmt.Errorf("get NodeWorkload %q past the cache: %w", share.Name, err)
 	}
-	edits, who = s.wanted.handEdits(s.memory.applied, fleet.ShareOf(live, nil), live.ManagedFields)
+	edits, who = s.handEdits(fleet.ShareOf(live, nil), to, live.ManagedFields)
 	return edits, who, nil
 }
 

@@ -153,6 +153,38 @@ func (r *Reconciler) wakeByNode(ctx context.Context, q requestQueue, old, now *c
 	}
 }
 
+// watchShims wakes the ManagedWorkloads that should run on a node and have nothing there
+// when its first shim comes. NodeWorkloads wake their workloads themselves.
+func (r *Reconciler) watchShims(ctx context.Context) func(requestQueue) {
+	return func(q requestQueue) {
+		r.fleet.Shims.Listen(func(name string) {
+			if node := r.fleet.Nodes.Get(name); node != nil {
+				r.wakeByShim(ctx, q, node)
+			}
+		})
+	}
+}
+
+func (r *Reconciler) wakeByShim(ctx context.Context, q requestQueue, node *corev1.Node) {
+	there := map[types.UID]bool{}
+	for _, key := range r.fleet.Shares.OnNode(node.Name) {
+		if share := r.fleet.Shares.Get(key); share != nil {
+			there[share.Workload()] = true
+		}
+	}
+	list := &v1alpha1.ManagedWorkloadList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list ManagedWorkloads for a shim")
+		return
+	}
+	for i := range list.Items {
+		mw := &list.Items[i]
+		if !there[mw.UID] && r.placerOf(mw).Place(node).ShouldRun {
+			q.Add(request(mw.Namespace, mw.Name))
+		}
+	}
+}
+
 // placeOf is the placement on a Node, which may be nil: there nothing is.
 func placeOf(p placement.Placer, node *corev1.Node) placement.Placement {
 	if node == nil {
@@ -181,7 +213,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 		For(&v1alpha1.ManagedWorkload{}, builder.WithPredicates(contain.Updates(log, workloadChanged()))).
 		WatchesRawSource(r.fleet.Shares.Source(r.watchShares)).
 		WatchesRawSource(r.fleet.Nodes.Source(r.watchNodes(ctx))).
-		WatchesRawSource(r.fleet.Shims.Source(func(requestQueue) {})).
+		WatchesRawSource(r.fleet.Shims.Source(r.watchShims(ctx))).
 		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
 		WithOptions(options).
 		Complete(r)

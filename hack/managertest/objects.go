@@ -53,9 +53,12 @@ func NodeWorkload(node string, owner types.UID, records ...v1alpha1.KillRecord) 
 }
 
 // Lease is that of the shim of node n1, for 40 s.
-func Lease(at time.Time) *coordinationv1.Lease {
+func Lease(at time.Time) *coordinationv1.Lease { return LeaseOf("n1", at) }
+
+// LeaseOf is the Lease of a node's shim that was renewed at a time.
+func LeaseOf(node string, at time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: v1alpha1.LeaseNamePrefix + "n1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: v1alpha1.LeaseNamePrefix + node},
 		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &metav1.MicroTime{Time: at}},
 	}
 }

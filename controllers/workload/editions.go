@@ -1,0 +1,119 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
+
+// edition is what a revision runs.
+type edition struct {
+	// revision is the hash of the user's template, and hash that of the admitted one.
+	revision, hash string
+	// admitted is nil until it was asked for.
+	admitted *corev1.PodTemplateSpec
+	object   *v1alpha1.ManagedWorkloadRevision
+}
+
+// template is what the edition runs.
+func (e *edition) template() (*corev1.PodTemplateSpec, error) {
+	if e.admitted == nil {
+		admitted, err := admission.Admitted(e.object)
+		if err != nil {
+			return nil, err
+		}
+		e.admitted = admitted
+	}
+	return e.admitted, nil
+}
+
+// update is the edition of the current template.
+func (s *scope) update() *edition { return s.editions[s.hash] }
+
+// readEditions reads those of the object's revisions, by revision. That of the current template
+// is what was accepted, whether its revision is there or not. One that cannot be read
+// is left out: nobody gets it.
+func (s *scope) readEditions() {
+	s.editions = map[string]*edition{s.hash: {revision: s.hash, hash: template.Hash(s.admitted), admitted: s.admitted}}
+	hashes := make(map[revisionKey]string, len(s.revisions))
+	for _, object := range s.revisions {
+		hash, known := s.memory.hashes[keyOf(object)]
+		if !known {
+			admitted, err := admission.Admitted(object)
+			if err != nil {
+				continue
+			}
+			hash = template.Hash(admitted)
+		}
+		hashes[keyOf(object)] = hash
+		if revision := object.Labels[v1alpha1.LabelRevision]; s.editions[revision] == nil {
+			s.editions[revision] = &edition{revision: revision, hash: hash, object: object}
+		}
+	}
+	s.memory.hashes = hashes
+}
+
+// revisionOf is the revision that a share has, and whether somebody changed the share so
+// that it is none of it. The template counts, and the label where it does not decide.
+func (s *scope) revisionOf(share *fleet.Share) (revision string, edited bool) {
+	if revision := s.withHash(share.SpecHash, share.Revision()); revision != "" {
+		return revision, false
+	}
+	return share.Revision(), s.editions[share.Revision()] != nil
+}
+
+// runs is the revision that runs by the last report, "" for none that is known.
+func (s *scope) runs(share *fleet.Share) string {
+	return s.withHash(share.TemplateHash, share.Revision())
+}
+
+// withHash is a revision that runs a template: the update if it does, then the likely one.
+func (s *scope) withHash(hash, likely string) string {
+	if hash == "" {
+		return ""
+	}
+	for _, e := range []*edition{s.update(), s.editions[likely]} {
+		if e != nil && e.hash == hash {
+			return e.revision
+		}
+	}
+	for _, e := range s.editions {
+		if e.hash == hash {
+			return e.revision
+		}
+	}
+	return ""
+}
+
+// history are the revisions as a roll-out goes by them.
+func (s *scope) history() []rollout.Revision {
+	list := make([]rollout.Revision, 0, len(s.revisions))
+	for _, object := range s.revisions {
+		list = append(list, rollout.Revision{Hash: object.Labels[v1alpha1.LabelRevision], Number: object.Spec.Revision, RolledOut: object.Spec.RolledOut})
+	}
+	return list
+}
+
+// currentRevision is the revision that nodes keep, or get, where the update may not reach.
+// One that was deleted by hand while most of them have it stays that revision: an earlier
+// one is no substitute.
+func (s *scope) currentRevision() string {
+	shares := map[string]int{}
+	for _, share := range s.shares {
+		shares[share.Revision()]++
+	}
+	current := rollout.Current(s.history(), s.hash, shares)
+	for revision, n := range shares {
+		if s.editions[revision] == nil && revision != "" && n > shares[current] && current != s.hash {
+			current = revision
+		}
+	}
+	return current
+}

@@ -1,0 +1,239 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
+
+// rolling is a roll-out as one reconciliation sees it: what its batch was decided from.
+type rolling struct {
+	in    rollout.Input
+	batch rollout.Batch
+	tally rollout.Tally
+	// at is the position of a node by its name.
+	at map[string]int
+}
+
+// waits is why a node does not get the update revision now, "" if it has or gets it.
+func (g *rolling) waits(node string) rollout.Reason {
+	if g == nil {
+		return ""
+	}
+	if i, ok := g.at[node]; ok {
+		return g.batch.Waiting[i]
+	}
+	return ""
+}
+
+// planRollOut gathers what is known of the nodes, and decides the next batch.
+func (r *Reconciler) planRollOut(s *scope) *rolling {
+	desired := 0
+	for _, p := range s.place() {
+		if p.ShouldRun {
+			desired++
+		}
+	}
+	g := &rolling{at: make(map[string]int, len(s.nodes)), in: rollout.Input{
+		Update: s.hash, Current: s.currentRevision(), Strategy: rollout.StrategyOf(&s.mw.Spec, desired), Now: s.now,
+	}}
+	selector := labels.SelectorFromSet(rollout.NodeSelector(&s.mw.Spec))
+	g.in.Nodes = make([]rollout.Node, 0, desired)
+	for i, p := range s.place() {
+		share := s.shares[s.nodes[i].Name]
+		if p.ShouldRun || share != nil && p.ShouldContinue {
+			g.at[s.nodes[i].Name] = len(g.in.Nodes)
+			g.in.Nodes = append(g.in.Nodes, r.nodeFacts(s, s.nodes[i], p, selector))
+		}
+	}
+	g.batch = rollout.Next(&g.in)
+	g.tally = rollout.Count(&g.in, &g.batch)
+	s.wakeAfter(g.batch.Wake)
+	return g
+}
+
+// nodeFacts is what a roll-out goes by on a node.
+func (r *Reconciler) nodeFacts(s *scope, node *corev1.Node, p placement.Placement, selector labels.Selector) rollout.Node {
+	share := s.shares[node.Name]
+	shim := r.fleet.Shims.Of(node.Name, s.now).Believed(share)
+	n := rollout.Node{
+		Name: node.Name, Desired: p.ShouldRun, Selected: selector.Matches(labels.Set(node.Labels)), Responds: shim.Responding(),
+		NoShim:  shim.Reason == v1alpha1.ReasonShimNotFound && (share == nil || !share.Observed()),
+		Blocked: s.inTheWay[node.Name] != nil,
+	}
+	if share != nil {
+		n.Present, n.Ending, n.Observed = true, share.Deleting(), share.Observed()
+		n.Revision, n.Edited = s.revisionOf(share)
+		n.Reported = share.ObservedGeneration == share.Generation
+		n.RunsSpec, n.Runs = share.TemplateHash == share.SpecHash, s.runs(share)
+		n.Ready, n.ReadySince = share.Ready() || share.Phase == corev1.PodSucceeded, share.ReadySince
+	}
+	return n
+}
+
+// change is one of a batch.
+type change struct {
+	node  string
+	share *fleet.Share
+	to    *edition
+}
+
+// spreads reports whether a node gets a template that it does not have and does not run.
+func (c *change) spreads() bool {
+	return c.share == nil || c.share.Revision() != c.to.revision && c.share.TemplateHash != c.to.hash
+}
+
+// rollOut carries the next batch out. Nothing waits for an answer of admission but what
+// spreads a template.
+func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
+	s.rolling = r.planRollOut(s)
+	var errs failures
+	changes := s.changes()
+	may, err := r.mayAllSpread(ctx, s, changes)
+	errs.add(err)
+	var without []change
+	for _, c := range changes {
+		switch {
+		case c.spreads() && !may[c.to.revision]:
+			s.held++
+		case c.share == nil:
+			without = append(without, c)
+		case errs.serious() >= maxFailures:
+		case r.superseded(ctx, s):
+			return errs.err() // its change has woken this workload
+		default:
+			errs.add(r.carryOut(ctx, s, &c))
+		}
+	}
+	errs.add(r.createAll(ctx, s, without))
+	if len(changes) == 0 && s.rolling.tally.Complete {
+		errs.add(r.markRolledOut(ctx, s))
+	}
+	return errs.err()
+}
+
+// changes are those of the batch. A revision that is gone is given to no node.
+func (s *scope) changes() []change {
+	g := s.rolling
+	list := make([]change, 0, len(g.batch.Changes))
+	for _, c := range g.batch.Changes {
+		to := s.editions[c.Revision]
+		if to == nil {
+			g.batch.Waiting[c.Node] = rollout.WaitRevision
+			continue
+		}
+		node := g.in.Nodes[c.Node].Name
+		list = append(list, change{node: node, share: s.shares[node], to: to})
+	}
+	return list
+}
+
+// mayAllSpread says which revisions admission would let pass now. That of the template is
+// asked about in any case: a condition says what follows.
+func (r *Reconciler) mayAllSpread(ctx context.Context, s *scope, changes []change) (map[string]bool, error) {
+	spreading := map[string]bool{}
+	for i := range changes {
+		if changes[i].spreads() {
+			spreading[changes[i].to.revision] = true
+		}
+	}
+	may, err := r.maySpread(ctx, s, spreading[s.hash])
+	allowed := map[string]bool{s.hash: may}
+	for revision := range spreading {
+		if revision == s.hash {
+			continue
+		}
+		admitted, err := s.editions[revision].template()
+		if err != nil {
+			return allowed, err
+		}
+		answer, err := r.admission.Again(ctx, s.mw, admitted, true, s.now)
+		if err != nil {
+			return allowed, err
+		}
+		allowed[revision] = answer.Refused == ""
+	}
+	return allowed, err
+}
+
+// carryOut gives a node with a NodeWorkload another revision.
+func (r *Reconciler) carryOut(ctx context.Context, s *scope, c *change) error {
+	if terminal(c.share) {
+		return r.end(ctx, s, c.share, nil, byReplacement) // it could never run again
+	}
+	return r.update(ctx, s, c.share, c.to)
+}
+
+// superseded reports whether the object has changed since this reconciliation began: a
+// template that is taken back is not carried further.
+func (r *Reconciler) superseded(ctx context.Context, s *scope) bool {
+	latest := &v1alpha1.ManagedWorkload{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(s.mw), latest, client.UnsafeDisableDeepCopy)
+	return err != nil || latest.UID != s.mw.UID || latest.Generation != s.mw.Generation || !latest.DeletionTimestamp.IsZero()
+}
+
+const (
+	// maxFailures is how many failed updates end a batch: what the API server refuses so
+	// often it mostly refuses for all.
+	maxFailures = 5
+	// maxRepairs is how many NodeWorkloads one reconciliation repairs, and nextRepairs when
+	// the next one does the rest.
+	maxRepairs  = rollout.MaxBatch
+	nextRepairs = 100 * time.Millisecond
+)
+
+// repair puts labels, finalizer and back-off of NodeWorkloads right, which restarts
+// nothing. Their revision stays.
+func (r *Reconciler) repair(ctx context.Context, s *scope) error {
+	var errs failures
+	repaired := 0
+	for i, p := range s.place() {
+		share := s.shares[s.nodes[i].Name]
+		if share == nil || share.Deleting() || !p.ShouldContinue {
+			continue
+		}
+		keeps := s.keeps(share)
+		if !s.wanted.drifted(share, keeps.revision) {
+			continue
+		}
+		if repaired == maxRepairs {
+			s.left++
+			continue
+		}
+		repaired++
+		errs.add(r.update(ctx, s, share, keeps))
+	}
+	if s.left > 0 {
+		s.wakeAfter(nextRepairs)
+	}
+	return errs.err()
+}
+
+// keeps is what a share has: its revision with the template that it has now.
+func (s *scope) keeps(share *fleet.Share) *edition {
+	revision, _ := s.revisionOf(share)
+	return &edition{revision: revision, hash: share.SpecHash}
+}
+
+// markRolledOut notes that all nodes are available with the update revision.
+func (r *Reconciler) markRolledOut(ctx context.Context, s *scope) error {
+	if s.revision == nil || s.revision.Spec.RolledOut {
+		return nil
+	}
+	if err := r.editRevision(ctx, s, s.revision.Spec.Revision, true); err != nil {
+		return fmt.Errorf("mark revision %q as rolled out: %w", s.revision.Name, err)
+	}
+	return nil
+}

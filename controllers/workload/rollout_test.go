@@ -1,0 +1,378 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// report lets the shims of all nodes carry out their NodeWorkloads, but not an image named
+// "bad:1", which they pull before they kill.
+func (b *bench) report(except ...string) {
+	b.t.Helper()
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(b.t.Context(), list); err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range list.Items {
+		nw := &list.Items[i]
+		status := &nw.Status
+		status.ObservedGeneration, status.Phase, status.Summary, status.Ready = nw.Generation, corev1.PodRunning, "Running", "1/1"
+		ready, waits := metav1.ConditionTrue, metav1.ConditionFalse
+		switch hash := template.Hash(&nw.Spec.Template); {
+		case nw.Spec.Template.Spec.Containers[0].Image == "bad:1":
+			waits = metav1.ConditionTrue
+		case strings.Contains(strings.Join(except, " "), nw.Spec.NodeName):
+			ready, status.TemplateHash, status.Ready = metav1.ConditionFalse, hash, "0/1"
+		default:
+			status.TemplateHash = hash
+		}
+		if status.TemplateHash == "" {
+			ready = metav1.ConditionFalse
+		}
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: "UpdateWaiting", Status: waits, Reason: "ImagePullBackOff", Message: "no such image"})
+		if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// turn lets the reconciler act, and then the shims.
+func (b *bench) turn(except ...string) *v1alpha1.ManagedWorkload {
+	b.t.Helper()
+	_, mw, err := b.reconcile()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.report(except...)
+	return mw
+}
+
+// change changes the workload, as an API server that counts generations.
+func (b *bench) change(f func(*v1alpha1.ManagedWorkloadSpec)) {
+	b.t.Helper()
+	mw := b.workload()
+	f(&mw.Spec)
+	mw.Generation++
+	if err := b.client.Update(b.t.Context(), mw); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func image(name string) func(*v1alpha1.ManagedWorkloadSpec) {
+	return func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Template.Spec.Containers[0].Image = name }
+}
+
+func (b *bench) workload() *v1alpha1.ManagedWorkload {
+	b.t.Helper()
+	mw := workloadInMemory()
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(mw), mw); err != nil {
+		b.t.Fatal(err)
+	}
+	return mw
+}
+
+// images are those of the NodeWorkloads' specs, by how many have them.
+func (b *bench) images() map[string]int {
+	b.t.Helper()
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(b.t.Context(), list); err != nil {
+		b.t.Fatal(err)
+	}
+	images := map[string]int{}
+	for i := range list.Items {
+		images[list.Items[i].Spec.Template.Spec.Containers[0].Image]++
+	}
+	return images
+}
+
+// newFleet is a workload that is rolled out on nodes n1 to n5, whose generation grows with
+// each change of a NodeWorkload.
+func newFleet(t *testing.T, funcs interceptor.Funcs) *bench {
+	t.Helper()
+	patch := funcs.Patch
+	funcs.Patch = func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+		if patch != nil {
+			patch(ctx, c, obj, p, opts...) //nolint:errcheck // It only looks.
+		}
+		if err := c.Patch(ctx, obj, p, opts...); err != nil {
+			return err
+		}
+		if nw, isShare := obj.(*v1alpha1.NodeWorkload); isShare && p.Type() == types.JSONPatchType {
+			nw.Generation++
+			return c.Update(ctx, nw)
+		}
+		return nil
+	}
+	objects := []client.Object{workloadInMemory()}
+	for i := range 5 {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i+1), Labels: map[string]string{"number": fmt.Sprint(i + 1)}}})
+	}
+	b := newBench(t, funcs, objects...)
+	b.turn()
+	b.turn()
+	if mw := b.turn(); mw.Status.Summary != "ready" || mw.Status.CurrentRevision != mw.Status.UpdateRevision {
+		t.Fatalf("status %+v", mw.Status)
+	}
+	return b
+}
+
+func (b *bench) expect(what string, mw *v1alpha1.ManagedWorkload, images map[string]int, summary, kstatus string) {
+	b.t.Helper()
+	maps.DeleteFunc(images, func(_ string, n int) bool { return n == 0 })
+	if got := b.images(); fmt.Sprint(got) != fmt.Sprint(images) {
+		b.t.Errorf("%s: images %v, want %v", what, got, images)
+	}
+	if got := mw.Status.Summary; got != summary {
+		b.t.Errorf("%s: summary %q, want %q", what, got, summary)
+	}
+	mw = mw.DeepCopy()
+	if got := managertest.Kstatus(mw); got != kstatus {
+		b.t.Errorf("%s: kstatus %s, want %s\n%v", what, got, kstatus, mw.Status.Conditions)
+	}
+}
+
+// first is the image that workloadInMemory has.
+var first = workloadInMemory().Spec.Template.Spec.Containers[0].Image
+
+// A good template goes from node to node, and its revision is the current one then.
+func TestRollOut(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.change(image("app:9"))
+	for i := range 5 {
+		b.expect(fmt.Sprint(i), b.turn(), map[string]int{"app:9": i + 1, first: 4 - i}, fmt.Sprintf("updating %d/5", i), "InProgress")
+	}
+	mw := b.turn()
+	b.expect("at the end", mw, map[string]int{"app:9": 5}, "ready", "Current")
+	if mw := b.turn(); mw.Status.CurrentRevision != mw.Status.UpdateRevision {
+		t.Errorf("current %s, update %s", mw.Status.CurrentRevision, mw.Status.UpdateRevision)
+	}
+}
+
+// A bad image stops at one node, which still runs what it ran, is named, and is taken back
+// at once.
+func TestBadImageStops(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.change(image("bad:1"))
+	var mw *v1alpha1.ManagedWorkload
+	for range 4 {
+		mw = b.turn()
+	}
+	b.expect("bad", mw, map[string]int{"bad:1": 1, first: 4}, "updating 0/5", "InProgress")
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "(ImagePullBackOff; no such image)") || !strings.Contains(text, "4 nodes wait (MaxUnavailable): ") {
+		t.Errorf("Ready: %s", text)
+	}
+	b.change(image(first))
+	mw = b.turn()
+	b.expect("taken back", mw, map[string]int{first: 5}, "updating 4/5", "InProgress")
+	b.expect("and ready", b.turn(), map[string]int{first: 5}, "ready", "Current")
+}
+
+// The nodes of a roll-out that does not progress are named, and the deadline is the spec's.
+func TestStalledByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFleet(t, interceptor.Funcs{})
+		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) {
+			image("bad:1")(spec)
+			spec.ProgressDeadlineSeconds = new(int32(60))
+			spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.FromString("40%"))}}
+		})
+		b.turn()
+		b.turn()
+		time.Sleep(time.Minute)
+		mw := b.turn()
+		b.expect("late", mw, map[string]int{"bad:1": 2, first: 3}, "stalled 0/5", "Failed")
+		if text := message(mw, v1alpha1.ConditionStalled); !strings.HasPrefix(text, "no progress for 1m0s: 0 of 5 reachable nodes run the current template; updating n") {
+			t.Errorf("Stalled: %s", text)
+		}
+	})
+}
+
+// Pause, partition, nodeSelector and OnDelete hold nodes, which are named; a NodeWorkload
+// that is deleted there comes back as it was, and with OnDelete with the update.
+func TestHeldNodes(t *testing.T) {
+	tests := map[string]struct {
+		spec    func(*v1alpha1.ManagedWorkloadSpec)
+		images  map[string]int
+		summary string
+		kstatus string
+		back    string
+	}{
+		"paused": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = true },
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first,
+		},
+		"partition": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first,
+		},
+		"canary": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
+			},
+			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first,
+		},
+		"OnDelete": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newFleet(t, interceptor.Funcs{})
+			b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("app:9")(spec); tc.spec(spec) })
+			b.turn()
+			b.turn()
+			mw := b.turn()
+			b.expect("held", mw, tc.images, tc.summary, tc.kstatus)
+			nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}}
+			nw.Finalizers = nil
+			if err := b.client.Delete(t.Context(), nw); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err == nil {
+				nw.Finalizers = nil
+				if err := b.client.Update(t.Context(), nw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, restart := range []bool{false, true} {
+				if restart { // of the manager: it remembers nothing
+					b.memories = memories{}
+				}
+				b.turn()
+				if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(nw), nw); err != nil {
+					t.Fatal(err)
+				}
+				if got := nw.Spec.Template.Spec.Containers[0].Image; got != tc.back {
+					t.Errorf("it came back with %s, want %s", got, tc.back)
+				}
+			}
+		})
+	}
+}
+
+// Where a node never had a shim nothing is written; a shim that comes is served.
+func TestNodeWithoutAShim(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.fleet.Nodes.Observe("n6", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n6"}})
+	s, err := b.gather(t.Context(), b.workload(), b.memories.of(b.workload()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reconcileVerdict(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for shim, want := range map[bool]int{false: 0, true: 1} {
+		if shim {
+			b.fleet.Shims.Observe(managertest.LeaseOf("n6", time.Now()), time.Now())
+		}
+		if got := len(b.planRollOut(s).batch.Changes); got != want {
+			t.Errorf("with a shim %v: %d changes, want %d", shim, got, want)
+		}
+	}
+}
+
+// A template that is taken back while a batch is written is carried no further.
+func TestBatchIsAbandoned(t *testing.T) {
+	var b *bench
+	written := 0
+	b = newFleet(t, interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+		if _, isShare := obj.(*v1alpha1.NodeWorkload); isShare {
+			if written++; written == 2 {
+				b.change(image(first))
+			}
+		}
+		return nil
+	}})
+	written = 0
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) {
+		image("app:9")(spec)
+		spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.FromInt32(5))}}
+	})
+	if _, _, err := b.reconcile(); err != nil && !strings.Contains(err.Error(), "modified") {
+		t.Fatal(err)
+	}
+	if images := b.images(); images["app:9"] != 2 {
+		t.Errorf("images %v, want 2 new ones", images)
+	}
+}
+
+// A revision that was changed by hand is not used: nothing restarts, and it is made again.
+func TestRevisionChangedByHand(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	revision := b.revisions()[0]
+	revision.Spec.Template.Spec.Containers[0].Image = "evil:1"
+	if err := b.client.Update(t.Context(), &revision); err != nil {
+		t.Fatal(err)
+	}
+	b.memories, b.admission = memories{}, admission.NewJudge(b.client, false) // a new manager
+	for range 4 {
+		if _, _, err := b.reconcile(); err != nil && !writes.OnlyConflicts(err) {
+			t.Fatal(err)
+		}
+		b.report()
+	}
+	b.expect("afterwards", b.turn(), map[string]int{first: 5}, "ready", "Current")
+	if made := b.revisions(); len(made) != 1 || made[0].Spec.Template.Spec.Containers[0].Image != first {
+		t.Errorf("revisions %v", made)
+	}
+	if events := b.drain(eventRevisionEdited); len(events) == 0 {
+		t.Error("no event")
+	}
+}
+
+// A revision that nodes have was deleted by hand: they keep running, and a node that should
+// get it waits instead of getting an earlier one.
+func TestRevisionDeletedByHand(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.change(image("app:9"))
+	for range 7 {
+		b.turn()
+	}
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("app:10")(spec); spec.Paused = true })
+	b.turn()
+	for _, revision := range b.revisions() {
+		if revision.Spec.Revision == 2 {
+			if err := b.client.Delete(t.Context(), &revision); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := b.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n6"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.turn()
+	mw := b.turn()
+	b.expect("deleted", mw, map[string]int{"app:9": 5}, "paused 0/6", "InProgress")
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound): n6") {
+		t.Errorf("Ready: %s", text)
+	}
+}

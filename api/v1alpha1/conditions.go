@@ -53,6 +53,11 @@ const (
 	// cgroup is gone; it is Unknown while that cannot be seen, and absent otherwise. The next
 	// start makes the cgroup again.
 	ConditionPodCgroupMissing = "PodCgroupMissing"
+	// ConditionUpdateWaiting is True while a change of the template, or a restart that
+	// was requested, waits for an image and what runs is kept; it is absent otherwise.
+	// Its reason is what a container says that waits for its image (ErrImagePull,
+	// ImagePullBackOff, ErrImageNeverPull, InvalidImageName), or ReasonPulling.
+	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
@@ -116,6 +121,8 @@ const (
 	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, or was made again, and
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
+	// ReasonPulling: the first pull of an image is under way.
+	ReasonPulling = "Pulling"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

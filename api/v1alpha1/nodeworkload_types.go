@@ -88,7 +88,8 @@ type NodeWorkloadStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 	// summary is what kubectl shows in STATUS for a Pod: Running,
-	// CrashLoopBackOff, Terminating, Init:0/2 and so on.
+	// CrashLoopBackOff, Terminating, Init:0/2 and so on; while a change waits for an
+	// image, also why ("Running, waiting: ImagePullBackOff").
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Summary string `json:"summary,omitempty"`
@@ -122,7 +123,7 @@ type NodeWorkloadStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// initContainerStatuses are the init containers, sidecars among them.
 	// +optional

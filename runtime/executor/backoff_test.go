@@ -48,7 +48,11 @@ func newPodLife(d plan.Differences) *podLife {
 func (l *podLife) sync(ctx context.Context) plan.SyncOutcome {
 	observed := l.f.observed()
 	r := plan.SyncRequest{Pod: l.pod, Observed: observed, Backoff: l.backoff, Actuated: map[string]plan.Resources{}}
-	r.Actions = plan.Compute(plan.Input{Pod: l.pod, Observed: observed, Definitions: plan.Define(l.pod), Differences: l.d})
+	prepared := map[plan.ImageKey]plan.Preparation{}
+	for c := range podspec.InitAndMain(l.pod) {
+		prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: c.Image}
+	}
+	r.Actions = plan.Compute(plan.Input{Pod: l.pod, Observed: observed, Definitions: plan.Define(l.pod), Prepared: prepared, Differences: l.d})
 	out := l.e.SyncPod(ctx, r)
 	for _, s := range l.f.Sandboxes {
 		if s.Hash == "" {

@@ -63,15 +63,39 @@ type imagePull struct {
 	pod   *corev1.Pod
 	c     *corev1.Container
 	image string // with a tag
+	// begins is called before the image is pulled ahead of a kill; nil for a start.
+	begins func()
 }
 
 // ensure returns what the runtime calls the container's image, and pulls it
 // before if the plan says so; where the plan does not know, the runtime is asked.
 // Its errors are startErrors.
 func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) (string, error) {
-	image, err := podspec.ImageName(c.Image)
-	p := &imagePull{imageManager: m, pod: pod, c: c, image: image}
-	if err != nil {
+	p := &imagePull{imageManager: m, pod: pod, c: c}
+	if need.Use == plan.ImagePulled && p.stillThere(ctx, need.Ref) {
+		return need.Ref, nil
+	}
+	return p.ensure(ctx, need)
+}
+
+// ahead does the same before a kill. It says nothing of an image that is present: the
+// start will.
+func (m *imageManager) ahead(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (string, error) {
+	p := &imagePull{imageManager: m, pod: pod, c: c, begins: begins}
+	return p.ensure(ctx, plan.ImageNeed{})
+}
+
+// stillThere is whether the runtime has what was pulled before; one that does not answer
+// has it.
+func (p *imagePull) stillThere(ctx context.Context, ref string) bool {
+	found, err := p.runtime.ImageRef(ctx, ref)
+	return err != nil || found != ""
+}
+
+func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, error) {
+	c := p.c
+	var err error
+	if p.image, err = podspec.ImageName(c.Image); err != nil {
 		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
 		p.event(corev1.EventTypeWarning, "InspectFailed", message)
 		return "", &startError{ErrInvalidImageName, message}
@@ -84,14 +108,16 @@ func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	}
 	switch need.Use {
 	case plan.ImagePresent:
-		p.event(corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		if p.begins == nil {
+			p.event(corev1.EventTypeNormal, "Pulled",
+				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		}
 		return need.Ref, nil
 	case plan.ImageMissing:
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
 		p.event(corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return "", &startError{ErrImageNeverPull, message}
-	case plan.ImagePull:
+	case plan.ImagePull, plan.ImagePulled:
 	}
 	return p.pull(ctx)
 }
@@ -122,6 +148,9 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 		return "", &startError{ErrImagePullBackOff, message}
 	}
 	p.remember("")
+	if p.begins != nil {
+		p.begins()
+	}
 	p.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", p.c.Image))
 	asked := time.Now()
 	ref, took, err := p.pullNow(ctx)

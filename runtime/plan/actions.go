@@ -36,6 +36,11 @@ type Input struct {
 	// Images are those that the runtime was asked for; nil when it was not asked.
 	// They change nothing but what the starts do about theirs.
 	Images Images
+	// Prepared is what has become of the images that deliberate changes need. One that
+	// is not in it is not there.
+	Prepared map[ImageKey]Preparation
+	// Probed is the pod whose probes gave the verdicts, nil if it is Pod (ProbedPod).
+	Probed *corev1.Pod
 	// OutsideCgroup: the pod's cgroup is gone, and all running containers are proved
 	// to run outside of it. Any doubt is false.
 	OutsideCgroup bool
@@ -74,6 +79,12 @@ type Actions struct {
 	// Images are what these starts do about their images, as far as it is known
 	// (Input.Images).
 	Images []ImageNeed
+	// Waits are the images that deliberate changes wait for.
+	Waits []ImageWait
+	// Kept are the running containers that these changes would replace; what is not
+	// deliberate may still kill them. Held do not run, and their start waits.
+	Kept []string
+	Held []HeldStart
 	// MemoryToUpdate and CPUToUpdate are the containers that get other resources
 	// while they run, decreases first; before main containers start.
 	MemoryToUpdate, CPUToUpdate []ResourceUpdate

@@ -20,6 +20,7 @@ func Compute(in Input) Actions {
 	}
 	p := planner{Input: in}
 	p.sync()
+	p.holdStarts()
 	p.imageNeeds()
 	return p.actions
 }
@@ -28,10 +29,12 @@ func Compute(in Input) Actions {
 type planner struct {
 	Input
 	actions Actions
+	// held: a change of the sandbox waits for images.
+	held bool
 }
 
 func (p *planner) sync() {
-	change := p.cgroupMissing(sandboxChange(p.Pod, p.Observed, p.confirmed(), p.Unconfirmed))
+	change := p.cgroupMissing(p.heldChange(sandboxChange(p.Pod, p.Observed, p.confirmed(), p.Unconfirmed)))
 	p.actions.SandboxID, p.actions.Attempt = change.id, change.attempt
 	if change.needed {
 		p.killPodForSandbox(change)
@@ -103,7 +106,16 @@ func (p *planner) kill(s *ContainerStatus, why Kill) {
 }
 
 func (p *planner) decide(s *ContainerStatus, why Kill) Kill {
-	return decideKill(p.Pod, s, why, DefinitionChanged(p.Definitions, s), nil, p.Differences)
+	pod := p.Pod
+	if p.Probed != nil && isProbes(why.Trigger) {
+		pod = p.Probed
+	}
+	return decideKill(pod, s, why, DefinitionChanged(p.Definitions, s), nil, p.Differences)
+}
+
+// isProbes is whether a probe asks for a kill.
+func isProbes(t v1alpha1.KillTrigger) bool {
+	return t == v1alpha1.TriggerLivenessProbe || t == v1alpha1.TriggerStartupProbe
 }
 
 // inSpecOrder puts what the scan of the init containers found, from the last to

@@ -44,9 +44,9 @@ func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatu
 // runningContainer returns whether the container is kept as it is.
 func (p *planner) runningContainer(i int, c *corev1.Container, s *ContainerStatus) (kept bool) {
 	f := p.candidate(c, s)
-	rule := firstThatApplies(mainRules, f, true)
+	rule := p.ruleFor(mainRules, f, true)
 	if rule == nil {
-		p.update(f)
+		p.keep(f)
 		return true
 	}
 	kill := rule.kill(f)

@@ -118,6 +118,8 @@ func TestUnconfirmedKillsNothing(t *testing.T) {
 		Containers:    []corev1.Container{{Name: "c", Image: "image:1"}, {Name: "missing", Image: "image:1"}},
 	}}
 	known.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "1"}
+	differences := AllDifferences()
+	differences.PullBeforeKill = false // nothing waits for an image
 	for name, change := range map[string]func(*corev1.Pod){
 		"the definition": func(p *corev1.Pod) { p.Spec.Containers[0].Image = "image:2" },
 		"the restart":    func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationRestartedAt] = "2" },
@@ -139,7 +141,7 @@ func TestUnconfirmedKillsNothing(t *testing.T) {
 				ID: "c-1", Name: c.Name, SandboxID: "s", State: ContainerRunning, Hash: HashContainer(c),
 				Recorded: Recorded{RestartedAt: newer.Annotations[v1alpha1.AnnotationRestartedAt], Resources: &given},
 			}}}
-			in := Input{Pod: known, Observed: observed, Definitions: Define(known), Differences: AllDifferences()}
+			in := Input{Pod: known, Observed: observed, Definitions: Define(known), Differences: differences}
 			if got := Compute(in); !got.KillPod && len(got.ContainersToKill) == 0 && !got.Resizes() {
 				t.Fatalf("actions %+v: the confirmed pod changes nothing, so that this shows nothing", got)
 			}

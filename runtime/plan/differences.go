@@ -46,6 +46,9 @@ type Differences struct {
 	StopSignals bool
 	// ParallelPulls: "Image pulls". Without it there is one at a time.
 	ParallelPulls bool
+	// PullBeforeKill: "Image pulls and changes on purpose". Without it a container is
+	// killed for a change whether or not its image can be pulled.
+	PullBeforeKill bool
 }
 
 // AllDifferences returns what production uses.
@@ -53,6 +56,6 @@ func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
 		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, HookInOwnSandbox: true,
-		CheckStopped: true, StopSignals: true, ParallelPulls: true,
+		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true,
 	}
 }

@@ -67,7 +67,14 @@ func runningInput(policy corev1.RestartPolicy, names ...string) plan.Input {
 			CreatedAt: time.Unix(100, 0),
 		})
 	}
-	return plan.Input{Pod: pod, Observed: observed, Probes: map[string]plan.ProbeResults{}, Definitions: defs, Differences: plan.AllDifferences()}
+	return plan.Input{Pod: pod, Observed: observed, Probes: map[string]plan.ProbeResults{}, Definitions: defs, Differences: imagesThere()}
+}
+
+// imagesThere are all differences for tests in which nothing waits for an image.
+func imagesThere() plan.Differences {
+	d := plan.AllDifferences()
+	d.PullBeforeKill = false
+	return d
 }
 
 // status returns the current instance of a container of an input.

@@ -25,6 +25,7 @@ func drawInput(t *rapid.T) plan.Input {
 		Probes:               map[string]plan.ProbeResults{},
 		Definitions:          plan.Define(pod),
 		Actuated:             map[string]plan.Resources{},
+		Prepared:             drawPrepared(t, pod),
 		RestartAllContainers: rapid.IntRange(0, 9).Draw(t, "restartAll") == 0,
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "sandboxes") {
@@ -46,6 +47,21 @@ func drawInput(t *rapid.T) plan.Input {
 		return false
 	})
 	return in
+}
+
+// drawPrepared draws what has become of a pod's images.
+func drawPrepared(t *rapid.T, pod *corev1.Pod) map[plan.ImageKey]plan.Preparation {
+	prepared := map[plan.ImageKey]plan.Preparation{}
+	for c := range podspec.InitAndMain(pod) {
+		key := plan.ImageKeyOf(c)
+		switch rapid.SampledFrom([]string{"there", "there", "not there", "failed"}).Draw(t, "image") {
+		case "there":
+			prepared[key] = plan.Preparation{Ref: "sha256:" + c.Image}
+		case "failed":
+			prepared[key] = plan.Preparation{Reason: plan.Reason{Reason: "ErrImagePull", Message: "no such image"}}
+		}
+	}
+	return prepared
 }
 
 func drawPod(t *rapid.T) *corev1.Pod {

@@ -22,6 +22,8 @@ const (
 	ImagePresent ImageUse = "Present"
 	// ImagePull: it is pulled.
 	ImagePull ImageUse = "Pull"
+	// ImagePulled: it was pulled for this start before what ran was killed.
+	ImagePulled ImageUse = "Pulled"
 	// ImageMissing: the runtime does not have it and it must not be pulled, so that
 	// the container cannot start.
 	ImageMissing ImageUse = "Missing"
@@ -33,7 +35,7 @@ type ImageNeed struct {
 	// Container and Image are the names of the template.
 	Container, Image string
 	Use              ImageUse
-	// Ref is what the runtime calls an image that is present.
+	// Ref is what the runtime calls an image that is present or was pulled.
 	Ref string
 }
 
@@ -94,12 +96,15 @@ func (a *Actions) ImageOf(container string) ImageNeed {
 
 // imageNeeds says what the starts do about their images, as far as it is known.
 func (p *planner) imageNeeds() {
-	if p.Images == nil {
+	if p.Images == nil && len(p.Prepared) == 0 {
 		return
 	}
 	for _, c := range p.actions.Started(p.Pod) {
 		ref, known := p.Images[c.Image]
-		if known || !PresenceMatters(c) {
+		switch prepared := p.Prepared[ImageKeyOf(c)].Ref; {
+		case prepared != "" && p.replaced(c):
+			p.actions.Images = append(p.actions.Images, ImageNeed{Container: c.Name, Image: c.Image, Use: ImagePulled, Ref: prepared})
+		case p.Images != nil && (known || !PresenceMatters(c)):
 			p.actions.Images = append(p.actions.Images, DecideImage(c, ref))
 		}
 	}

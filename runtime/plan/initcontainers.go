@@ -99,11 +99,11 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 	if started {
 		p.initialized(i, scan, !scan.passed)
 	}
-	if rule := firstThatApplies(sidecarRules, f, started); rule != nil {
+	if rule := p.ruleFor(sidecarRules, f, started); rule != nil {
 		p.kill(s, rule.kill(f))
 		p.startInit(i)
 	} else if started && sidecarMayResize(f) {
-		p.update(f)
+		p.keep(f)
 	}
 }
 
@@ -139,11 +139,12 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 // end, and at nothing else.
 func (p *planner) runningInitContainer(i int, s *ContainerStatus) {
 	f := p.candidate(&p.Pod.Spec.InitContainers[i], s)
-	if !initResize.applies(f) {
-		p.update(f)
+	rule := p.ruleFor(initRules, f, true)
+	if rule == nil {
+		p.keep(f)
 		return
 	}
-	p.kill(s, initResize.kill(f))
+	p.kill(s, rule.kill(f))
 	p.startInit(i)
 }
 

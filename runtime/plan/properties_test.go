@@ -51,6 +51,7 @@ func TestPropertyConverges(t *testing.T) {
 				return
 			}
 			s.carryOut(t, actions)
+			s.pull(actions.Waits)
 			s.goOn()
 		}
 		t.Fatalf("No rest after %d syncs: %+v", manySyncs, plan.Compute(s.in))
@@ -180,7 +181,7 @@ func checkOneInstanceEach(t *rapid.T, in plan.Input) {
 
 func isIdle(a plan.Actions) bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.ContainersToKill) == 0 && len(a.ContainersToReset) == 0 &&
-		len(a.EphemeralContainersToStart) == 0 && len(a.InitContainersToStart) == 0 && len(a.ContainersToStart) == 0 && !a.Resizes()
+		len(a.EphemeralContainersToStart) == 0 && len(a.InitContainersToStart) == 0 && len(a.ContainersToStart) == 0 && !a.Resizes() && len(a.Waits) == 0
 }
 
 // initializing is whether the plan waits for an init container.

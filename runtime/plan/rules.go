@@ -107,17 +107,25 @@ var sidecarRules = []killRule{
 	},
 }
 
-// initResize is the only reason to kill a running init container that is to end.
-var initResize = killRule{
+// initRules is the only reason to kill a running init container that is to end.
+var initRules = []killRule{{
 	trigger: v1alpha1.TriggerResizeRequired,
 	applies: resizeRequired,
 	message: "Container %s resize requires restart",
-}
+}}
 
-// firstThatApplies returns the rule that kills the container, nil if none does.
-func firstThatApplies(rules []killRule, f candidate, started bool) *killRule {
+// ruleFor returns the rule that kills a running container, nil if none does. Where a
+// deliberate one waits for an image, the others count.
+func (p *planner) ruleFor(rules []killRule, f candidate, started bool) *killRule {
+	waits := false
 	for i := range rules {
-		if r := &rules[i]; (started || !r.onceStarted) && r.applies(f) {
+		r := &rules[i]
+		switch {
+		case !started && r.onceStarted, waits && deliberate(r.trigger), !r.applies(f):
+		case deliberate(r.trigger) && p.awaits(f.container):
+			waits = true
+			p.actions.Kept = append(p.actions.Kept, f.container.Name)
+		default:
 			return r
 		}
 	}

@@ -128,6 +128,13 @@ func (s *simulation) start(t *rapid.T, name string) {
 	s.in.Probes[id] = plan.ProbeResults{Liveness: plan.ProbeSuccess, Startup: plan.ProbeSuccess}
 }
 
+// pull pulls what a plan waits for.
+func (s *simulation) pull(waits []plan.ImageWait) {
+	for _, w := range waits {
+		s.in.Prepared[w.Image] = plan.Preparation{Ref: "sha256:" + w.Image.Image}
+	}
+}
+
 // goOn lets plain init containers complete, and probes succeed.
 func (s *simulation) goOn() {
 	for _, c := range s.in.Pod.Spec.InitContainers {

@@ -24,7 +24,7 @@ func (p *planner) killStrays() {
 		}
 		position := p.position(s.Name)
 		switch {
-		case position < 0 && p.confirmed() != nil && !Foreign(p.Pod, s):
+		case position < 0 && p.confirmed() != nil && !Foreign(p.Pod, s) && !p.held:
 			kills = append(kills, p.removedKill(s))
 		case position >= 0 && s.State == ContainerRunning && p.Observed.Current(s.Name) != s:
 			kills = append(kills, p.secondInstanceKill(s))

@@ -39,6 +39,11 @@ type fakeNode struct {
 	// syncing and killing replace what the executor does, if set.
 	syncing func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome
 	killing func(ctx context.Context, r plan.KillRequest) error
+	// preparing replaces what becomes of an image that a change waits for, if set.
+	preparing func(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error)
+	// probed is the pod whose probes run, and verdicts what they say.
+	probed   *corev1.Pod
+	verdicts map[string]plan.ProbeResults
 	// removing answers a removal before anything is removed, if set.
 	removing func(id string) error
 	// resuming is what finishing an earlier process's kills waits for, if set.
@@ -371,7 +376,11 @@ func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []plan.Kil
 	return nil
 }
 
-func (n *fakeNode) Update(*corev1.Pod, *plan.PodStatus, *corev1.PodStatus) {}
+func (n *fakeNode) Update(pod *corev1.Pod, _ *plan.PodStatus, _ *corev1.PodStatus) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.probed = pod
+}
 
 func (n *fakeNode) StopLivenessAndStartup(types.UID) {
 	n.mu.Lock()
@@ -381,7 +390,11 @@ func (n *fakeNode) StopLivenessAndStartup(types.UID) {
 
 func (n *fakeNode) Remove(types.UID) {}
 
-func (n *fakeNode) Results(types.UID) map[string]plan.ProbeResults { return nil }
+func (n *fakeNode) Results(types.UID) map[string]plan.ProbeResults {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.verdicts
+}
 
 func (n *fakeNode) LastFailure(types.UID, string, v1alpha1.KillTrigger) string { return n.failure }
 
@@ -516,4 +529,16 @@ func (n *fakeNode) settle(d time.Duration) {
 	n.mu.Unlock() //nolint:staticcheck // the lock alone orders what the test read
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// PrepareImage has an image at once unless preparing says otherwise.
+func (n *fakeNode) PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
+	n.mu.Lock()
+	preparing := n.preparing
+	n.note("prepare %s", c.Image)
+	n.mu.Unlock()
+	if preparing != nil {
+		return preparing(ctx, c, begins)
+	}
+	return plan.Preparation{Ref: "sha256:" + c.Image}, nil
 }

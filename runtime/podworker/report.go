@@ -63,7 +63,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 	syncing, now := s.mem.state() == Syncing, s.moment()
 	r := view{
 		Input: status.Input{
-			Pod:                     d.pod,
+			Pod:                     s.probed(d),
 			Previous:                s.mem.podStatus(),
 			Ending:                  d.asked,
 			Observed:                observed,
@@ -104,7 +104,7 @@ func (s *scope) unseen() report {
 // report keeps a report and has it published if it is news.
 func (s *scope) report(d desired, r report, usable Usable) {
 	s.resize = r.resize
-	news, restarts := s.mem.report(d, r, conditions(d, usable), s.moment())
+	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waits.condition()...), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

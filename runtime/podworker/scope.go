@@ -32,6 +32,9 @@ type scope struct {
 
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
+	// waits is what deliberate changes wait for, and pulls what becomes of that.
+	waits waiting
+	pulls *pulls
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
@@ -87,6 +90,8 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Definitions: s.definitions,
 		Unconfirmed: !d.seen,
 		Actuated:    s.mem.actuated(),
+		Prepared:    s.waits.prepared,
+		Probed:      s.probed(d),
 		Differences: plan.AllDifferences(),
 	}
 }

@@ -53,6 +53,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
+	if usable.OK && d.held == "" {
+		s.awaitImages(ctx, d, observed)
+	}
 	r := s.look(ctx, d, observed, false)
 	ended := d.terminates(&r.pod)
 	if ended {
@@ -70,7 +73,11 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
-	return s.carryOut(ctx, d, observed, r, usable)
+	delay, err := s.carryOut(ctx, d, observed, r, usable)
+	if left, ok := s.pulls.untilRetry(); ok {
+		delay = min(delay, left)
+	}
+	return delay, err
 }
 
 // removeDead removes older dead instances of containers that have exited since
@@ -102,11 +109,11 @@ func (s *syncer) advanceEnded() {
 
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
-	s.cfg.Prober.Update(d.pod, observed, &r.pod)
+	s.cfg.Prober.Update(s.probed(d), observed, &r.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
 	actions := plan.Compute(in)
 	if !needed(actions) {
-		s.runs(ctx, d, r, usable)
+		s.runs(ctx, d, r, actions, usable)
 		return jitter(resyncInterval), nil
 	}
 	// A kill saves before its first side effect; what starts carries all that a
@@ -125,8 +132,9 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
+	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
-	s.cfg.Prober.Update(d.pod, after, &r.pod)
+	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
 	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
 	if ended && createdAny(observed, after) {
@@ -279,10 +287,10 @@ func needed(a plan.Actions) bool {
 	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
 }
 
-// runs notes that the template runs, because there was nothing left to do.
-func (s *syncer) runs(ctx context.Context, d desired, r report, usable Usable) {
+// runs notes that the template runs, because there was nothing left to do but to wait.
+func (s *syncer) runs(ctx context.Context, d desired, r report, actions plan.Actions, usable Usable) {
 	killed := s.mem.setKillError("")
-	changed := s.noteTemplate(d, plan.Actions{})
+	changed := s.noteTemplate(d, actions)
 	if changed {
 		s.dropVolumes(ctx, d)
 	}
@@ -305,10 +313,10 @@ func starts(a plan.Actions) bool {
 }
 
 // noteTemplate notes which template runs: once nothing of another is left to be
-// killed or resized, which is not known before the API has shown the object. It says
-// whether that is news.
+// killed or resized, or waits for that, which is not known before the API has shown the
+// object. It says whether that is news.
 func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
-	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() {
+	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || len(left.Waits) > 0 {
 		return false
 	}
 	return s.mem.noteTemplate(d)

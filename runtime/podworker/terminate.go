@@ -25,6 +25,7 @@ type terminator struct{ *scope }
 // step kills everything, until the runtime says that nothing runs.
 // (kubelet kubelet.go:SyncTerminatingPod)
 func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
+	s.endWaits()
 	d, err := s.withRecordedPod(ctx, d)
 	if err != nil {
 		return s.killRetry(), err

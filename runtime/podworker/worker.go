@@ -55,6 +55,7 @@ func newWorker(p *Pool, id Identity, order int64) *worker {
 		news:    make(chan struct{}, 1),
 		waiting: map[string]status.Reason{},
 	}
+	s.pulls = &pulls{executor: p.cfg.Executor, log: s.log, wake: s.wakeUp}
 	w := &worker{scope: s, pool: p, order: order, saver: newSaver(mem, &p.cfg, s.log, s.wakeUp)}
 	w.announcer = &announcer{
 		mem: mem, id: id, publisher: p.cfg.Publisher, events: p.cfg.Events, metrics: p.cfg.Metrics,
@@ -155,6 +156,7 @@ func (w *worker) run(ctx context.Context) bool {
 	defer w.saver.start()()
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
+	defer w.pulls.close()
 	defer cancel()
 	announcing.Go(func() { w.announcer.run(ctx) })
 	timer := time.NewTimer(0)

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 		Phase:                 st.Phase,
 		Reason:                truncateRunes(st.Reason, 256),
 		Message:               truncateRunes(st.Message, 4096),
-		Summary:               truncateRunes(summary.Status, 256),
+		Summary:               truncateRunes(withWait(summary.Status, in.Conditions), 256),
 		Ready:                 summary.Ready,
 		Restarts:              summary.Restarts,
 		PodIPs:                podIPStrings(st.PodIPs),
@@ -81,6 +82,15 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 		KillCount:             in.KillCount,
 		LastExit:              lastExit(st, previous, in.Kills, in.OOMKilled),
 	}
+}
+
+// withWait adds to a summary why a change waits, unless that is what it says.
+func withWait(summary string, conditions []metav1.Condition) string {
+	i := conditionIndex(conditions, v1alpha1.ConditionUpdateWaiting)
+	if i < 0 || strings.Contains(summary, conditions[i].Reason) {
+		return summary
+	}
+	return summary + ", waiting: " + conditions[i].Reason
 }
 
 // holdPhase keeps the phase that was reported before in the place of a terminal

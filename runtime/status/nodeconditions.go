@@ -23,7 +23,7 @@ var reportedConditions = []corev1.PodConditionType{
 // shimConditions are the conditions of the shim beside those of the pod.
 var shimConditions = []string{
 	v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionKillFailing, v1alpha1.ConditionRuntimeUsable,
-	v1alpha1.ConditionCheckpointFailing,
+	v1alpha1.ConditionCheckpointFailing, v1alpha1.ConditionUpdateWaiting,
 }
 
 // nodeWorkloadConditions returns the pod's conditions, the shim's own, and those

@@ -13,7 +13,7 @@ import (
 )
 
 // maxConditions is what the API takes.
-const maxConditions = 16
+const maxConditions = 32
 
 // size is a bound on the parts of a status.
 type size struct {

@@ -57,7 +57,7 @@ func TestShrink(t *testing.T) {
 		if after >= before || len(shrunk.Kills) < 4 || shrunk.Kills[2].Phase != v1alpha1.KillPhaseStopping || shrunk.Phase != corev1.PodRunning {
 			t.Errorf("level %d: %d bytes after %d, %d kills", level, after, before, len(shrunk.Kills))
 		}
-		if last.Type != v1alpha1.ConditionStatusTruncated || len(shrunk.Conditions) > 16 || last.ObservedGeneration != 7 || !last.LastTransitionTime.Time.Equal(t0.Add(time.Minute)) {
+		if last.Type != v1alpha1.ConditionStatusTruncated || len(shrunk.Conditions) > 32 || last.ObservedGeneration != 7 || !last.LastTransitionTime.Time.Equal(t0.Add(time.Minute)) {
 			t.Errorf("level %d: condition %+v of %d", level, last, len(shrunk.Conditions))
 		}
 		before, previous = after, shrunk

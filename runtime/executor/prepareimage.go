@@ -1,0 +1,29 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/text"
+)
+
+// PrepareImage sees to it that a container's image is there, before what runs is killed
+// for it: as a start does, with its events and its back-off. begins is called when a pull
+// begins. What it returns says why the image is not there; its error is that of ctx.
+func (e *Executor) PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
+	ref, err := e.images.ahead(ctx, pod, c, begins)
+	if ctx.Err() != nil {
+		return plan.Preparation{}, ctx.Err()
+	}
+	if failure, ok := errors.AsType[*startError](err); ok {
+		why := plan.Reason{Reason: failure.reason.Error(), Message: text.Cut(failure.message, maxResultMessage)}
+		return plan.Preparation{Reason: why}, nil
+	}
+	return plan.Preparation{Ref: ref}, err
+}

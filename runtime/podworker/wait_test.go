@@ -1,0 +1,382 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// registry has images once they are pushed; until then a pull hangs, or fails if it is
+// told to.
+type registry struct {
+	n      *fakeNode
+	pushed map[string]bool
+	fails  bool
+	// hangs ends when pulls that hang fail.
+	hangs chan struct{}
+	// pulling are the images whose pulls are under way, tries counts all.
+	pulling []string
+	tries   int
+}
+
+func newRegistry(n *fakeNode) *registry {
+	r := &registry{n: n, pushed: map[string]bool{}, hangs: make(chan struct{})}
+	n.preparing = r.prepare
+	return r
+}
+
+func (r *registry) prepare(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error) {
+	begins()
+	r.n.mu.Lock()
+	r.tries++
+	r.pulling = append(r.pulling, c.Image)
+	there, fails := r.pushed[c.Image], r.fails
+	r.n.mu.Unlock()
+	defer func() {
+		r.n.mu.Lock()
+		defer r.n.mu.Unlock()
+		r.pulling = slices.DeleteFunc(r.pulling, func(image string) bool { return image == c.Image })
+	}()
+	if there {
+		return plan.Preparation{Ref: "sha256:" + c.Image}, nil
+	}
+	if !fails {
+		select {
+		case <-ctx.Done():
+			return plan.Preparation{}, ctx.Err()
+		case <-r.hangs:
+		}
+	}
+	return plan.Preparation{Reason: plan.Reason{Reason: "ErrImagePull", Message: "no such image"}}, nil
+}
+
+func (r *registry) set(change func()) {
+	r.n.mu.Lock()
+	defer r.n.mu.Unlock()
+	change()
+}
+
+func (r *registry) underWay() []string {
+	r.n.mu.Lock()
+	defer r.n.mu.Unlock()
+	return slices.Clone(r.pulling)
+}
+
+// waits is the condition of a change that waits, nil if it does not.
+func (n *fakeNode) waits(uid string) *metav1.Condition {
+	st := n.published(types.UID(uid))
+	return meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionUpdateWaiting)
+}
+
+// runs is the ID of the only running container.
+func (n *fakeNode) runs(t *testing.T, uid string) string {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var ids []string
+	for _, c := range n.pods[types.UID(uid)].containers {
+		if c.State == plan.ContainerRunning {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) != 1 {
+		t.Errorf("running: %v, want one", ids)
+	}
+	return strings.Join(ids, " ")
+}
+
+func hashOf(nw *v1alpha1.NodeWorkload) string {
+	tmpl := nw.Spec.Template.DeepCopy()
+	template.SetDefaults(tmpl)
+	return template.Hash(tmpl)
+}
+
+// A changed container runs until its image is there. Meanwhile the status says what is
+// waited for, and does not look like that of the new template.
+func TestChangeWaitsForItsImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		before, after := workload("a"), workload("a", generation(2), image("image:2"))
+		p.Update(before)
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		check := func(reason, summary string) {
+			t.Helper()
+			st, c := n.published("a"), n.waits("a")
+			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, "container c waits for image image:2") {
+				t.Errorf("condition %+v, want %s", c, reason)
+			}
+			if st.Summary != summary || st.TemplateHash != hashOf(before) || st.ObservedGeneration != 2 || st.Ready != "1/1" {
+				t.Errorf("summary %q, hash %s, generation %d, ready %s", st.Summary, st.TemplateHash, st.ObservedGeneration, st.Ready)
+			}
+			if id := n.runs(t, "a"); id != old || len(n.synced) != 1 {
+				t.Errorf("%s runs after %d syncs, want %s", id, len(n.synced), old)
+			}
+		}
+		p.Update(after)
+		n.settle(time.Second)
+		check("Pulling", "Running, waiting: Pulling")
+
+		r.set(func() { r.fails = true })
+		close(r.hangs)
+		n.settle(time.Second)
+		check("ErrImagePull", "Running, waiting: ErrImagePull")
+		if c := n.waits("a"); !strings.HasSuffix(c.Message, ": ErrImagePull: no such image") {
+			t.Errorf("message %q", c.Message)
+		}
+		tries := r.tries
+		n.settle(time.Minute)
+		check("ErrImagePull", "Running, waiting: ErrImagePull")
+		if more := r.tries - tries; more < 3 || more > 6 {
+			t.Errorf("%d tries in a minute", more)
+		}
+
+		r.set(func() { r.pushed["image:2"] = true })
+		n.settle(2 * errorDelay)
+		st := n.published("a")
+		if id := n.runs(t, "a"); id == old || n.waits("a") != nil || st.Summary != "Running" || st.TemplateHash != hashOf(after) {
+			t.Errorf("%s runs, summary %q, hash %s, condition %v", id, st.Summary, st.TemplateHash, n.waits("a"))
+		}
+		if images := n.synced[1].Actions.Images; len(n.synced) != 2 || len(images) != 1 || images[0].Use != plan.ImagePulled || images[0].Ref != "sha256:image:2" {
+			t.Errorf("%d syncs, images %+v", len(n.synced), images)
+		}
+	})
+}
+
+// Nobody waits for a pull whose result is not wanted any more.
+func TestPullIsGivenUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change  func(p *Pool)
+		killed  int
+		pulling []string
+	}{
+		"deleted":       {func(p *Pool) { p.Update(workload("a", deleted(nil))) }, 1, nil},
+		"changed again": {func(p *Pool) { p.Update(workload("a", generation(3), image("image:3"))) }, 0, []string{"image:3"}},
+		"changed back":  {func(p *Pool) { p.Update(workload("a", generation(3))) }, 0, nil},
+		"evicted": {func(p *Pool) {
+			p.Terminate("a", plan.Termination{Reason: "Evicted", Message: "no room"})
+		}, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				r, p := newRegistry(n), n.start(t)
+				p.Update(workload("a"))
+				n.settle(time.Second)
+				p.Update(workload("a", generation(2), image("image:2")))
+				n.settle(time.Second)
+				if got := r.underWay(); !slices.Equal(got, []string{"image:2"}) {
+					t.Fatalf("pulls under way: %v", got)
+				}
+				tt.change(p)
+				n.settle(time.Millisecond)
+				if got := r.underWay(); !slices.Equal(got, tt.pulling) || len(n.killed) != tt.killed {
+					t.Errorf("pulls under way %v, %d pod kills, want %v, %d", got, len(n.killed), tt.pulling, tt.killed)
+				}
+				n.settle(time.Second)
+				if c := n.waits("a"); (c != nil) != (tt.pulling != nil) {
+					t.Errorf("condition %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// What fails its probe is killed without its successor's image, and so is seen to wait
+// as a container of a Pod does; nothing is started before the image is there.
+func TestProbeKillDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+		r.set(func() {
+			n.verdicts = map[string]plan.ProbeResults{old: {Liveness: plan.ProbeFailure}}
+			n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+				if kills := r.Actions.ContainersToKill; len(kills) != 1 || kills[0].Trigger != v1alpha1.TriggerLivenessProbe {
+					t.Errorf("kills %+v", kills)
+				}
+				n.exit("a", 137)
+				return plan.SyncOutcome{}
+			}
+		})
+		p.Wake("a")
+		n.settle(time.Second)
+		st := n.published("a")
+		if w := st.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImagePull" || st.Summary != "ErrImagePull" || n.waits("a") == nil {
+			t.Errorf("state %+v, summary %q, condition %+v", st.ContainerStatuses[0].State, st.Summary, n.waits("a"))
+		}
+		n.settle(time.Minute)
+		if len(n.synced) != 2 {
+			t.Errorf("%d syncs: started without its image", len(n.synced))
+		}
+		r.set(func() { r.pushed["image:2"], n.syncing = true, nil })
+		n.settle(2 * errorDelay)
+		if got := n.log(); !slices.Contains(got, "start c image:2") || n.waits("a") != nil {
+			t.Errorf("calls %q, condition %+v", got, n.waits("a"))
+		}
+	})
+}
+
+// The shim that comes after continues to wait, and kills nothing.
+func TestWaitOutlivesTheShim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+
+		m := restarted(t, n)
+		m.apiDown = false
+		again := newRegistry(m)
+		again.fails = true
+		p = m.start(t)
+		m.settle(time.Minute)
+		if st := m.published("a"); len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) {
+			t.Errorf("%d syncs before the API has shown the object, hash %s", len(m.synced), st.TemplateHash)
+		}
+		p.Update(workload("a", generation(2), image("image:2")))
+		m.settle(time.Minute)
+		st := m.published("a")
+		if c := m.waits("a"); c == nil || c.Reason != "ErrImagePull" || m.runs(t, "a") != old || len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) {
+			t.Errorf("condition %+v, %d syncs, hash %s", c, len(m.synced), st.TemplateHash)
+		}
+		again.set(func() { again.pushed["image:2"] = true })
+		m.settle(2 * errorDelay)
+		if !m.did("start c image:2") {
+			t.Error("not replaced once the image was there")
+		}
+	})
+}
+
+// While a container waits it is probed as it was made: the probes of the new template are
+// for the new image.
+func TestWaitingContainerKeepsItsProbes(t *testing.T) {
+	probed := func(path string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path}}}
+			nw.Spec.Template.Spec.Containers[0].LivenessProbe, nw.Spec.Template.Spec.Containers[0].ReadinessProbe = probe, probe
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a", probed("/old")))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.verdicts = map[string]plan.ProbeResults{n.pods["a"].containers[0].ID: {Liveness: plan.ProbeSuccess, Readiness: plan.ProbeSuccess}}
+		n.mu.Unlock()
+		p.Wake("a")
+		path := func() string {
+			n.settle(2 * errorDelay)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.probed.Spec.Containers[0].LivenessProbe.HTTPGet.Path
+		}
+		p.Update(workload("a", generation(2), image("image:2"), probed("/new")))
+		if got, st := path(), n.published("a"); got != "/old" || st.Ready != "1/1" {
+			t.Errorf("probed at %s, ready %s", got, st.Ready)
+		}
+		r.set(func() { r.pushed["image:2"] = true })
+		if got := path(); got != "/new" {
+			t.Errorf("probed at %s after it was replaced", got)
+		}
+		p.Update(workload("a", generation(3), image("image:2"), probed("/newer")))
+		if got := path(); got != "/newer" {
+			t.Errorf("probed at %s: a changed probe needs no restart", got)
+		}
+	})
+}
+
+// Another request to restart wants another pull.
+func TestRestartRequestedAgain(t *testing.T) {
+	requested := func(at string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: at}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		for g, at := range []string{"1", "2"} {
+			p.Update(workload("a", generation(int64(g)+2), requested(at)))
+			n.settle(time.Second)
+			if c := n.waits("a"); c == nil || r.tries != g+1 {
+				t.Errorf("request %s: condition %+v, %d tries", at, c, r.tries)
+			}
+		}
+	})
+}
+
+// Nothing is tried while the runtime may not be used, and nobody spins.
+func TestWaitWhileTheRuntimeIsUnusable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+		p.SetUsable(Usable{Reason: v1alpha1.ReasonForeignPods})
+		n.settle(time.Second)
+		tries := r.tries
+		n.settle(time.Hour)
+		if r.tries != tries || n.waits("a") == nil {
+			t.Errorf("%d tries while the runtime was not usable, condition %v", r.tries-tries, n.waits("a"))
+		}
+		p.SetUsable(Usable{OK: true})
+		n.settle(time.Second)
+		if r.tries == tries {
+			t.Error("no try after that")
+		}
+	})
+}
+
+// A pull that panics has failed; the worker and its container live on.
+func TestPullPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		n.mu.Lock()
+		n.preparing = func(context.Context, *corev1.Container, func()) (plan.Preparation, error) { panic(errors.New("no")) }
+		n.mu.Unlock()
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+		if c := n.waits("a"); c == nil || c.Reason != "ErrImagePull" || n.runs(t, "a") != old {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}

@@ -17,7 +17,11 @@ import (
 // for it: as a start does, with its events and its back-off. begins is called when a pull
 // begins. What it returns says why the image is not there; its error is that of ctx.
 func (e *Executor) PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
-	ref, err := e.images.ahead(ctx, pod, c, begins)
+	pulled := false
+	ref, err := e.images.ahead(ctx, pod, c, func() {
+		pulled = true
+		begins()
+	})
 	if ctx.Err() != nil {
 		return plan.Preparation{}, ctx.Err()
 	}
@@ -25,5 +29,5 @@ func (e *Executor) PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.
 		why := plan.Reason{Reason: failure.reason.Error(), Message: text.Cut(failure.message, maxResultMessage)}
 		return plan.Preparation{Reason: why}, nil
 	}
-	return plan.Preparation{Ref: ref}, err
+	return plan.Preparation{Ref: ref, Pulled: pulled}, err
 }

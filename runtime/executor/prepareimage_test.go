@@ -31,8 +31,8 @@ func TestPrepareImage(t *testing.T) {
 	}{
 		"there":         {"img:1", corev1.PullIfNotPresent, true, false, plan.Preparation{Ref: "img:1"}, nil, 0},
 		"there, Never":  {"img:1", corev1.PullNever, true, false, plan.Preparation{Ref: "img:1"}, nil, 0},
-		"not there":     {"img:1", corev1.PullIfNotPresent, false, false, plan.Preparation{Ref: "img:1"}, []string{"Pulling", "Pulled"}, 1},
-		"there, Always": {"img:1", corev1.PullAlways, true, false, plan.Preparation{Ref: "img:1"}, []string{"Pulling", "Pulled"}, 1},
+		"not there":     {"img:1", corev1.PullIfNotPresent, false, false, plan.Preparation{Ref: "img:1", Pulled: true}, []string{"Pulling", "Pulled"}, 1},
+		"there, Always": {"img:1", corev1.PullAlways, true, false, plan.Preparation{Ref: "img:1", Pulled: true}, []string{"Pulling", "Pulled"}, 1},
 		"no registry":   {"img:1", corev1.PullIfNotPresent, false, true, failure("ErrImagePull", "rpc error: code = Unknown desc = runtime exploded"), []string{"Pulling", "Failed " + failed}, 1},
 		"not there, Never": {"img:1", corev1.PullNever, false, false,
 			failure("ErrImageNeverPull", `Container image "img:1" is not present with pull policy of Never`), []string{"ErrImageNeverPull"}, 0},

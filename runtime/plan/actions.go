@@ -79,7 +79,8 @@ type Actions struct {
 	// Images are what these starts do about their images, as far as it is known
 	// (Input.Images).
 	Images []ImageNeed
-	// Waits are the images that deliberate changes wait for.
+	// Waits are the images that deliberate changes wait for, also where something else
+	// kills the pod meanwhile.
 	Waits []ImageWait
 	// Kept are the running containers that these changes would replace; what is not
 	// deliberate may still kill them. Held do not run, and their start waits.

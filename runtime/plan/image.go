@@ -101,9 +101,9 @@ func (p *planner) imageNeeds() {
 	}
 	for _, c := range p.actions.Started(p.Pod) {
 		ref, known := p.Images[c.Image]
-		switch prepared := p.Prepared[ImageKeyOf(c)].Ref; {
-		case prepared != "" && p.replaced(c):
-			p.actions.Images = append(p.actions.Images, ImageNeed{Container: c.Name, Image: c.Image, Use: ImagePulled, Ref: prepared})
+		switch prepared := p.Prepared[ImageKeyOf(c)]; {
+		case prepared.Pulled && p.replaced(c):
+			p.actions.Images = append(p.actions.Images, ImageNeed{Container: c.Name, Image: c.Image, Use: ImagePulled, Ref: prepared.Ref})
 		case p.Images != nil && (known || !PresenceMatters(c)):
 			p.actions.Images = append(p.actions.Images, DecideImage(c, ref))
 		}

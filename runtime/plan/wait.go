@@ -28,6 +28,9 @@ type Preparation struct {
 	// Ref is what the runtime calls the image once it is there, and was pulled if its
 	// policy asks for that; empty before.
 	Ref string
+	// Pulled: it was pulled for this change. The start of one that was present asks the
+	// runtime again, as any start does.
+	Pulled bool
 	// Reason is why it is not there: what a container says that waits for its image, or
 	// v1alpha1.ReasonPulling; zero while the runtime is asked.
 	Reason Reason
@@ -127,7 +130,7 @@ func (p *planner) keepAll() {
 func (p *planner) holdStarts() {
 	a := &p.actions
 	if a.KillPod {
-		a.Waits, a.Kept, a.Held = nil, nil, nil
+		a.Kept, a.Held = nil, nil
 		return
 	}
 	if !p.Differences.PullBeforeKill {

@@ -173,7 +173,7 @@ func TestDeliberateChangesWaitForImages(t *testing.T) {
 				anotherPod(in)
 				in.OutsideCgroup = true
 			},
-			want: waiting{podKill: true, starts: []string{"a"}},
+			want: waiting{podKill: true, waits: []string{"a "}, starts: []string{"a"}},
 		},
 		"what was removed from the template does not wait": {
 			containers: []string{"a"}, change: func(in *plan.Input) {
@@ -263,11 +263,15 @@ func TestStartUsesWhatWasPulled(t *testing.T) {
 			in.Differences = plan.AllDifferences()
 			spec(in, "a").ImagePullPolicy = corev1.PullAlways
 			status(in, "a").SandboxID = "sandbox"
-			in.Prepared = map[plan.ImageKey]plan.Preparation{{Image: "image-of-a", Policy: corev1.PullAlways}: {Ref: "sha256:new"}}
+			in.Prepared = map[plan.ImageKey]plan.Preparation{{Image: "image-of-a", Policy: corev1.PullAlways}: {Ref: "sha256:new", Pulled: true}}
 			tt.change(&in)
 			a := plan.Compute(in)
 			if diff := cmp.Diff(tt.want, a.Images); diff != "" || !slices.Equal(startsOf(in, a), []string{"a"}) {
 				t.Errorf("starts %v, images (-want +got):\n%s", startsOf(in, a), diff)
+			}
+			in.Prepared[plan.ImageKeyOf(spec(in, "a"))] = plan.Preparation{Ref: "sha256:new"}
+			if present := plan.Compute(in); present.Images != nil {
+				t.Errorf("the image was present, and the start does not ask: %v", present.Images)
 			}
 			if got := len(plan.ImagesInUse(in)); got != len(tt.want) {
 				t.Errorf("%d images in use, want %d", got, len(tt.want))

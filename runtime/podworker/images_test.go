@@ -15,7 +15,7 @@ import (
 )
 
 // A plan that starts containers says what is to be done about their images; one that
-// kills first starts from what was pulled before.
+// kills first leaves that to the start, which asks by then unless it was pulled before.
 func TestPlanKnowsImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
@@ -46,8 +46,7 @@ func TestPlanKnowsImages(t *testing.T) {
 		pool.Update(nw)
 		n.settle(time.Second)
 		for _, r := range n.synced[1:] {
-			want := []plan.ImageNeed{{Container: c.Name, Image: "image:2", Use: plan.ImagePulled, Ref: "sha256:image:2"}}
-			if kills := r.Actions.ContainersToKill; len(kills) > 0 && !cmp.Equal(want, r.Actions.Images) {
+			if kills := r.Actions.ContainersToKill; len(kills) > 0 && r.Actions.Images != nil {
 				t.Errorf("a plan with the kills %v has images %v", kills, r.Actions.Images)
 			}
 		}

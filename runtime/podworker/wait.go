@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"iter"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // waiting is what deliberate changes wait for, as the last plan said.
@@ -30,7 +32,10 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	in := s.planInput(d, observed)
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared = s.pulls.prepared()
-	actions := plan.Compute(in)
+	actions := s.withPresent(ctx, &in)
+	if actions.KillPod {
+		actions.Waits = nil
+	}
 	s.pulls.want(ctx, d.pod, actions.Waits)
 	s.waits = waiting{
 		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
@@ -39,6 +44,37 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	for _, held := range actions.Held {
 		if r := held.Reason; r != (plan.Reason{}) && r.Reason != v1alpha1.ReasonPulling {
 			s.waiting[held.Container] = r
+		}
+	}
+}
+
+// withPresent plans with those of the missing images that the runtime has by now: for
+// them the order of what kills a container is the kubelet's.
+func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
+	actions := plan.Compute(*in)
+	names := plan.ImagesToAskFor(waitingContainers(in.Pod, actions.Waits))
+	if len(names) == 0 {
+		return actions
+	}
+	if in.Prepared == nil {
+		in.Prepared = map[plan.ImageKey]plan.Preparation{}
+	}
+	images := s.cfg.Runtime.Images(ctx, names)
+	for c := range waitingContainers(in.Pod, actions.Waits) {
+		if need := plan.DecideImage(c, images[c.Image]); need.Use == plan.ImagePresent {
+			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
+		}
+	}
+	return plan.Compute(*in)
+}
+
+// waitingContainers yields the containers of waits.
+func waitingContainers(pod *corev1.Pod, waits []plan.ImageWait) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for _, w := range waits {
+			if !yield(podspec.Container(pod, w.Container)) {
+				return
+			}
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (r *registry) prepare(ctx context.Context, c *corev1.Container, begins func
 		r.pulling = slices.DeleteFunc(r.pulling, func(image string) bool { return image == c.Image })
 	}()
 	if there {
-		return plan.Preparation{Ref: "sha256:" + c.Image}, nil
+		return plan.Preparation{Ref: "sha256:" + c.Image, Pulled: true}, nil
 	}
 	if !fails {
 		select {
@@ -113,14 +113,14 @@ func TestChangeWaitsForItsImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		r, p := newRegistry(n), n.start(t)
-		before, after := workload("a"), workload("a", generation(2), image("image:2"))
+		before, after := workload("a"), workload("a", generation(2), image("absent:2"))
 		p.Update(before)
 		n.settle(time.Second)
 		old := n.runs(t, "a")
 		check := func(reason, summary string) {
 			t.Helper()
 			st, c := n.published("a"), n.waits("a")
-			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, "container c waits for image image:2") {
+			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, "container c waits for image absent:2") {
 				t.Errorf("condition %+v, want %s", c, reason)
 			}
 			if st.Summary != summary || st.TemplateHash != hashOf(before) || st.ObservedGeneration != 2 || st.Ready != "1/1" {
@@ -148,13 +148,13 @@ func TestChangeWaitsForItsImage(t *testing.T) {
 			t.Errorf("%d tries in a minute", more)
 		}
 
-		r.set(func() { r.pushed["image:2"] = true })
+		r.set(func() { r.pushed["absent:2"] = true })
 		n.settle(2 * errorDelay)
 		st := n.published("a")
 		if id := n.runs(t, "a"); id == old || n.waits("a") != nil || st.Summary != "Running" || st.TemplateHash != hashOf(after) {
 			t.Errorf("%s runs, summary %q, hash %s, condition %v", id, st.Summary, st.TemplateHash, n.waits("a"))
 		}
-		if images := n.synced[1].Actions.Images; len(n.synced) != 2 || len(images) != 1 || images[0].Use != plan.ImagePulled || images[0].Ref != "sha256:image:2" {
+		if images := n.synced[1].Actions.Images; len(n.synced) != 2 || len(images) != 1 || images[0].Use != plan.ImagePulled || images[0].Ref != "sha256:absent:2" {
 			t.Errorf("%d syncs, images %+v", len(n.synced), images)
 		}
 	})
@@ -168,7 +168,7 @@ func TestPullIsGivenUp(t *testing.T) {
 		pulling []string
 	}{
 		"deleted":       {func(p *Pool) { p.Update(workload("a", deleted(nil))) }, 1, nil},
-		"changed again": {func(p *Pool) { p.Update(workload("a", generation(3), image("image:3"))) }, 0, []string{"image:3"}},
+		"changed again": {func(p *Pool) { p.Update(workload("a", generation(3), image("absent:3"))) }, 0, []string{"absent:3"}},
 		"changed back":  {func(p *Pool) { p.Update(workload("a", generation(3))) }, 0, nil},
 		"evicted": {func(p *Pool) {
 			p.Terminate("a", plan.Termination{Reason: "Evicted", Message: "no room"})
@@ -180,9 +180,9 @@ func TestPullIsGivenUp(t *testing.T) {
 				r, p := newRegistry(n), n.start(t)
 				p.Update(workload("a"))
 				n.settle(time.Second)
-				p.Update(workload("a", generation(2), image("image:2")))
+				p.Update(workload("a", generation(2), image("absent:2")))
 				n.settle(time.Second)
-				if got := r.underWay(); !slices.Equal(got, []string{"image:2"}) {
+				if got := r.underWay(); !slices.Equal(got, []string{"absent:2"}) {
 					t.Fatalf("pulls under way: %v", got)
 				}
 				tt.change(p)
@@ -209,7 +209,7 @@ func TestProbeKillDoesNotWait(t *testing.T) {
 		p.Update(workload("a"))
 		n.settle(time.Second)
 		old := n.runs(t, "a")
-		p.Update(workload("a", generation(2), image("image:2")))
+		p.Update(workload("a", generation(2), image("absent:2")))
 		n.settle(time.Second)
 		r.set(func() {
 			n.verdicts = map[string]plan.ProbeResults{old: {Liveness: plan.ProbeFailure}}
@@ -231,9 +231,9 @@ func TestProbeKillDoesNotWait(t *testing.T) {
 		if len(n.synced) != 2 {
 			t.Errorf("%d syncs: started without its image", len(n.synced))
 		}
-		r.set(func() { r.pushed["image:2"], n.syncing = true, nil })
+		r.set(func() { r.pushed["absent:2"], n.syncing = true, nil })
 		n.settle(2 * errorDelay)
-		if got := n.log(); !slices.Contains(got, "start c image:2") || n.waits("a") != nil {
+		if got := n.log(); !slices.Contains(got, "start c absent:2") || n.waits("a") != nil {
 			t.Errorf("calls %q, condition %+v", got, n.waits("a"))
 		}
 	})
@@ -248,7 +248,7 @@ func TestWaitOutlivesTheShim(t *testing.T) {
 		p.Update(workload("a"))
 		n.settle(time.Second)
 		old := n.runs(t, "a")
-		p.Update(workload("a", generation(2), image("image:2")))
+		p.Update(workload("a", generation(2), image("absent:2")))
 		n.settle(time.Second)
 
 		m := restarted(t, n)
@@ -260,15 +260,15 @@ func TestWaitOutlivesTheShim(t *testing.T) {
 		if st := m.published("a"); len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) {
 			t.Errorf("%d syncs before the API has shown the object, hash %s", len(m.synced), st.TemplateHash)
 		}
-		p.Update(workload("a", generation(2), image("image:2")))
+		p.Update(workload("a", generation(2), image("absent:2")))
 		m.settle(time.Minute)
 		st := m.published("a")
 		if c := m.waits("a"); c == nil || c.Reason != "ErrImagePull" || m.runs(t, "a") != old || len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) {
 			t.Errorf("condition %+v, %d syncs, hash %s", c, len(m.synced), st.TemplateHash)
 		}
-		again.set(func() { again.pushed["image:2"] = true })
+		again.set(func() { again.pushed["absent:2"] = true })
 		m.settle(2 * errorDelay)
-		if !m.did("start c image:2") {
+		if !m.did("start c absent:2") {
 			t.Error("not replaced once the image was there")
 		}
 	})
@@ -299,15 +299,15 @@ func TestWaitingContainerKeepsItsProbes(t *testing.T) {
 			defer n.mu.Unlock()
 			return n.probed.Spec.Containers[0].LivenessProbe.HTTPGet.Path
 		}
-		p.Update(workload("a", generation(2), image("image:2"), probed("/new")))
+		p.Update(workload("a", generation(2), image("absent:2"), probed("/new")))
 		if got, st := path(), n.published("a"); got != "/old" || st.Ready != "1/1" {
 			t.Errorf("probed at %s, ready %s", got, st.Ready)
 		}
-		r.set(func() { r.pushed["image:2"] = true })
+		r.set(func() { r.pushed["absent:2"] = true })
 		if got := path(); got != "/new" {
 			t.Errorf("probed at %s after it was replaced", got)
 		}
-		p.Update(workload("a", generation(3), image("image:2"), probed("/newer")))
+		p.Update(workload("a", generation(3), image("absent:2"), probed("/newer")))
 		if got := path(); got != "/newer" {
 			t.Errorf("probed at %s: a changed probe needs no restart", got)
 		}
@@ -319,6 +319,7 @@ func TestRestartRequestedAgain(t *testing.T) {
 	requested := func(at string) func(*v1alpha1.NodeWorkload) {
 		return func(nw *v1alpha1.NodeWorkload) {
 			nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: at}
+			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -345,7 +346,7 @@ func TestWaitWhileTheRuntimeIsUnusable(t *testing.T) {
 		r.fails = true
 		p.Update(workload("a"))
 		n.settle(time.Second)
-		p.Update(workload("a", generation(2), image("image:2")))
+		p.Update(workload("a", generation(2), image("absent:2")))
 		n.settle(time.Second)
 		p.SetUsable(Usable{Reason: v1alpha1.ReasonForeignPods})
 		n.settle(time.Second)
@@ -373,7 +374,7 @@ func TestPullPanics(t *testing.T) {
 		n.mu.Lock()
 		n.preparing = func(context.Context, *corev1.Container, func()) (plan.Preparation, error) { panic(errors.New("no")) }
 		n.mu.Unlock()
-		p.Update(workload("a", generation(2), image("image:2")))
+		p.Update(workload("a", generation(2), image("absent:2")))
 		n.settle(time.Second)
 		if c := n.waits("a"); c == nil || c.Reason != "ErrImagePull" || n.runs(t, "a") != old {
 			t.Errorf("condition %+v", c)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
@@ -62,10 +63,28 @@ func (s *state) carryOut(t *rapid.T) []string {
 		}
 		return inOrder(o.lines)
 	}
-	actions := plan.Compute(plan.Input{
+	in := plan.Input{
 		Images: s.asked, Pod: pod, Observed: observed, Probes: s.probes, Definitions: plan.Define(pod),
 		RestartAllContainers: plan.AllContainersRestarting(&st), Differences: plan.AllDifferences(),
-	})
+		Prepared: map[plan.ImageKey]plan.Preparation{},
+	}
+	for c := range podspec.InitAndMain(pod) {
+		if ref := s.in.Images[c.Image]; ref != "" && plan.PresenceMatters(c) {
+			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: ref}
+		}
+	}
+	actions := plan.Compute(in)
+	for _, w := range actions.Waits {
+		if _, done := in.Prepared[w.Image]; done || actions.KillPod {
+			continue
+		}
+		got, err := e.PrepareImage(t.Context(), pod, podspec.Container(pod, w.Container), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Prepared[w.Image] = got
+	}
+	actions = plan.Compute(in)
 	o.removesInit = !actions.KillPod && len(actions.ContainersToReset) > 0
 	outcome := e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: observed, Actions: actions, Backoff: map[string]*plan.Backoff{}})
 	if outcome.Err != nil {
@@ -114,6 +133,10 @@ func (f *forecast) call(format string, args ...any) {
 
 func (f *forecast) of(p Preview) []string {
 	steps := p.Steps
+	for len(steps) > 0 && steps[0].Action == ActionPull { // before any kill
+		f.call("PullImage %s", steps[0].Message)
+		steps = steps[1:]
+	}
 	if slices.ContainsFunc(steps, func(s Step) bool { return s.Action == ActionStopSandbox }) {
 		f.killPod(p.Kills())
 		steps = slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Action == ActionKill })
@@ -220,6 +243,7 @@ func TestEveryActionIsShown(t *testing.T) {
 		"CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
 		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart", "Images",
 		"MemoryToUpdate", "CPUToUpdate", "UpdatePodResources",
+		"Waits", "Kept", "Held", // why nothing happens
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {
 		if !slices.Contains(known, f.Name) {

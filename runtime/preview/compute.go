@@ -82,7 +82,7 @@ func (b *builder) compute(probes map[string]plan.ProbeResults) Preview {
 		b.terminate(t, why)
 	} else {
 		b.out.Blocked = b.Blocked
-		b.sync(plan.Compute(b.planInput(probes, &st)))
+		b.sync(b.plan(b.planInput(probes, &st)))
 	}
 	b.killsUnderWay()
 	b.cgroupNote()

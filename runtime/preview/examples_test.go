@@ -116,6 +116,28 @@ var examples = map[string]example{
 		observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerExited },
 		runtime:  func(f *fakeRuntime) { f.images = plan.Images{"log:1": ""} },
 	},
+	"pull-before-kill": {
+		now: func(nw *v1alpha1.NodeWorkload) { container(nw, "log").ImagePullPolicy = corev1.PullAlways },
+		change: func(nw *v1alpha1.NodeWorkload) {
+			container(nw, "web").Image, container(nw, "log").Command = "web:2", []string{"log"}
+		},
+		runtime: func(f *fakeRuntime) { f.images = plan.Images{"web:2": "", "proxy:1": "sha256:1"} },
+	},
+	"no-kill-without-image": {
+		change: func(nw *v1alpha1.NodeWorkload) {
+			container(nw, "proxy").Image, container(nw, "web").Image = "proxy:2", "Web:2"
+			container(nw, "proxy").ImagePullPolicy = corev1.PullNever
+		},
+		runtime: func(f *fakeRuntime) { f.images = plan.Images{"proxy:2": "", "web:1": "sha256:1"} },
+	},
+	"no-new-sandbox-without-image": {
+		change: func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Hostname = "other"
+			container(nw, "log").Image, container(nw, "log").ImagePullPolicy = "log:2", corev1.PullNever
+		},
+		observed: func(s *plan.PodStatus) { s.Current("web").State = plan.ContainerExited },
+		runtime:  func(f *fakeRuntime) { f.images = plan.Images{"log:2": "", "web:1": "", "proxy:1": "", "prepare:1": ""} },
+	},
 	"unknown-state": {observed: func(s *plan.PodStatus) { s.Current("log").State = plan.ContainerUnknown }},
 	"second-instance": {observed: func(s *plan.PodStatus) {
 		older := *s.Current("log")

@@ -83,7 +83,7 @@ func (b *builder) startStep(name string, a plan.Actions) {
 		b.pulled = append(b.pulled, fullName(image.Image))
 	case plan.ImageMissing:
 		message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
-	case plan.ImagePresent:
+	case plan.ImagePresent, plan.ImagePulled:
 	}
 	b.step(Step{Action: ActionStart, Container: name, Kind: kind, Message: message})
 }
@@ -92,6 +92,9 @@ func (b *builder) startStep(name string, a plan.Actions) {
 // again for one that was absent: a start before may have pulled it.
 func (b *builder) imageOf(name string, a plan.Actions) plan.ImageNeed {
 	need := a.ImageOf(name)
+	if need.Use == plan.ImagePulled {
+		return need
+	}
 	if c := podspec.Container(b.Pod, name); need.Use != "" && slices.Contains(b.pulled, fullName(need.Image)) {
 		return plan.DecideImage(c, need.Image)
 	}

@@ -62,6 +62,9 @@ func (b *builder) isOlder(s Step) bool {
 
 func (b *builder) unaffectedOf(m member, a plan.Actions) Unaffected {
 	s := b.Observed.Current(m.container.Name)
+	if reason := b.waitReason(m.container.Name, a); s != nil && reason != "" {
+		return b.untouched(s, reason)
+	}
 	if s == nil {
 		return Unaffected{Container: m.container.Name, Kind: m.kind, Reason: b.waitingReason(m, a)}
 	}
@@ -79,6 +82,9 @@ func (b *builder) untouched(s *plan.ContainerStatus, reason string) Unaffected {
 // waitingReason says why a container that the runtime does not have is not
 // started.
 func (b *builder) waitingReason(m member, a plan.Actions) string {
+	if reason := b.waitReason(m.container.Name, a); reason != "" {
+		return reason
+	}
 	switch {
 	case a.KillPod && !a.CreateSandbox:
 		return "the workload has come to its end"

@@ -231,6 +231,16 @@ func (s *Stack) importImages(ctx context.Context, l layout) error {
 	return s.importArchive(ctx, l, archive, []string{ImageV1, ImageV2, ImageNonRoot, ImageNamedUser, ImagePause})
 }
 
+// TagImage gives an image of the shim's containerd one more name, as an import does.
+func (s *Stack) TagImage(ctx context.Context, image, name string) error {
+	l := s.shimNode()
+	args := []string{"--address", l.containerdSocket(), "--namespace", "k8s.io", "images", "tag", image, name}
+	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
+		return err
+	}
+	return awaitImages(ctx, l, []string{name})
+}
+
 // importArchive imports the images of an archive, which it removes.
 func (s *Stack) importArchive(ctx context.Context, l layout, archive string, images []string) error {
 	args, err := importArgs(l, archive)

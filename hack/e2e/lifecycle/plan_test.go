@@ -142,7 +142,7 @@ func TestPlanOfChanges(t *testing.T) {
 	}{
 		"image": {
 			edit:        func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Image += "-next" },
-			wantSteps:   []string{"Kill c DefinitionChanged", "Pull c", "Start c"},
+			wantSteps:   []string{"Pull c", "Kill c DefinitionChanged", "Start c"},
 			wantRunning: []string{"side", "other"},
 		},
 		"probe": {

@@ -20,6 +20,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
 		in("runtime/plan", deadlineMistakes),
+		in("runtime/plan", waitMistakes),
 		in("runtime/podcgroup", podcgroupMistakes),
 		in("runtime/poddir", poddirMistakes),
 		in("runtime/podworker", podworkerMistakes),

@@ -4,6 +4,16 @@
 package main
 
 var podworkerMistakes = []mistake{
+	{"a template that waits for its image counts as the one that runs", "sync.go",
+		"left.Resizes() || len(left.Waits) > 0 {", "left.Resizes() {"},
+	{"a pull that is not wanted any more continues", "pulls.go",
+		"image.giveUp()\n\t\t\tdelete(p.images, key)", "_ = image\n\t\t\tdelete(p.images, key)"},
+	{"a deletion leaves a pull behind", "terminate.go",
+		"s.endWaits()\n", "\n"},
+	{"a failed pull is not repeated", "sync.go",
+		"if left, ok := s.pulls.untilRetry(); ok {", "if left, ok := s.pulls.untilRetry(); ok && false {"},
+	{"an image that is there is waited for", "wait.go",
+		"need.Use == plan.ImagePresent {", "need.Use == plan.ImagePresent && false {"},
 	{"a deletion waits out a calm-down", "worker.go",
 		"wait > 0 && !w.mem.changed() {", "wait > 0 {"},
 	{"a failed step is tried again at once when something wakes the worker", "worker.go",

@@ -314,6 +314,26 @@ func TestWaitingContainerKeepsItsProbes(t *testing.T) {
 	})
 }
 
+// An image that is there costs no wait: a changed definition counts more than a failed
+// probe then, as in the kubelet.
+func TestPresentImageIsNotWaitedFor(t *testing.T) {
+	never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a", never))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.verdicts = map[string]plan.ProbeResults{n.pods["a"].containers[0].ID: {Liveness: plan.ProbeFailure}}
+		n.mu.Unlock()
+		p.Update(workload("a", generation(2), never, image("image:2")))
+		n.settle(time.Second)
+		if got := n.log(); !slices.Contains(got, "start c image:2") || slices.Contains(got, "prepare image:2") || len(n.killed) != 0 {
+			t.Errorf("calls %q", got)
+		}
+	})
+}
+
 // Another request to restart wants another pull.
 func TestRestartRequestedAgain(t *testing.T) {
 	requested := func(at string) func(*v1alpha1.NodeWorkload) {

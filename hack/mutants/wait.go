@@ -1,0 +1,31 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// waitMistakes are about changes that wait for images, which the comparison with the
+// kubelet does without.
+var waitMistakes = []mistake{
+	{"a container is killed for a change although its image is missing", "wait.go",
+		"if prepared.Ref != \"\" {\n\t\treturn p.held\n\t}", "if true {\n\t\treturn p.held\n\t}"},
+	{"a failed probe waits for an image", "wait.go",
+		"if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tkey", "if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tp.Probes = nil\n\tkey"},
+	{"what waits hides a failed probe", "rules.go",
+		"waits = true\n", "return nil\n"},
+	{"a sandbox is replaced although an image is missing", "wait.go",
+		"if p.held = held; !held {", "if p.held = held; true {"},
+	{"a sandbox does not wait for the images of init containers", "wait.go",
+		"containers = append(containers, &p.Pod.Spec.InitContainers[i])", "_ = i"},
+	{"a sandbox that waits gets containers of the new template", "wait.go",
+		"if !p.held && !(p.outdated(c) && p.awaits(c)) {", "if !(p.outdated(c) && p.awaits(c)) {"},
+	{"an old container that has exited is replaced without its image", "wait.go",
+		"if !p.held && !(p.outdated(c) && p.awaits(c)) {", "if !p.held {"},
+	{"a container that waits is resized", "wait.go",
+		"if !p.held && !slices.Contains(p.actions.Kept, f.container.Name) {", "if true {"},
+	{"a crash restarts from an image that was pulled for a change", "wait.go",
+		"if s == nil || p.outdated(c) ||", "if true || p.outdated(c) ||"},
+	{"what was pulled before the kill is pulled again", "image.go",
+		"case prepared.Pulled && p.replaced(c):", "case false:"},
+	{"a container that waits is killed by the new template's probes", "probed.go",
+		"c.LivenessProbe, c.StartupProbe = nil, nil", "_ = c"},
+}

@@ -25,6 +25,8 @@
 //	ContainerRemoved      strays.go       removed
 //	RestartAllContainers  reset.go        containersToReset
 //
+// Which of them wait for the image of what is started next: wait.go, awaits.
+//
 // The others (PostStartHookFailed, Termination, Orphan, GarbageCollection) are
 // no decision about a sync; their callers hand the trigger to the kill.
 package plan

@@ -6,6 +6,8 @@ package main
 var podworkerMistakes = []mistake{
 	{"a template that waits for its image counts as the one that runs", "sync.go",
 		"left.Resizes() || len(left.Waits) > 0 {", "left.Resizes() {"},
+	{"a change that was taken back half-way counts as never made", "wait.go",
+		"if actions.Replaces() {", "if false {"},
 	{"a pull that is not wanted any more continues", "pulls.go",
 		"image.giveUp()\n\t\t\tdelete(p.images, key)", "_ = image\n\t\t\tdelete(p.images, key)"},
 	{"a deletion leaves a pull behind", "terminate.go",

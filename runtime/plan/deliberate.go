@@ -86,6 +86,13 @@ func deliberatelyReplaced(r *SyncRequest, c *corev1.Container) bool {
 		})
 }
 
+// Replaces is whether a plan ends, or waits to end, an instance of another definition.
+func (a *Actions) Replaces() bool {
+	return a.Redefined || len(a.Waits) > 0 || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool {
+		return deliberate(k.Trigger) || k.Trigger == v1alpha1.TriggerContainerRemoved
+	})
+}
+
 // deliberate is whether a kill was asked for by whoever changed the template.
 // Everything else would make a container that fails restart without a pause.
 func deliberate(trigger v1alpha1.KillTrigger) bool {

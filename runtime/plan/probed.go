@@ -11,15 +11,17 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// ProbedPod returns the pod by which containers are probed while those named in kept
+// ProbedPod returns the pod by which containers are probed, and reported, while those named in kept
 // wait for the image of another definition: each is what it was made from, as far as
 // previous says it. Where that is not known, no probe kills it: one that was written for
 // the new image may fail in the old one, and nothing could be started in its place.
 func ProbedPod(pod, previous *corev1.Pod, observed *PodStatus, kept []string) *corev1.Pod {
-	if len(kept) == 0 {
+	if len(kept) == 0 || len(observed.Sandboxes) == 0 {
 		return pod
 	}
 	probed := pod.DeepCopy()
+	// They run in the network of the sandbox that is there.
+	probed.Spec.HostNetwork = networkOf(&observed.Sandboxes[0]) == NetworkNode
 	for _, list := range [][]corev1.Container{probed.Spec.InitContainers, probed.Spec.Containers} {
 		for i := range list {
 			c := &list[i]

@@ -425,6 +425,21 @@ func TestProbedPod(t *testing.T) {
 	}
 }
 
+// What waits for another network is probed in the one that it is in.
+func TestProbedPodIsInItsNetwork(t *testing.T) {
+	t.Parallel()
+	in := runningInput(corev1.RestartPolicyAlways, "a")
+	next := in.Pod.DeepCopy()
+	next.Spec.HostNetwork = true
+	if plan.ProbedPod(next, in.Pod, in.Observed, []string{"a"}).Spec.HostNetwork {
+		t.Error("a container on the pod network is probed on the node's")
+	}
+	in.Observed.Sandboxes[0].NetworkNamespace = plan.NetworkNode
+	if !plan.ProbedPod(in.Pod, next, in.Observed, []string{"a"}).Spec.HostNetwork {
+		t.Error("a container on the node's network is probed on the pod's")
+	}
+}
+
 // The kill that an old probe asks for has that probe's grace period.
 func TestKillByProbeOfTheInstance(t *testing.T) {
 	t.Parallel()

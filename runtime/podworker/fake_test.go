@@ -532,7 +532,7 @@ func (n *fakeNode) settle(d time.Duration) {
 }
 
 // PrepareImage has an image at once unless preparing says otherwise.
-func (n *fakeNode) PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
+func (n *fakeNode) PrepareImage(ctx context.Context, _ *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
 	n.mu.Lock()
 	preparing := n.preparing
 	n.note("prepare %s", c.Image)

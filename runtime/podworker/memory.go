@@ -189,6 +189,17 @@ func (m *memory) noteTemplate(d desired) bool {
 	return true
 }
 
+// unnoteTemplate notes that what runs is not all of the template that is wanted: of one
+// that was taken back half-way nothing may say that it runs.
+func (m *memory) unnoteTemplate(d desired) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d.seen && m.rec.TemplateHash == d.hash && d.hash != "" {
+		m.rec.TemplateHash = ""
+		m.touch()
+	}
+}
+
 // templateHash is that of the template that runs, "" if none was ever noted.
 func (m *memory) templateHash() string {
 	m.mu.Lock()

@@ -33,6 +33,9 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared = s.pulls.prepared()
 	actions := s.withPresent(ctx, &in)
+	if actions.Replaces() {
+		s.mem.unnoteTemplate(d)
+	}
 	if actions.KillPod {
 		actions.Waits = nil
 	}

@@ -314,6 +314,38 @@ func TestWaitingContainerKeepsItsProbes(t *testing.T) {
 	})
 }
 
+// A change that was half made and is taken back is not what runs, until it is.
+func TestHalfAChangeIsNotTheTemplate(t *testing.T) {
+	two := func(a, b string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: a}, {Name: "b", Image: b}}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		before, after := workload("a", two("absent:1", "absent:1")), workload("a", generation(2), two("image:2", "absent:2"))
+		p.Update(before)
+		n.settle(time.Second)
+		p.Update(after)
+		n.settle(time.Second)
+		if st := n.published("a"); !n.did("start a image:2") || n.did("start b absent:2") || st.TemplateHash == hashOf(after) {
+			t.Fatalf("calls %q, hash %s", n.log(), st.TemplateHash)
+		}
+		p.Update(workload("a", generation(3), two("absent:1", "absent:1")))
+		n.settle(time.Second)
+		if st := n.published("a"); st.TemplateHash != "" || st.ObservedGeneration != 3 || n.waits("a") == nil {
+			t.Errorf("hash %q of generation %d, condition %+v", st.TemplateHash, st.ObservedGeneration, n.waits("a"))
+		}
+		r.set(func() { r.pushed["absent:1"] = true })
+		n.settle(2 * errorDelay)
+		if st := n.published("a"); st.TemplateHash != hashOf(before) || n.waits("a") != nil {
+			t.Errorf("hash %q, condition %+v", st.TemplateHash, n.waits("a"))
+		}
+	})
+}
+
 // An image that is there costs no wait: a changed definition counts more than a failed
 // probe then, as in the kubelet.
 func TestPresentImageIsNotWaitedFor(t *testing.T) {

@@ -124,7 +124,9 @@ func TestImageThatNeverComes(t *testing.T) {
 			awaitWait(t, w, before, tc.image, tc.reason)
 			w.Change(setImage(localstack.ImageV1, corev1.PullIfNotPresent))
 			after := w.AwaitReady()
-			w.Await("nothing waits", func(nw *v1alpha1.NodeWorkload) bool { return updateWaiting(nw) == nil && nw.Status.Summary == "Running" })
+			w.Await("nothing waits", func(nw *v1alpha1.NodeWorkload) bool {
+				return updateWaiting(nw) == nil && nw.Status.Summary == "Running"
+			})
 			if after.Status.KillCount != 0 || !slices.Equal(containerIDs(after), containerIDs(before)) || after.Status.TemplateHash != before.Status.TemplateHash {
 				t.Errorf("%d kills, containers %v, before %v", after.Status.KillCount, containerIDs(after), containerIDs(before))
 			}

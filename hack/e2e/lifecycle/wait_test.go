@@ -4,12 +4,22 @@
 package lifecycle
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +113,126 @@ func TestImageThatAppearsLate(t *testing.T) {
 		t.Errorf("condition %+v, summary %q, %d kills", c, after.Status.Summary, after.Status.KillCount)
 	}
 	w.AwaitEvent("Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image))
+}
+
+// The shim that comes after one that waits waits too, and kills nothing. It is not
+// parallel: other tests have this shim too.
+func TestImageThatTheNextShimWaitsFor(t *testing.T) {
+	image := unreachable("next")
+	w := env.Apply(t, oneContainer)
+	before := w.AwaitReady()
+	w.Change(setImage(image, corev1.PullIfNotPresent))
+	awaitWait(t, w, before, image, "ErrImagePull", "ImagePullBackOff")
+	if err := env.Stack.Shim.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Stack.Shim.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A change that restarts nothing shows that the new shim has the workload.
+	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.TerminationGracePeriodSeconds = new(int64(11)) })
+	w.Await("the new shim has taken it over", func(nw *v1alpha1.NodeWorkload) bool {
+		return nw.Status.ObservedGeneration == nw.Generation && nw.Spec.Template.Spec.TerminationGracePeriodSeconds != nil &&
+			*nw.Spec.Template.Spec.TerminationGracePeriodSeconds == 11
+	})
+	awaitWait(t, w, before, image, "ErrImagePull", "ImagePullBackOff")
+	if starts := w.Find("c", "started"); len(starts) != 1 {
+		t.Errorf("the container saw %q", harness.Texts(w.Journal("c")))
+	}
+	if err := env.Stack.TagImage(t.Context(), localstack.ImageV2, image); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
+	w.AwaitReady()
+}
+
+// Under Always the image is pulled before the kill, and a registry that goes away during
+// the kill is not missed.
+func TestImageThatWasPulledBeforeTheKill(t *testing.T) {
+	t.Parallel()
+	registry := serveImage(t)
+	image := strings.TrimPrefix(registry.URL, "http://") + "/app:v1"
+	w := env.Apply(t, `
+containers:
+- {name: c, image: managedworkload.dev/testprogram:v1, args: [serve, "--on-term=delay:5s", --log-file=/dir/c], volumeMounts: [{name: dir, mountPath: /dir}]}`+dirVolume)
+	w.AwaitReady()
+	w.Change(setImage(image, corev1.PullAlways))
+	w.AwaitPhase("c", v1alpha1.KillPhaseStopping)
+	w.AwaitEvent("Pulled", fmt.Sprintf("Successfully pulled image %q", image))
+	registry.Close()
+	after := w.AwaitReady()
+	if got := after.Status.ContainerStatuses[0].Image; got != image {
+		t.Errorf("it runs image %q", got)
+	}
+	for _, e := range w.Events() {
+		if e.Reason == "Pulling" && e.Count > 1 || e.Reason == "Failed" {
+			t.Errorf("event %s %q, %d times", e.Reason, e.Message, e.Count)
+		}
+	}
+}
+
+// serveImage is a registry with the image of the test program, under any name.
+func serveImage(t *testing.T) *httptest.Server {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "images.tar")
+	if err := localstack.WriteImages(filepath.Join(env.Stack.StateDir(), "bin", "testprogram"), archive, runtime.GOARCH); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(localstack.ImageV2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(archive, &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v2/{$}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/v2/app/manifests/{reference}", func(w http.ResponseWriter, r *http.Request) {
+		manifest, err := image.RawManifest()
+		digest, digestErr := image.Digest()
+		mediaType, typeErr := image.MediaType()
+		serve(w, r, errors.Join(err, digestErr, typeErr), manifest, string(mediaType), digest.String())
+	})
+	mux.HandleFunc("/v2/app/blobs/{digest}", func(w http.ResponseWriter, r *http.Request) {
+		blob, err := blobOf(image, r.PathValue("digest"))
+		serve(w, r, err, blob, "application/octet-stream", r.PathValue("digest"))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// blobOf is the configuration of an image, or a layer.
+func blobOf(image v1.Image, digest string) ([]byte, error) {
+	if config, err := image.ConfigName(); err != nil || config.String() == digest {
+		raw, rawErr := image.RawConfigFile()
+		return raw, errors.Join(err, rawErr)
+	}
+	hash, err := v1.NewHash(digest)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := image.LayerByDigest(hash)
+	if err != nil {
+		return nil, err
+	}
+	blob, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close() //nolint:errcheck // It was only read.
+	return io.ReadAll(blob)
+}
+
+func serve(w http.ResponseWriter, r *http.Request, err error, content []byte, mediaType, digest string) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Docker-Content-Digest", digest)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
 // What can never be pulled kills nothing, and the change can be taken back.

@@ -33,7 +33,7 @@ type scope struct {
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
 	// waits is what deliberate changes wait for, and pulls what becomes of that.
-	waits waiting
+	waits imageWaits
 	pulls *pulls
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress

@@ -16,8 +16,8 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// waiting is what deliberate changes wait for, as the last plan said.
-type waiting struct {
+// imageWaits is what deliberate changes wait for, as the last plan said.
+type imageWaits struct {
 	images []plan.ImageWait
 	// kept are the running containers that are left as they are meanwhile.
 	kept []string
@@ -40,7 +40,7 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 		actions.Waits = nil
 	}
 	s.pulls.want(ctx, d.pod, actions.Waits)
-	s.waits = waiting{
+	s.waits = imageWaits{
 		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
 		probed: plan.ProbedPod(d.pod, d.previous, observed, actions.Kept), pod: d.pod,
 	}
@@ -85,7 +85,7 @@ func waitingContainers(pod *corev1.Pod, waits []plan.ImageWait) iter.Seq[*corev1
 // endWaits waits for nothing any more.
 func (s *scope) endWaits() {
 	s.pulls.stop()
-	s.waits = waiting{}
+	s.waits = imageWaits{}
 }
 
 // probed is the pod by which the containers that run are probed.
@@ -97,7 +97,7 @@ func (s *scope) probed(d desired) *corev1.Pod {
 }
 
 // condition says what is waited for, as far as that is known; nil if for nothing.
-func (w *waiting) condition() []metav1.Condition {
+func (w *imageWaits) condition() []metav1.Condition {
 	reason, messages := "", []string(nil)
 	for _, wait := range w.images {
 		if wait.Reason.Reason == "" {

@@ -28,7 +28,7 @@ func serveImage(t *testing.T) *httptest.Server {
 	if err := localstack.WriteImages(filepath.Join(env.Stack.StateDir(), "bin", "testprogram"), archive, runtime.GOARCH); err != nil {
 		t.Fatal(err)
 	}
-	tag, err := name.NewTag(localstack.ImageV2)
+	tag, err := name.NewTag(localstack.ImagePause)
 	if err != nil {
 		t.Fatal(err)
 	}

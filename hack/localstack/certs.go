@@ -23,29 +23,28 @@ import (
 // are impersonated, with the very names and groups their service accounts'
 // tokens would give them, so that config/'s RBAC applies to them.
 type identity struct {
-	name       string
-	as         string
-	asGroups   []string
-	nodeBinder bool // its token would name the node it runs on
+	name     string
+	as       string
+	asGroups []string
+	node     string // that its token would name, if it is bound to one
 }
 
 var (
 	admin   = identity{name: "admin"}
-	manager = serviceAccount("manager", "managedworkload-manager", false)
-	shim    = serviceAccount("shim", "managedworkload-shim", true)
+	manager = serviceAccount("manager", "managedworkload-manager")
+	shim    = serviceAccount("shim", "managedworkload-shim")
 	// standaloneShim is a shim on a node without a kubelet, from the same kubeconfig.
-	standaloneShim = serviceAccount("shim", "managedworkload-standalone-shim", true)
+	standaloneShim = serviceAccount("shim", "managedworkload-standalone-shim")
 )
 
 // nodeNameKey is what a token bound to a node says about it.
 const nodeNameKey = "authentication.kubernetes.io/node-name"
 
-func serviceAccount(name, account string, nodeBound bool) identity {
+func serviceAccount(name, account string) identity {
 	return identity{
-		name:       name,
-		as:         "system:serviceaccount:" + SystemNamespace + ":" + account,
-		asGroups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace, "system:authenticated"},
-		nodeBinder: nodeBound,
+		name:     name,
+		as:       "system:serviceaccount:" + SystemNamespace + ":" + account,
+		asGroups: []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace, "system:authenticated"},
 	}
 }
 
@@ -142,8 +141,12 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 			return err
 		}
 	}
-	for _, who := range []identity{admin, manager, shim, controllerManager, scheduler} {
-		config := s.kubeconfigFor(who, server, ca.certPEM(), clientCert, clientKey)
+	identities := []identity{admin, manager, controllerManager, scheduler}
+	for _, n := range s.Nodes {
+		identities = append(identities, n.identity(shim))
+	}
+	for _, who := range identities {
+		config := kubeconfigFor(who, server, ca.certPEM(), clientCert, clientKey)
 		if err := clientcmd.WriteToFile(*config, s.layout.kubeconfig(who)); err != nil {
 			return err
 		}
@@ -152,21 +155,21 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 }
 
 // becomeStandalone gives the shim the identity of one on a node without a kubelet.
-func (s *Stack) becomeStandalone() error {
-	config, err := clientcmd.LoadFromFile(s.layout.kubeconfig(shim))
+func (n *Node) becomeStandalone() error {
+	config, err := clientcmd.LoadFromFile(n.ShimKubeconfig())
 	if err != nil {
 		return err
 	}
-	config.AuthInfos[shim.name].Impersonate = standaloneShim.as
-	return clientcmd.WriteToFile(*config, s.layout.kubeconfig(shim))
+	config.AuthInfos[n.identity(shim).name].Impersonate = standaloneShim.as
+	return clientcmd.WriteToFile(*config, n.ShimKubeconfig())
 }
 
-func (s *Stack) kubeconfigFor(who identity, server string, ca, cert, key []byte) *clientcmdapi.Config {
+func kubeconfigFor(who identity, server string, ca, cert, key []byte) *clientcmdapi.Config {
 	user := clientcmdapi.NewAuthInfo()
 	user.ClientCertificateData, user.ClientKeyData = cert, key
 	user.Impersonate, user.ImpersonateGroups = who.as, who.asGroups
-	if who.nodeBinder {
-		user.ImpersonateUserExtra = map[string][]string{nodeNameKey: {s.opts.NodeName}}
+	if who.node != "" {
+		user.ImpersonateUserExtra = map[string][]string{nodeNameKey: {who.node}}
 	}
 	cluster := clientcmdapi.NewCluster()
 	cluster.Server, cluster.CertificateAuthorityData = server, ca

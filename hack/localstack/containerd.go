@@ -40,6 +40,8 @@ disabled_plugins = [
   snapshotter = "{{.Snapshotter}}"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{{.Pause}}"
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = "{{.Registries}}"
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = {{.RestrictOOM}}
@@ -77,6 +79,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
   sandbox_image = "{{.Pause}}"
   restrict_oom_score_adj = {{.RestrictOOM}}
   netns_mounts_under_state_dir = true
+  [plugins.'io.containerd.grpc.v1.cri'.registry]
+    config_path = "{{.Registries}}"
   [plugins.'io.containerd.grpc.v1.cri'.cni]
     bin_dir = "{{.CNIBin}}"
     conf_dir = "{{.CNIConf}}"
@@ -101,12 +105,17 @@ func (s *Stack) startRuntime(ctx context.Context) error {
 			return err
 		}
 	}
-	s.Containerd = containerdComponent(s, containerdName, s.shimNode())
-	s.progress("Starting containerd")
-	return s.runContainerd(ctx, s.Containerd, s.shimNode())
+	if err := s.prepareImages(ctx); err != nil {
+		return err
+	}
+	s.progress("Starting containerd, importing the images")
+	return s.onNodes(func(n *Node) error {
+		n.Containerd = containerdComponent(s, ofNode(containerdName, n.number), n.layout)
+		return s.runContainerd(ctx, n.Containerd, n.layout)
+	})
 }
 
-// containerdName is the component of the shim's containerd.
+// containerdName is the component of the first shim's containerd.
 const containerdName = "containerd"
 
 // runContainerd configures and starts a containerd and imports the images.
@@ -123,7 +132,7 @@ func (s *Stack) runContainerd(ctx context.Context, c *Component, l layout) error
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
-	return s.importImages(ctx, l)
+	return s.importArchive(ctx, l, s.imageArchive(), []string{ImageV1, ImageV2, ImageNonRoot, ImageNamedUser, ImagePause})
 }
 
 func containerdComponent(s *Stack, name string, l layout) *Component {
@@ -164,7 +173,7 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 		"Snapshotter": snapshotter, "Pause": ImagePause, "RestrictOOM": !canSetOOMScore(),
 		"CNIBin": s.tools.cniDir, "CNIConf": l.cniConfig(),
 		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": l.runcRoot(),
-		"SystemdCgroup": l.systemdCgroups(),
+		"SystemdCgroup": l.systemdCgroups(), "Registries": s.layout.registries(),
 	})
 	if err != nil {
 		return err
@@ -215,33 +224,23 @@ func runtimeReady(ctx context.Context, l layout) (err error) {
 	return nil
 }
 
-// importImages makes the images of the test program known to the CRI.
-func (s *Stack) importImages(ctx context.Context, l layout) error {
+// prepareImages writes the archive with the images of the test program.
+func (s *Stack) prepareImages(ctx context.Context) error {
 	if s.opts.TestProgram == "" {
 		s.opts.TestProgram = s.layout.binary("testprogram")
 		if err := s.buildProgram(ctx, "./hack/testprogram", s.opts.TestProgram); err != nil {
 			return err
 		}
 	}
-	s.progress("Importing the images")
-	archive := l.path("images.tar")
-	if err := WriteImages(s.opts.TestProgram, archive, runtime.GOARCH); err != nil {
+	if err := WriteImages(s.opts.TestProgram, s.imageArchive(), runtime.GOARCH); err != nil {
 		return fmt.Errorf("write images: %w", err)
 	}
-	return s.importArchive(ctx, l, archive, []string{ImageV1, ImageV2, ImageNonRoot, ImageNamedUser, ImagePause})
+	return nil
 }
 
-// TagImage gives an image of the shim's containerd one more name, as an import does.
-func (s *Stack) TagImage(ctx context.Context, image, name string) error {
-	l := s.shimNode()
-	args := []string{"--address", l.containerdSocket(), "--namespace", "k8s.io", "images", "tag", image, name}
-	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
-		return err
-	}
-	return awaitImages(ctx, l, []string{name})
-}
+func (s *Stack) imageArchive() string { return s.layout.path("images.tar") }
 
-// importArchive imports the images of an archive, which it removes.
+// importArchive makes the images of an archive known to the CRI.
 func (s *Stack) importArchive(ctx context.Context, l layout, archive string, images []string) error {
 	args, err := importArgs(l, archive)
 	if err != nil {
@@ -250,7 +249,7 @@ func (s *Stack) importArchive(ctx context.Context, l layout, archive string, ima
 	if err := run(ctx, command{path: s.tools.ctr, args: args}); err != nil {
 		return err
 	}
-	return errors.Join(awaitImages(ctx, l, images), os.Remove(archive))
+	return awaitImages(ctx, l, images)
 }
 
 func importArgs(l layout, archive string) ([]string, error) {

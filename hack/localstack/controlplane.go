@@ -137,11 +137,10 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 	o := overlay{base: folder}
 	if component := filepath.Join(folder, withoutKubelet); isDir(component) {
 		o.component = component
-		if err := s.becomeStandalone(); err != nil {
-			return fmt.Errorf("kubeconfig of the shim: %w", err)
-		}
-		if err := s.makeNode(ctx); err != nil {
-			return err
+		for _, n := range s.Nodes {
+			if err := errors.Join(n.becomeStandalone(), n.register(ctx)); err != nil {
+				return fmt.Errorf("node %s without a kubelet: %w", n.name, err)
+			}
 		}
 	}
 	if isDir(filepath.Join(folder, webhookFolder)) {
@@ -236,14 +235,14 @@ func (s *Stack) webhookArgs() []string {
 	return []string{"--webhook-bind-address=" + address, "--webhook-certificate-dir=" + s.layout.path("webhook")}
 }
 
-// makeNode makes the Node to which a shim's token would be bound, unless it is there.
-func (s *Stack) makeNode(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(s.api)
+// register makes the Node to which the shim's token would be bound, unless it is there.
+func (n *Node) register(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(n.stack.api)
 	if err != nil {
 		return err
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: s.opts.NodeName, Labels: map[string]string{"managedworkload.dev/registered-by": "shim"},
+		Name: n.name, Labels: map[string]string{"managedworkload.dev/registered-by": "shim"},
 	}}
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the Node: %w", err)

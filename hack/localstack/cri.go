@@ -25,10 +25,6 @@ type CRI struct {
 // Close closes the connection.
 func (c *CRI) Close() error { return c.conn.Close() }
 
-// CRI connects to containerd, for tests that look at or act on containers past
-// the shim. The caller closes it.
-func (s *Stack) CRI() (*CRI, error) { return dialCRI(s.shimNode()) }
-
 // KubeletCRI connects to the kubelet's containerd. The caller closes it.
 func (s *Stack) KubeletCRI() (*CRI, error) { return dialCRI(s.layout.kubeletNode()) }
 

@@ -31,7 +31,7 @@ func (s *Stack) podFlags() []string {
 // kube-apiserver will have, the first of a subnet for Services. So pods reach
 // kube-apiserver there without a kube-proxy, from the pod network and the host's.
 func (s *Stack) addServiceNetwork(ctx context.Context) (netip.Prefix, error) {
-	subnet, err := freeSubnet(s.layout.id)
+	subnet, err := s.takeSubnet(s.layout)
 	if err != nil {
 		return netip.Prefix{}, err
 	}

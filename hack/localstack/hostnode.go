@@ -56,14 +56,6 @@ func (l layout) hostNode() layout {
 	return node
 }
 
-// shimNode is the layout of the shim's node.
-func (s *Stack) shimNode() layout {
-	if s.opts.HostRuntime != "" {
-		return s.layout.hostNode()
-	}
-	return s.layout
-}
-
 // importMachineConfig has containerd read the host's configuration and then that
 // of the machine, which it returns the template and the file of.
 func importMachineConfig(l layout) (*template.Template, string, error) {

@@ -47,6 +47,9 @@ func (s *Stack) startKubelet(ctx context.Context) error {
 		return fmt.Errorf("remember what the kubelet changes: %w", err)
 	}
 	s.KubeletContainerd = containerdComponent(s, kubeletContainerdName, node)
+	if err := s.prepareImages(ctx); err != nil {
+		return err
+	}
 	s.progress("Starting the kubelet's containerd")
 	if err := s.runContainerd(ctx, s.KubeletContainerd, node); err != nil {
 		return err

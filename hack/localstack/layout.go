@@ -13,8 +13,9 @@ import (
 )
 
 // longestStateDir is the length up to which sockets fit into the state folder:
-// a socket's path has 108 bytes, and containerd's shims name theirs with 64.
-const longestStateDir = 38
+// a socket's path has 108 bytes, and containerd's shims name theirs with 64 below a
+// folder for the node.
+const longestStateDir = 36
 
 // layout knows where everything of a stack lies.
 type layout struct {
@@ -80,6 +81,7 @@ func (l layout) cniConfig() string           { return l.or("/etc/managedworkload
 func (l layout) cniData() string             { return l.path("cni", "ipam") }
 func (l layout) shimState() string           { return l.or("/var/lib/managedworkload/shim", "shim") }
 func (l layout) podLogs() string             { return l.or("/var/log/managedworkload/pods", "pods-logs") }
+func (l layout) registries() string          { return l.path("certs.d") }
 func (l layout) scratch() string             { return l.path("scratch") }
 func (l layout) kubectlCache() string        { return l.path("kubectl-cache") }
 func (l layout) binary(name string) string   { return l.path("bin", name) }

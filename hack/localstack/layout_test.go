@@ -27,12 +27,14 @@ func TestSocketsFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, socket := range []string{
-			filepath.Join(l.shimSockets(), strings.Repeat("f", 64)),
-			l.containerdSocket() + ".ttrpc",
-		} {
-			if len(socket) > 107 {
-				t.Errorf("state folder %s: socket %s has %d bytes", dir, socket, len(socket))
+		for _, node := range []layout{l, l.kubeletNode(), l.further(99)} {
+			for _, socket := range []string{
+				filepath.Join(node.shimSockets(), strings.Repeat("f", 64)),
+				node.containerdSocket() + ".ttrpc",
+			} {
+				if len(socket) > 107 {
+					t.Errorf("state folder %s: socket %s has %d bytes", dir, socket, len(socket))
+				}
 			}
 		}
 		if len(l.bridge()) > 15 {
@@ -52,6 +54,9 @@ func TestFreeSubnet(t *testing.T) {
 		if err != nil || !overlaps(want, addresses) {
 			t.Errorf("got %s, want %s (%v)", got, want, err)
 		}
+	}
+	if again, err := freeSubnet("00000102", got); err != nil || again.Overlaps(got) {
+		t.Errorf("got %s (%v) although it is taken", again, err)
 	}
 	used := []net.Addr{&net.IPNet{IP: net.IPv4(10, 101, 0, 1), Mask: net.CIDRMask(16, 32)}}
 	if !overlaps(got, used) {
@@ -91,8 +96,8 @@ func TestCgroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Stack{layout: l}
-		if got := strings.ReplaceAll(s.CgroupParent()+" "+s.CgroupBelow("a-b"), l.id, "ID"); got != want {
+		n := &Node{layout: l}
+		if got := strings.ReplaceAll(n.CgroupParent()+" "+n.CgroupBelow("a-b"), l.id, "ID"); got != want {
 			t.Errorf("driver %q: %s, want %s", driver, got, want)
 		}
 		if got := l.hostNode().cgroupParent(); got != "/managedworkload" {

@@ -15,7 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -44,8 +46,11 @@ type Options struct {
 	// StateDir is the folder that holds everything. It is created, and removed
 	// when the stack is stopped; a folder that is not a stack's is refused.
 	StateDir string
-	// NodeName is the shim's node; empty means DefaultNodeName.
+	// NodeName is the shim's node; empty means DefaultNodeName. Of several nodes each
+	// has its number after it: localstack-1, localstack-2.
 	NodeName string
+	// Nodes is the number of nodes with a containerd and a shim each; 0 means one.
+	Nodes int
 
 	// WithoutControlPlane leaves out etcd and kube-apiserver, and with them the
 	// manager and the shim.
@@ -70,6 +75,9 @@ type Options struct {
 	WithKubelet bool
 	// KubeletNodeName is the kubelet's node; empty means DefaultKubeletNodeName.
 	KubeletNodeName string
+	// WithRegistry starts a registry in which the nodes look for the images of
+	// managedworkload.dev that they lack; it has those that Push gives it.
+	WithRegistry bool
 	// ForPods has kube-apiserver at the address of its Service, where pods look for
 	// it, lets it reach the kubelet, and has it ask for service accounts, which
 	// kube-controller-manager makes.
@@ -108,6 +116,7 @@ func (o *Options) setDefaults() {
 	if o.NodeName == "" {
 		o.NodeName = DefaultNodeName
 	}
+	o.Nodes = max(o.Nodes, 1)
 	if o.KubeletNodeName == "" {
 		o.KubeletNodeName = DefaultKubeletNodeName
 	}
@@ -129,14 +138,19 @@ func (o *Options) setDefaults() {
 // Stack is a running stack. Its components can be stopped, killed and started
 // one by one; those that were left out are nil.
 type Stack struct {
-	Etcd, APIServer, Containerd, Manager, Shim *Component
+	// Node is the first of Nodes, and the only one unless Options say otherwise.
+	*Node
+	// Nodes are those for shims.
+	Nodes []*Node
+
+	Etcd, APIServer, Manager *Component
 
 	// Those that Options ask for.
-	ControllerManager, Scheduler, Kubelet, KubeletContainerd *Component
+	ControllerManager, Scheduler, Kubelet, KubeletContainerd, Registry *Component
 
-	// ManagerMetrics and ShimMetrics are the addresses (host:port) of the
-	// metrics, ManagerHealth and ShimHealth those of the health checks.
-	ManagerMetrics, ManagerHealth, ShimMetrics, ShimHealth string
+	// ManagerMetrics and ManagerHealth are the addresses (host:port) of the manager's
+	// metrics and health checks.
+	ManagerMetrics, ManagerHealth string
 
 	// webhookPort is where kube-apiserver looks for the manager's webhook; 0 if what was
 	// applied has none.
@@ -145,6 +159,7 @@ type Stack struct {
 	built bool
 	// serviceAddress is that of kube-apiserver's Service, if it is served there.
 	serviceAddress string
+	registryURL    string
 
 	opts     Options
 	layout   layout
@@ -153,7 +168,11 @@ type Stack struct {
 	launcher *launcher
 	lock     *os.File
 	stopped  bool
-	api      *rest.Config
+
+	mu      sync.Mutex
+	subnets []netip.Prefix // of pod networks and Services
+
+	api *rest.Config
 }
 
 // Start brings the stack up and returns once everything in it is ready. What an
@@ -172,6 +191,7 @@ func Start(ctx context.Context, opts Options) (*Stack, error) {
 		return nil, err
 	}
 	s := &Stack{opts: opts, layout: layout, lock: lock}
+	s.makeNodes()
 	if err := s.up(ctx); err != nil {
 		// The context may be what ended the start; cleaning up must continue.
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
@@ -196,7 +216,7 @@ func (s *Stack) up(ctx context.Context) error {
 	if s.tools, err = findTools(s.opts); err != nil {
 		return err
 	}
-	if s.state, err = newState(s.layout, !s.opts.Detach); err != nil {
+	if s.state, err = newState(s.layout, s.opts); err != nil {
 		return err
 	}
 	s.launcher = newLauncher(!s.opts.Detach)
@@ -205,6 +225,7 @@ func (s *Stack) up(ctx context.Context) error {
 		start func(context.Context) error
 	}{
 		{s.opts.WithoutControlPlane, s.startControlPlane},
+		{!s.opts.WithRegistry, s.startRegistry},
 		{s.opts.WithoutRuntime, s.startRuntime},
 		{!s.opts.WithControllerManager, s.startControllerManager},
 		{!s.opts.WithScheduler, s.startScheduler},
@@ -213,7 +234,7 @@ func (s *Stack) up(ctx context.Context) error {
 		{s.opts.WithoutConfig, s.applyConfig},
 		{s.opts.WithoutManager && s.opts.WithoutShim, s.prepareOurs},
 		{s.opts.WithoutManager, s.startManager},
-		{s.opts.WithoutShim, s.startShim},
+		{s.opts.WithoutShim, s.startShims},
 	} {
 		if step.skip {
 			continue
@@ -240,7 +261,8 @@ func (s *Stack) Stop(ctx context.Context) error {
 		}
 		s.lock = lock
 	}
-	for _, c := range []*Component{s.Shim, s.Manager, s.Kubelet, s.Scheduler, s.ControllerManager} {
+	errs = append(errs, s.onNodes(func(n *Node) error { return n.stopShim(ctx) }))
+	for _, c := range []*Component{s.Manager, s.Kubelet, s.Scheduler, s.ControllerManager} {
 		if c != nil {
 			errs = append(errs, c.Stop(ctx))
 		}
@@ -291,26 +313,8 @@ func (s *Stack) Kubeconfig() string { return s.layout.kubeconfig(admin) }
 // ManagerKubeconfig is the path of the manager's kubeconfig.
 func (s *Stack) ManagerKubeconfig() string { return s.layout.kubeconfig(manager) }
 
-// ShimKubeconfig is the path of the shim's kubeconfig.
-func (s *Stack) ShimKubeconfig() string { return s.layout.kubeconfig(shim) }
-
-// CRIEndpoint is containerd's, as a shim takes it.
-func (s *Stack) CRIEndpoint() string { return "unix://" + s.shimNode().containerdSocket() }
-
-// NodeName is the name of the shim's node.
-func (s *Stack) NodeName() string { return s.opts.NodeName }
-
 // StateDir is the stack's folder.
 func (s *Stack) StateDir() string { return s.layout.dir }
-
-// ShimStateDir is where the shim keeps its state and its pods' folders.
-func (s *Stack) ShimStateDir() string { return s.shimNode().shimState() }
-
-// PodLogDir holds the containers' logs.
-func (s *Stack) PodLogDir() string { return s.shimNode().podLogs() }
-
-// CgroupParent is the group of cgroups that the shim's containers live under.
-func (s *Stack) CgroupParent() string { return s.shimNode().cgroupParent() }
 
 // Scratch is a folder inside the state folder for a test's own files, such as
 // those of a hostPath volume.

@@ -117,8 +117,8 @@ func TestForeignFolderIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestRuntime runs a pod with a network and a host port, and expects nothing of
-// it to be left, whether the stack is stopped in order or after a crash.
+// TestRuntime runs a pod with a network and a host port on each of two nodes, and expects
+// nothing of them to be left, whether the stack is stopped in order or after a crash.
 func TestRuntime(t *testing.T) {
 	tests := map[string]struct {
 		end func(t *testing.T, stack *Stack)
@@ -132,9 +132,7 @@ func TestRuntime(t *testing.T) {
 		},
 		"crashed": {
 			end: func(t *testing.T, stack *Stack) {
-				if err := stack.Containerd.Kill(t.Context()); err != nil {
-					t.Error(err)
-				}
+				killRuntimes(t, stack)
 				if err := stack.lock.Close(); err != nil {
 					t.Error(err)
 				}
@@ -145,11 +143,11 @@ func TestRuntime(t *testing.T) {
 		},
 		"crashed, and its configuration is broken": {
 			end: func(t *testing.T, stack *Stack) {
-				if err := stack.Containerd.Kill(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if err := os.WriteFile(stack.layout.containerdConfig(), []byte("nonsense"), 0o644); err != nil {
-					t.Error(err)
+				killRuntimes(t, stack)
+				for _, n := range stack.Nodes {
+					if err := os.WriteFile(n.layout.containerdConfig(), []byte("nonsense"), 0o644); err != nil {
+						t.Error(err)
+					}
 				}
 				if err := stack.lock.Close(); err != nil {
 					t.Error(err)
@@ -162,24 +160,39 @@ func TestRuntime(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			stack := startForTest(t, "test-runtime", Options{WithoutControlPlane: true})
-			pod := runPod(t, stack)
-			if len(hostTraces(t, stack.layout, pod)) < 5 {
-				t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, stack.layout, pod))
+			stack := startForTest(t, "test-runtime", Options{WithoutControlPlane: true, Nodes: 2})
+			var pods []string
+			for _, n := range stack.Nodes {
+				pod := runPod(t, n)
+				if len(hostTraces(t, n.layout, pod)) < 5 {
+					t.Errorf("a running pod shows in %q only: the check for what is left over misses something", hostTraces(t, n.layout, pod))
+				}
+				pods = append(pods, pod)
 			}
 			tc.end(t, stack)
-			if diff := cmp.Diff([]string(nil), hostTraces(t, stack.layout, pod)); diff != "" {
-				t.Errorf("left over (-want +got):\n%s", diff)
+			for i, n := range stack.Nodes {
+				if diff := cmp.Diff([]string(nil), hostTraces(t, n.layout, pods[i])); diff != "" {
+					t.Errorf("left over of %s (-want +got):\n%s", n.NodeName(), diff)
+				}
 			}
 		})
 	}
 }
 
-// runPod starts the test program in a pod and asks it over the pod network and
-// the host port. It returns the sandbox's id.
-func runPod(t *testing.T, stack *Stack) string {
+func killRuntimes(t *testing.T, stack *Stack) {
 	t.Helper()
-	client, err := stack.CRI()
+	for _, n := range stack.Nodes {
+		if err := n.Containerd.Kill(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// runPod starts the test program in a pod of a node and asks it over the pod network
+// and the host port. It returns the sandbox's id.
+func runPod(t *testing.T, node *Node) string {
+	t.Helper()
+	client, err := node.CRI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +205,9 @@ func runPod(t *testing.T, stack *Stack) string {
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "1", Namespace: "default"},
 		Hostname:     "pod",
-		LogDirectory: stack.PodLogDir(),
+		LogDirectory: node.PodLogDir(),
 		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: int32(ports[0])}},
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: stack.CgroupParent()},
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: node.CgroupParent()},
 	}
 	pod, err := client.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
 	if err != nil {
@@ -221,7 +234,7 @@ func runPod(t *testing.T, stack *Stack) string {
 	}
 	eventually(t, "the pod's address answers", httpReady("http://"+status.GetStatus().GetNetwork().GetIp()+":8080/healthz"))
 	eventually(t, "the log shows the start", func(context.Context) error {
-		log, err := os.ReadFile(filepath.Join(stack.PodLogDir(), "main.log"))
+		log, err := os.ReadFile(filepath.Join(node.PodLogDir(), "main.log"))
 		if err == nil && !strings.Contains(string(log), " started pid=") {
 			err = fmt.Errorf("log: %s", log)
 		}

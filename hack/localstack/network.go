@@ -11,27 +11,34 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
 // writeNetwork configures the pod network of a node.
 func (s *Stack) writeNetwork(l layout) error {
-	if l.onHost {
-		return writeHostCNIConfig(l, s.opts.HostNetwork)
-	}
-	return writeCNIConfig(l)
-}
-
-// writeCNIConfig gives the stack a pod network of its own: bridge, addresses
-// and host ports, under a name and a subnet that nothing else on the machine has.
-func writeCNIConfig(l layout) error {
-	subnet, err := freeSubnet(l.id)
+	subnet, err := s.takeSubnet(l)
 	if err != nil {
 		return err
+	}
+	if l.onHost {
+		return writeHostCNIConfig(l, s.opts.HostNetwork, subnet)
 	}
 	return writeCNI(l, networkConfig(l, subnet))
 }
 
+// takeSubnet picks a subnet that nothing else on the machine has, nor another node of
+// the stack: there is no interface for it before the first pod.
+func (s *Stack) takeSubnet(l layout) (netip.Prefix, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	subnet, err := freeSubnet(l.id, s.subnets...)
+	s.subnets = append(s.subnets, subnet)
+	return subnet, err
+}
+
+// networkConfig gives a node a pod network of its own: bridge, addresses and host
+// ports.
 func networkConfig(l layout, subnet netip.Prefix) map[string]any {
 	return map[string]any{
 		"cniVersion": "1.0.0",
@@ -53,11 +60,7 @@ func networkConfig(l layout, subnet netip.Prefix) map[string]any {
 
 // writeHostCNIConfig writes the configuration of docs/operations.md with a name, a
 // bridge and a subnet that nothing else on the machine has.
-func writeHostCNIConfig(l layout, text string) error {
-	subnet, err := freeSubnet(l.id)
-	if err != nil {
-		return err
-	}
+func writeHostCNIConfig(l layout, text string, subnet netip.Prefix) error {
 	var config struct {
 		Version string           `json:"cniVersion"`
 		Name    string           `json:"name"`
@@ -85,8 +88,9 @@ func writeCNI(l layout, config any) error {
 	return os.WriteFile(filepath.Join(l.cniConfig(), "10-localstack.conflist"), data, 0o644)
 }
 
-// freeSubnet picks a /24 from the stack's id that no interface overlaps with.
-func freeSubnet(id string) (netip.Prefix, error) {
+// freeSubnet picks a /24 from the node's id that overlaps with no interface and is not
+// taken.
+func freeSubnet(id string, taken ...netip.Prefix) (netip.Prefix, error) {
 	const first, blocks = 100, 100 // 10.100.0.0 to 10.199.255.0
 	seed, err := strconv.ParseUint(id, 16, 32)
 	if err != nil {
@@ -99,7 +103,7 @@ func freeSubnet(id string) (netip.Prefix, error) {
 	for try := range uint64(blocks * 256) {
 		n := (seed + try) % (blocks * 256)
 		subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(first + n/256), byte(n % 256), 0}), 24)
-		if !overlaps(subnet, addresses) {
+		if !overlaps(subnet, addresses) && !slices.Contains(taken, subnet) {
 			return subnet, nil
 		}
 	}

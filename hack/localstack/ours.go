@@ -44,26 +44,41 @@ func (s *Stack) startManager(ctx context.Context) error {
 	return s.Manager.Start(ctx)
 }
 
-func (s *Stack) startShim(ctx context.Context) error {
-	ports, err := freePorts(2)
+func (s *Stack) startShims(ctx context.Context) error {
+	ports, err := freePorts(2 * len(s.Nodes))
 	if err != nil {
 		return err
 	}
-	s.ShimMetrics, s.ShimHealth = loopback(ports[0]), loopback(ports[1])
-	args := append([]string{
-		"shim",
-		"--kubeconfig=" + s.ShimKubeconfig(),
-		"--namespace=" + SystemNamespace,
-		"--node-name=" + s.opts.NodeName,
-		"--register-node",
-		"--runtime-endpoint=" + s.CRIEndpoint(),
-		"--state-dir=" + s.layout.shimState(),
-		"--pod-log-dir=" + s.layout.podLogs(),
-		"--cgroup-parent=" + s.layout.cgroupParent(),
-		"--metrics-bind-address=" + s.ShimMetrics,
-		"--health-probe-bind-address=" + s.ShimHealth,
-	}, s.opts.ShimArgs...)
-	s.Shim = s.component("shim", s.opts.Binary, httpReady(fmt.Sprintf("http://%s/readyz", s.ShimHealth)), args...)
+	for i, n := range s.Nodes {
+		n.ShimMetrics, n.ShimHealth = loopback(ports[2*i]), loopback(ports[2*i+1])
+		n.Shim = s.component(ofNode(shimName, n.number), s.opts.Binary, httpReady(fmt.Sprintf("http://%s/readyz", n.ShimHealth)), n.shimArgs()...)
+	}
 	s.progress("Starting the shim")
-	return s.Shim.Start(ctx)
+	return s.onNodes(func(n *Node) error { return n.Shim.Start(ctx) })
+}
+
+// shimName is the component of the first node's shim.
+const shimName = "shim"
+
+func (n *Node) shimArgs() []string {
+	return append([]string{
+		"shim",
+		"--kubeconfig=" + n.ShimKubeconfig(),
+		"--namespace=" + SystemNamespace,
+		"--node-name=" + n.name,
+		"--register-node",
+		"--runtime-endpoint=" + n.CRIEndpoint(),
+		"--state-dir=" + n.ShimStateDir(),
+		"--pod-log-dir=" + n.PodLogDir(),
+		"--cgroup-parent=" + n.CgroupParent(),
+		"--metrics-bind-address=" + n.ShimMetrics,
+		"--health-probe-bind-address=" + n.ShimHealth,
+	}, n.stack.opts.ShimArgs...)
+}
+
+func (n *Node) stopShim(ctx context.Context) error {
+	if n.Shim == nil {
+		return nil
+	}
+	return n.Shim.Stop(ctx)
 }

@@ -85,14 +85,16 @@ func TestDockerfileCopiesSources(t *testing.T) {
 	}
 }
 
-// The kubelet's node, the host's and the stack's own share nothing by chance.
+// The kubelet's node, the host's and the stack's own nodes share nothing by chance.
 func TestNodesDiffer(t *testing.T) {
 	l, err := newLayout(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]string{}
-	for name, node := range map[string]layout{"own": l, "kubelet": l.kubeletNode(), "host": l.hostNode()} {
+	for name, node := range map[string]layout{
+		"own": l, "second": l.further(2), "third": l.further(3), "kubelet": l.kubeletNode(), "host": l.hostNode(),
+	} {
 		for _, thing := range []string{
 			node.dir, node.bridge(), node.serviceBridge(), node.cgroupParent(), node.containerdSocket(), node.shimSockets(),
 			node.runcRoot(), node.cniConfig(), node.podLogs(), node.containerdConfig(),

@@ -7,7 +7,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // systemdCgroups tells that systemd is to make the containers' cgroups, as
@@ -30,15 +29,6 @@ func (l layout) cgroupParent() string {
 
 // slice has no dash, which would nest it in another.
 func (l layout) slice() string { return "/mw_" + l.id + ".slice" }
-
-// CgroupBelow is a cgroup inside the stack's, as the CRI takes it for a pod.
-func (s *Stack) CgroupBelow(name string) string {
-	parent := s.CgroupParent()
-	if unit, isSlice := strings.CutSuffix(filepath.Base(parent), ".slice"); isSlice {
-		return filepath.Join(parent, unit+"-"+strings.ReplaceAll(name, "-", "_")+".slice")
-	}
-	return filepath.Join(parent, name)
-}
 
 // removeSlice has systemd remove the slice, with the slices of pods inside it.
 func removeSlice(ctx context.Context, l layout) error {

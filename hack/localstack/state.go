@@ -29,7 +29,9 @@ type state struct {
 
 	BootID string `json:"bootID"`
 	// Bound tells that the stack was not to outlive the process that started it.
-	Bound     bool               `json:"bound"`
+	Bound bool `json:"bound"`
+	// Nodes is the number of nodes for shims.
+	Nodes     int                `json:"nodes"`
 	Processes map[string]process `json:"processes"`
 	Before    before             `json:"before"`
 }
@@ -41,19 +43,24 @@ type process struct {
 	Start uint64 `json:"start"`
 }
 
-func newState(l layout, bound bool) (*state, error) {
+func newState(l layout, opts Options) (*state, error) {
 	bootID, err := readBootID()
 	if err != nil {
 		return nil, err
 	}
-	if err := l.create(); err != nil {
-		return nil, err
+	for _, node := range l.shimNodes(opts.Nodes) {
+		if err := node.create(); err != nil {
+			return nil, err
+		}
 	}
 	host, err := observeHost(l)
 	if err != nil {
 		return nil, err
 	}
-	s := &state{file: l.stateFile(), BootID: bootID, Bound: bound, Processes: map[string]process{}, Before: host}
+	s := &state{
+		file: l.stateFile(), BootID: bootID, Bound: !opts.Detach, Nodes: opts.Nodes,
+		Processes: map[string]process{}, Before: host,
+	}
 	return s, s.save()
 }
 
@@ -90,6 +97,13 @@ func (s *state) record(name string, p process) error {
 	defer s.mu.Unlock()
 	s.Processes[name] = p
 	return s.save()
+}
+
+func (s *state) recorded(name string) (p process, recorded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, recorded = s.Processes[name]
+	return p, recorded
 }
 
 func (s *state) forget(name string) error {

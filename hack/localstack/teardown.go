@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
@@ -33,15 +34,16 @@ func takeDown(ctx context.Context, l layout, s *Stack) error {
 	if st == nil {
 		return removeFolders(l)
 	}
-	var errs []error
-	for _, name := range []string{"shim", "manager", kubeletName, schedulerName, controllerManagerName} {
+	if s != nil && s.state != nil {
+		st = s.state // one owner of the file: components end at the same time
+	}
+	errs := []error{terminateAll(ctx, st, shimsOf(st)...)}
+	for _, name := range []string{"manager", kubeletName, schedulerName, controllerManagerName} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
-	nodes := runtimes(l, s)
-	for _, node := range nodes {
-		errs = append(errs, removeContainers(ctx, node.layout, st, node.name, node.own)...)
-	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
+	nodes := runtimes(l, st, s)
+	errs = append(errs, removeAllContainers(ctx, st, nodes))
+	for _, name := range []string{"kube-apiserver", "etcd", registryName} {
 		errs = append(errs, st.terminate(ctx, name))
 	}
 	errs = append(errs, killStrays(ctx, l))
@@ -57,6 +59,31 @@ func takeDown(ctx context.Context, l layout, s *Stack) error {
 	return removeFolders(l)
 }
 
+// shimsOf are the components of all shims.
+func shimsOf(st *state) []string {
+	names := []string{shimName}
+	for i := 2; i <= st.Nodes; i++ {
+		names = append(names, ofNode(shimName, i))
+	}
+	return names
+}
+
+// terminateAll ends recorded processes at once.
+func terminateAll(ctx context.Context, st *state, names ...string) error {
+	return atOnce(names, func(name string) error { return st.terminate(ctx, name) })
+}
+
+// atOnce does something with all at once, and returns all errors.
+func atOnce[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, one := range all {
+		group.Go(func() { errs[i] = do(one) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
 // runtimeNode is a node of the stack with a containerd.
 type runtimeNode struct {
 	layout layout
@@ -64,23 +91,40 @@ type runtimeNode struct {
 	own    *Component // when the stack is this process's own
 }
 
-// runtimes are the nodes in the order in which their containers are removed: a
-// shim in a pod of the kubelet's would start its own again.
-func runtimes(l layout, s *Stack) []runtimeNode {
-	var own, ofKubelet *Component
+// runtimes are the nodes with a containerd, the kubelet's first.
+func runtimes(l layout, st *state, s *Stack) []runtimeNode {
+	kubelet := runtimeNode{layout: l.kubeletNode(), name: kubeletContainerdName}
+	host := runtimeNode{layout: l.hostNode(), name: containerdName}
 	if s != nil {
-		own, ofKubelet = s.Containerd, s.KubeletContainerd
+		kubelet.own, host.own = s.KubeletContainerd, s.Containerd
 	}
-	return slices.DeleteFunc([]runtimeNode{
-		{l.kubeletNode(), kubeletContainerdName, ofKubelet},
-		{l.hostNode(), containerdName, own},
-		{l, containerdName, own},
-	}, func(node runtimeNode) bool { return !isRuntimeThere(node.layout) })
+	nodes := []runtimeNode{kubelet, host}
+	for i, layout := range l.shimNodes(st.Nodes) {
+		node := runtimeNode{layout: layout, name: ofNode(containerdName, i+1)}
+		if s != nil && i < len(s.Nodes) {
+			node.own = s.Nodes[i].Containerd
+		}
+		nodes = append(nodes, node)
+	}
+	return slices.DeleteFunc(nodes, func(node runtimeNode) bool { return !isRuntimeThere(node.layout) })
+}
+
+// removeAllContainers removes those of the kubelet first: a shim in a pod of it would
+// start its own again.
+func removeAllContainers(ctx context.Context, st *state, nodes []runtimeNode) error {
+	remove := func(node runtimeNode) error {
+		return errors.Join(removeContainers(ctx, node.layout, st, node.name, node.own)...)
+	}
+	var errs []error
+	if len(nodes) > 0 && nodes[0].name == kubeletContainerdName {
+		errs, nodes = append(errs, remove(nodes[0])), nodes[1:]
+	}
+	return errors.Join(append(errs, atOnce(nodes, remove))...)
 }
 
 // terminate ends a recorded process.
 func (s *state) terminate(ctx context.Context, name string) error {
-	p, recorded := s.Processes[name]
+	p, recorded := s.recorded(name)
 	if !recorded {
 		return nil
 	}
@@ -113,7 +157,7 @@ func removeContainers(ctx context.Context, l layout, st *state, name string, own
 
 // reviveAndRemove starts containerd again with the configuration it had.
 func reviveAndRemove(ctx context.Context, l layout, st *state, name string) {
-	if p, recorded := st.Processes[name]; recorded && p.terminate(ctx, 0) != nil {
+	if p, recorded := st.recorded(name); recorded && p.terminate(ctx, 0) != nil {
 		return
 	}
 	found, err := findTools(Options{WithoutControlPlane: true})

@@ -92,7 +92,7 @@ func TestImageThatAppearsLate(t *testing.T) {
 		t.Errorf("the container saw %q", harness.Texts(w.Journal("c")))
 	}
 
-	if err := env.Stack.TagImage(t.Context(), localstack.ImagePause, image); err != nil {
+	if err := env.Stack.Import(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
 	kill := w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
@@ -130,7 +130,7 @@ func TestImageThatTheNextShimWaitsFor(t *testing.T) {
 	if starts := w.Find("c", "started"); len(starts) != 1 {
 		t.Errorf("the container saw %q", harness.Texts(w.Journal("c")))
 	}
-	if err := env.Stack.TagImage(t.Context(), localstack.ImagePause, image); err != nil {
+	if err := env.Stack.Import(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
 	w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
@@ -223,7 +223,7 @@ containers:
 	if last := nw.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 3 || nw.Status.KillCount != 0 {
 		t.Errorf("last state %+v, %d kills", last, nw.Status.KillCount)
 	}
-	if err := env.Stack.TagImage(t.Context(), localstack.ImagePause, image); err != nil {
+	if err := env.Stack.Import(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
 	if after := w.AwaitReady(); after.Status.Restarts != 1 || after.Status.TemplateHash == before.Status.TemplateHash {
@@ -249,7 +249,7 @@ containers:
 	if got := sandboxes(t, w); !slices.Equal(got, boxes) {
 		t.Errorf("sandboxes %v, before %v", got, boxes)
 	}
-	if err := env.Stack.TagImage(t.Context(), localstack.ImagePause, image); err != nil {
+	if err := env.Stack.Import(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
 	w.AwaitTrigger("c", v1alpha1.TriggerSandboxChanged)

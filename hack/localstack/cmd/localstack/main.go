@@ -53,7 +53,9 @@ func newCommand() *cobra.Command {
 		},
 	}
 	flags := up.Flags()
-	flags.StringVar(&opts.NodeName, "node-name", localstack.DefaultNodeName, "name of the node")
+	flags.StringVar(&opts.NodeName, "node-name", localstack.DefaultNodeName, "name of the node; of several each has its number after it")
+	flags.IntVar(&opts.Nodes, "nodes", 1, "number of nodes with a containerd and a shim each")
+	flags.BoolVar(&opts.WithRegistry, "with-registry", false, "a registry for images of managedworkload.dev, empty at first")
 	flags.BoolVar(&opts.WithoutControlPlane, "without-control-plane", false, "containerd alone")
 	flags.BoolVar(&opts.WithoutRuntime, "without-runtime", false, "no containerd and no shim")
 	flags.BoolVar(&opts.WithoutConfig, "without-config", false, "apply nothing; no manager and no shim")

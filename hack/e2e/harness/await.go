@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,12 +79,14 @@ func waitOr(ctx context.Context, err error) error {
 
 // tails are the ends of the logs that tell why something did not happen.
 func (e *Env) tails() string {
-	text := ""
-	if e.Stack.Shim != nil {
-		text += "--- shim ---\n" + e.Stack.Shim.Tail()
+	var text strings.Builder
+	for _, n := range e.Stack.Nodes {
+		if n.Shim != nil {
+			text.WriteString("--- shim of " + n.NodeName() + " ---\n" + n.Shim.Tail())
+		}
 	}
 	if e.Stack.Manager != nil {
-		text += "--- manager ---\n" + e.Stack.Manager.Tail()
+		text.WriteString("--- manager ---\n" + e.Stack.Manager.Tail())
 	}
-	return text
+	return text.String()
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// LogDir is the folder of the pod's logs.
-func (e *Env) LogDir(nw *v1alpha1.NodeWorkload) string {
-	return filepath.Join(e.Stack.PodLogDir(), nw.Namespace+"_"+nw.Name+"_"+string(nw.UID))
+// logDir is the folder of the pod's logs on the node.
+func (w *Workload) logDir(nw *v1alpha1.NodeWorkload) string {
+	return filepath.Join(w.node.PodLogDir(), nw.Namespace+"_"+nw.Name+"_"+string(nw.UID))
 }
 
 // Log is what a container wrote so far, in its nth run (from 0).
 func (w *Workload) Log(container string, run int) string {
 	w.t.Helper()
-	file := filepath.Join(w.env.LogDir(w.Node()), container, fmt.Sprintf("%d.log", run))
+	file := filepath.Join(w.logDir(w.Node()), container, fmt.Sprintf("%d.log", run))
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		w.t.Fatalf("read log: %v", err)

@@ -21,12 +21,15 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// Workload is a ManagedWorkload of one test on the stack's one node.
+// Workload is a ManagedWorkload of one test. What is about one node is about the stack's
+// first, unless it comes from On.
 type Workload struct {
 	env       *Env
 	t         *testing.T
+	node      *localstack.Node
 	Name      string
 	Namespace string
 	// Dir is a folder of the node that belongs to this test alone; templates name
@@ -48,7 +51,7 @@ func (e *Env) Apply(t *testing.T, template string) *Workload {
 func (e *Env) New(t *testing.T) *Workload {
 	t.Helper()
 	name := nameOf(t)
-	w := &Workload{env: e, t: t, Name: "w", Namespace: name, Dir: filepath.Join(e.Stack.Scratch(), name)}
+	w := &Workload{env: e, t: t, node: e.Stack.Node, Name: "w", Namespace: name, Dir: filepath.Join(e.Stack.Scratch(), name)}
 	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
 		t.Fatalf("make the test's folder: %v", err)
 	}
@@ -58,6 +61,13 @@ func (e *Env) New(t *testing.T) *Workload {
 	}
 	t.Cleanup(w.cleanUp)
 	return w
+}
+
+// On is the workload as it is on another node of the stack.
+func (w *Workload) On(node *localstack.Node) *Workload {
+	other := *w
+	other.node = node
+	return &other
 }
 
 // nameOf is the test's name as the name of a namespace.
@@ -170,12 +180,12 @@ func (w *Workload) Get() *v1alpha1.ManagedWorkload {
 	return mw
 }
 
-// onNode selects the NodeWorkload on the stack's node: its name depends on the version
+// onNode selects the NodeWorkload on the node: its name depends on the version
 // of the manager that made it.
 func (w *Workload) onNode() []client.ListOption {
 	return []client.ListOption{client.InNamespace(w.Namespace), client.MatchingLabels{
 		v1alpha1.LabelWorkload: placement.LabelValue(w.Name),
-		v1alpha1.LabelNode:     placement.LabelValue(w.env.Stack.NodeName()),
+		v1alpha1.LabelNode:     placement.LabelValue(w.node.NodeName()),
 	}}
 }
 
@@ -196,7 +206,7 @@ func (w *Workload) FindNode(ctx context.Context) (*v1alpha1.NodeWorkload, error)
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("nodeworkloads").GroupResource(), w.Name+" on "+w.env.Stack.NodeName())
+		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("nodeworkloads").GroupResource(), w.Name+" on "+w.node.NodeName())
 	}
 	return &list.Items[0], nil
 }
@@ -224,12 +234,12 @@ func (w *Workload) AwaitObject(what string, done func(*v1alpha1.ManagedWorkload)
 	return mw
 }
 
-// AwaitReady waits until the node runs the current template and is ready.
+// AwaitReady waits until all nodes run the current template and are ready.
 func (w *Workload) AwaitReady() *v1alpha1.NodeWorkload {
 	w.t.Helper()
 	w.AwaitObject("it is ready", func(mw *v1alpha1.ManagedWorkload) bool {
 		ready := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReady)
-		return mw.Status.ObservedGeneration == mw.Generation && ready != nil && ready.Status == metav1.ConditionTrue && mw.Status.ReadyNodes == 1
+		return mw.Status.ObservedGeneration == mw.Generation && ready != nil && ready.Status == metav1.ConditionTrue && int(mw.Status.ReadyNodes) == len(w.env.Stack.Nodes)
 	})
 	return w.Node()
 }

@@ -1,0 +1,24 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet tests a ManagedWorkload on five nodes of one machine, each with a shim, a
+// containerd, a pod network and cgroups of its own: how a changed template reaches them,
+// and what happens when nodes or the manager go away meanwhile. Changes are made with
+// kubectl. Its tests share the nodes and run one after the other.
+package fleet
+
+import (
+	"os"
+	"testing"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+const nodes = 5
+
+var env *harness.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Run(m, &env, localstack.Options{NodeName: "node", Nodes: nodes, WithRegistry: true}))
+}

@@ -7,30 +7,12 @@
 # stack up; "make demo-down" ends it.
 set -euo pipefail
 
-cd "$(dirname "$0")/../.."
-state=${DEMO_STATE:-/var/tmp/mw-demo}
-bin=${MW_TOOLS_DIR:-$PWD/bin}
-localstack=$PWD/bin/localstack
+# shellcheck source=hack/demo/stack.sh
+. "$(dirname "$0")/stack.sh"
 node=localstack
 
-title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-run() {
-  printf '$ %s\n' "$*"
-  "$@"
-}
-
-if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
-  echo "The demo runs real containers: it needs root on Linux." >&2
-  exit 1
-fi
-
 title "Bringing up etcd, kube-apiserver, containerd, the manager and the shim in $state"
-"$localstack" up --state "$state" >"${TMPDIR:-/tmp}/mw-demo-env.$$"
-# shellcheck source=/dev/null
-. "${TMPDIR:-/tmp}/mw-demo-env.$$"
-rm -f "${TMPDIR:-/tmp}/mw-demo-env.$$"
-export KUBECACHEDIR="$state/kubectl-cache"
-kubectl() { "$bin/kubectl" "$@"; }
+up
 
 # of NAME: the selector of a workload's NodeWorkload on the demo's node.
 of() { printf 'managedworkload.dev/workload=%s,managedworkload.dev/node=%s' "$1" "$node"; }
@@ -119,5 +101,4 @@ kubectl delete namespace team-a --wait=false >/dev/null
 title "The stack stays up. To continue by hand:"
 echo "Container logs: $state/pods-logs/<namespace>_<nodeworkload>_<uid>/<container>/<restart>.log"
 echo "The runtime's socket, for managedworkload plan: unix://$state/containerd.sock"
-echo "export KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR PATH=$bin:$state/bin:\$PATH"
-echo "To end it: make demo-down"
+by_hand

@@ -186,15 +186,22 @@ bench: assets runtime ## Measure start, deletion, planning and idling; see docs/
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show kills and their records on a real stack, and leave it up.
+demo: demo-needs ## Show kills and their records on a real stack, and leave it up.
+	DEMO_STATE="$(DEMO_STATE)" hack/demo/demo.sh
+
+.PHONY: demo-fleet
+demo-fleet: demo-needs ## Apply, notice and revert a bad image on five nodes, then roll a good one out; leave it up.
+	DEMO_STATE="$(DEMO_STATE)" hack/demo/fleet.sh
+
+.PHONY: demo-needs
+demo-needs:
 	@echo "Building what is missing: up to ten minutes the first time, a few seconds later on" >&2
 	@$(TOOL) kubectl
 	@$(MAKE) --no-print-directory assets runtime
 	CGO_ENABLED=0 go build -buildvcs=false -o bin/ ./hack/localstack/cmd/localstack ./hack/testprogram
-	DEMO_STATE="$(DEMO_STATE)" hack/demo/demo.sh
 
 .PHONY: demo-down
-demo-down: ## Take the demo's stack down.
+demo-down: ## Take the stack of a demo down.
 	go run ./hack/localstack/cmd/localstack down --state "$(DEMO_STATE)"
 
 ##@ Tools

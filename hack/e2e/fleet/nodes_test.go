@@ -144,6 +144,9 @@ func TestManagerKilledDuringRollOut(t *testing.T) {
 	f.until("all nodes run it", func(s shares) bool { return len(s.run(localstack.ImageV2)) == nodes })
 	w.AwaitReady()
 	w.wantStarts(2)
+	if f.unavailable > 1 {
+		t.Errorf("%d nodes were unavailable at once, want 1 at most", f.unavailable)
+	}
 }
 
 func startAgain(t *testing.T, c *localstack.Component) {

@@ -8,10 +8,30 @@
 #
 #   hack/tools/debian.sh runtime    runc, CNI plugins, iptables, ip
 #   hack/tools/debian.sh race       a C compiler for Go's race detector
+#   hack/tools/debian.sh promtool   promtool, unpacked into MW_TOOLS_DIR
 #   hack/tools/debian.sh vm         user-mode Linux, and what makes a Debian for it
 set -euo pipefail
 
 cni_dirs="/usr/lib/cni /opt/cni/bin"
+
+# promtool's package would start a Prometheus: it is unpacked, which needs no root.
+download_promtool() { (cd "$unpacked" && apt-get -qq -o APT::Sandbox::User=root download prometheus); }
+
+unpack_promtool() {
+	local tools_dir=${MW_TOOLS_DIR:-$(dirname "${BASH_SOURCE[0]}")/../../bin}
+	if command -v promtool >/dev/null || [ -x "$tools_dir/promtool" ]; then return; fi
+	if ! command -v apt-get >/dev/null; then
+		echo "There is neither promtool nor apt-get to get it with: alerts are not tested" >&2
+		return
+	fi
+	unpacked=$(mktemp -d)
+	trap 'rm -rf "$unpacked"' EXIT
+	# Package lists that are absent or old make the first try fail.
+	download_promtool || { apt-get -qq update && download_promtool; }
+	dpkg-deb -x "$unpacked"/prometheus_*.deb "$unpacked"
+	mkdir -p "$tools_dir"
+	mv "$unpacked/usr/bin/promtool" "$tools_dir/promtool"
+}
 
 have_cni() {
 	local dir plugin
@@ -36,6 +56,9 @@ runtime)
 race)
 	command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev)
 	;;
+promtool)
+	unpack_promtool
+	;;
 vm)
 	command -v linux.uml >/dev/null || missing+=(user-mode-linux)
 	command -v mmdebstrap >/dev/null || missing+=(mmdebstrap debian-archive-keyring)
@@ -43,7 +66,7 @@ vm)
 	command -v depmod >/dev/null || missing+=(kmod)
 	;;
 *)
-	echo "usage: hack/tools/debian.sh runtime|race|vm" >&2
+	echo "usage: hack/tools/debian.sh runtime|race|promtool|vm" >&2
 	exit 2
 	;;
 esac

@@ -47,6 +47,8 @@ func TestInstallation(t *testing.T) {
 		{"shim's rights", shimsRights},
 		{"restart of the shim", restartShim},
 		{"crash of the shim", crashShim},
+		{"manager that hangs", hangManager},
+		{"manager that is killed", killManager},
 		{"upgrade", upgrade},
 		{"removal", remove},
 	} {

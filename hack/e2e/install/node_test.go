@@ -93,25 +93,31 @@ func running(t *testing.T) map[string]string {
 // pod is the only one of a component, but for those that end.
 func pod(t *testing.T, component string) *corev1.Pod {
 	t.Helper()
+	all := pods(t, component)
+	if len(all) != 1 {
+		t.Fatalf("%d pods of the %s", len(all), component)
+	}
+	return &all[0]
+}
+
+// pods are those of a component, but for those that end.
+func pods(t *testing.T, component string) []corev1.Pod {
+	t.Helper()
 	list := &corev1.PodList{}
 	err := env.Kube.List(t.Context(), list, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/component": component})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
-	if len(list.Items) != 1 {
-		t.Fatalf("%d pods of the %s", len(list.Items), component)
-	}
-	return &list.Items[0]
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
 }
 
-// awaitShim waits until a pod of the shim that is ready is as wanted.
-func awaitShim(t *testing.T, what string, done func(*corev1.Pod) bool) {
+// awaitPod waits until a pod of a component that is ready is as wanted.
+func awaitPod(t *testing.T, component, what string, done func(*corev1.Pod) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
 	defer cancel()
 	// A watch begins with what is there.
-	watch, err := env.Kube.Watch(ctx, &corev1.PodList{}, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/component": "shim"})
+	watch, err := env.Kube.Watch(ctx, &corev1.PodList{}, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/component": component})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +128,7 @@ func awaitShim(t *testing.T, what string, done func(*corev1.Pod) bool) {
 			return
 		}
 	}
-	t.Fatalf("a pod of the shim, until %s: %v", what, ctx.Err())
+	t.Fatalf("a pod of the %s, until %s: %v", component, what, ctx.Err())
 }
 
 // process is the first process of a pod's only container.

@@ -29,8 +29,8 @@ func planInPod(t *testing.T, w *harness.Workload) {
 	}
 }
 
-// adopts has the shim replaced, and finds everything as it was; then a change shows
-// that the new one is at work.
+// adopts has the shim or the manager replaced, and finds everything as it was; then a
+// change shows that both are at work.
 func adopts(t *testing.T, w *harness.Workload, replace func()) {
 	t.Helper()
 	before, journal := running(t), harness.Texts(w.Journal("main"))
@@ -41,7 +41,7 @@ func adopts(t *testing.T, w *harness.Workload, replace func()) {
 	node := w.Node()
 	restarts := containerStatus(t, node, "second").RestartCount
 	setEnv(w, "second", t.Name())
-	w.Await("the new shim has restarted a container", func(nw *v1alpha1.NodeWorkload) bool {
+	w.Await("a container was restarted", func(nw *v1alpha1.NodeWorkload) bool {
 		return containerStatus(t, nw, "second").RestartCount == restarts+1
 	})
 	w.AwaitReady()
@@ -64,7 +64,7 @@ func restartShim(t *testing.T, w *harness.Workload) {
 	adopts(t, w, func() {
 		old := pod(t, "shim")
 		kubectl(t, "delete", "pod", "-n", system, old.Name)
-		awaitShim(t, "there is a new one", func(pod *corev1.Pod) bool { return pod.UID != old.UID })
+		awaitPod(t, "shim", "there is a new one", func(pod *corev1.Pod) bool { return pod.UID != old.UID })
 	})
 }
 
@@ -74,7 +74,7 @@ func crashShim(t *testing.T, w *harness.Workload) {
 		if err := unix.Kill(process(t, shim), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		awaitShim(t, "it was started again", func(pod *corev1.Pod) bool {
+		awaitPod(t, "shim", "it was started again", func(pod *corev1.Pod) bool {
 			return pod.UID == shim.UID && pod.Status.ContainerStatuses[0].RestartCount == 1
 		})
 	})
@@ -87,8 +87,10 @@ func upgrade(t *testing.T, w *harness.Workload) {
 		rolledOut(t, manager)
 		rolledOut(t, shims)
 		for _, component := range []string{"manager", "shim"} {
-			if got := pod(t, component).Spec.Containers[0].Image; got != image+":v2" {
-				t.Errorf("the %s runs %s", component, got)
+			for _, pod := range pods(t, component) {
+				if got := pod.Spec.Containers[0].Image; got != image+":v2" {
+					t.Errorf("the %s runs %s", component, got)
+				}
 			}
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +25,16 @@ import (
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
 
-// managersRights looks at the manager's process: what its manifest asks for has
+// managersRights looks at the managers' processes: what their manifest asks for has
 // come into effect.
 func managersRights(t *testing.T, _ *harness.Workload) {
-	pid := process(t, pod(t, "manager"))
+	for _, pod := range pods(t, "manager") {
+		confined(t, process(t, &pod))
+	}
+}
+
+func confined(t *testing.T, pid int) {
+	t.Helper()
 	status := map[string]string{}
 	for line := range strings.Lines(proc(t, pid, "status")) {
 		key, value, _ := strings.Cut(line, ":")
@@ -51,16 +59,27 @@ func managersRights(t *testing.T, _ *harness.Workload) {
 	}
 }
 
-// askWebhook lets the API server find the webhook in the manager's pod: with the
-// certificate that the manager made it is asked, and refuses.
+// askWebhook lets the API server find the webhook in each manager's pod, leader or not:
+// with the certificate that the leader made it is asked, and refuses.
 func askWebhook(t *testing.T, _ *harness.Workload) {
-	of := func(path string) string {
-		t.Helper()
-		return kubectl(t, "get", "pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "-o", "jsonpath={"+path+"}")
-	}
 	before := kubectl(t, "get", "service", "managedworkload-webhook", "-n", system, "-o", "jsonpath={.spec.externalName}")
 	port := kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[0].clientConfig.service.port}")
-	reach(t, of(".items[0].status.podIP"), of(`.items[0].spec.containers[0].ports[?(@.name=="webhook")].containerPort`))
+	managers := pods(t, "manager")
+	if len(managers) != 2 {
+		t.Errorf("%d managers", len(managers))
+	}
+	for _, manager := range managers {
+		ports := manager.Spec.Containers[0].Ports
+		i := slices.IndexFunc(ports, func(port corev1.ContainerPort) bool { return port.Name == "webhook" })
+		reach(t, manager.Status.PodIP, strconv.Itoa(int(ports[i].ContainerPort)))
+		awaitRefusal(t, manager.Name)
+	}
+	reach(t, before, port)
+}
+
+// awaitRefusal applies what the webhook refuses, until it is asked.
+func awaitRefusal(t *testing.T, manager string) {
+	t.Helper()
 	const refused = "apiVersion: managedworkload.dev/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: refused, namespace: default}\n" +
 		"spec: {template: {spec: {containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]}}}\n"
 	file := filepath.Join(t.TempDir(), "refused.yaml")
@@ -73,9 +92,8 @@ func askWebhook(t *testing.T, _ *harness.Workload) {
 		return said != nil && strings.Contains(said.Error(), "spec.template.spec.volumes[0].persistentVolumeClaim"), nil
 	})
 	if err != nil {
-		t.Fatalf("no refusal by the webhook: %v", said)
+		t.Fatalf("no refusal by the webhook of %s: %v", manager, said)
 	}
-	reach(t, before, port)
 }
 
 const configuration = "validatingwebhookconfiguration/managedworkload-webhook"

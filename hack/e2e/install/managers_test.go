@@ -1,0 +1,92 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+)
+
+// hangManager has the leader hang and come back while the other leads: it ends, and leads
+// no longer. No container notices.
+func hangManager(t *testing.T, w *harness.Workload) {
+	adopts(t, w, func() {
+		hung := leader(t)
+		pid := process(t, hung)
+		signal(t, pid, unix.SIGSTOP)
+		t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) }) // gone, unless the test failed
+		other := awaitLeader(t, hung.Name+" hangs", func(name string) bool { return name != hung.Name })
+		signal(t, pid, unix.SIGCONT)
+		awaitPod(t, "manager", hung.Name+" ends and starts again", func(pod *corev1.Pod) bool {
+			return pod.Name == hung.Name && pod.Status.ContainerStatuses[0].RestartCount > hung.Status.ContainerStatuses[0].RestartCount
+		})
+		if now := leader(t); now.Name != other {
+			t.Errorf("%s leads after %s came back, want %s", now.Name, hung.Name, other)
+		}
+	})
+}
+
+// killManager kills the leader: another leads, and no container notices.
+func killManager(t *testing.T, w *harness.Workload) {
+	adopts(t, w, func() {
+		killed, holder := leader(t), holderOfLease(t)
+		signal(t, process(t, killed), unix.SIGKILL)
+		awaitLeader(t, killed.Name+" was killed", func(string) bool { return holderOfLease(t) != holder })
+		rolledOut(t, manager)
+	})
+}
+
+func signal(t *testing.T, pid int, signal unix.Signal) {
+	t.Helper()
+	if err := unix.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leader is the manager's pod that leads.
+func leader(t *testing.T) *corev1.Pod {
+	t.Helper()
+	name, _, _ := strings.Cut(holderOfLease(t), "_")
+	all := pods(t, "manager")
+	i := slices.IndexFunc(all, func(pod corev1.Pod) bool { return pod.Name == name })
+	if i < 0 {
+		t.Fatalf("%q leads, which is no manager", name)
+	}
+	return &all[i]
+}
+
+// holderOfLease is the name of the pod that leads, and what its process adds.
+func holderOfLease(t *testing.T) string {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := env.Kube.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "managedworkload-manager"}, lease); err != nil {
+		t.Fatal(err)
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// awaitLeader waits until a pod leads that is as wanted, and returns its name.
+func awaitLeader(t *testing.T, why string, done func(name string) bool) (name string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, harness.Timeout, true, func(context.Context) (bool, error) {
+		name, _, _ = strings.Cut(holderOfLease(t), "_")
+		return name != "" && done(name), nil
+	})
+	if err != nil {
+		t.Fatalf("another leader, since %s: %v", why, err)
+	}
+	return name
+}

@@ -1,6 +1,7 @@
 # Copyright The ManagedWorkload Authors.
 # SPDX-License-Identifier: Apache-2.0
 
+# The SBOM of the image lists the Go modules that the program was linked from.
 FROM --platform=$BUILDPLATFORM golang:1.26.8 AS build
 ARG TARGETOS=linux
 ARG TARGETARCH

@@ -28,7 +28,6 @@ describe() {
 	containerd | containerd-shim-runc-v2 | ctr)
 		group=containerd module=github.com/containerd/containerd/v2 package=$module/cmd/$1 takes="up to 2 minutes" ;;
 	controller-gen) group=$1 module=sigs.k8s.io/controller-tools package=$module/cmd/$1 takes="half a minute" ;;
-	kustomize) group=$1 module=sigs.k8s.io/kustomize/kustomize/v5 package=$module takes="half a minute" ;;
 	golangci-lint) group=$1 module=github.com/golangci/golangci-lint/v2 package=$module/cmd/$1 takes="3-4 minutes" ;;
 	*) echo "hack/tools/build.sh: no tool named $1" >&2 && exit 2 ;;
 	esac

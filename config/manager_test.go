@@ -5,6 +5,8 @@ package config_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -183,18 +185,39 @@ func TestNamedPorts(t *testing.T) {
 	}
 }
 
-// The addresses of a user are all that may connect to the webhook.
+// The addresses of a user, written as docs/operations.md says, are all that may connect
+// to the webhook.
 func TestNetworkPolicy(t *testing.T) {
-	policy := only[networkingv1.NetworkPolicy](t, kustomization{base: "default", components: []string{"network-policy"}}.render(t), "NetworkPolicy", "")
-	var got []string
-	for _, rule := range policy.Spec.Ingress {
-		for _, from := range rule.From {
-			if from.IPBlock != nil {
-				got = append(got, from.IPBlock.CIDR)
-			}
+	document, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(addresses + moreAddresses) {
+		if !strings.Contains(string(document), "\n    "+line) {
+			t.Errorf("docs/operations.md has no line %s", line)
 		}
 	}
-	if diff := cmp.Diff([]string{"10.0.0.0/16", "192.0.2.7/32"}, got); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
+	tests := map[string]struct {
+		edit string
+		want []string
+	}{
+		"addresses": {want: []string{"10.0.0.0/16", "192.0.2.7/32"}},
+		"and more":  {edit: moreAddresses, want: []string{"10.0.0.0/16", "192.0.2.7/32", "fd00::/64"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			k := kustomization{base: "default", components: []string{"network-policy"}, edit: tc.edit}
+			var got []string
+			for _, rule := range only[networkingv1.NetworkPolicy](t, k.render(t), "NetworkPolicy", "").Spec.Ingress {
+				for _, from := range rule.From {
+					if from.IPBlock != nil {
+						got = append(got, from.IPBlock.CIDR)
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

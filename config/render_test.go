@@ -40,6 +40,13 @@ const addresses = `configMapGenerator:
   options: {annotations: {config.kubernetes.io/local-config: "true"}}
 `
 
+// moreAddresses is what it has a user add who has more of them.
+const moreAddresses = `patches:
+- target: {kind: NetworkPolicy, name: managedworkload-manager}
+  patch: |
+    - {op: add, path: /spec/ingress/0/from/-, value: {ipBlock: {cidr: "fd00::/64"}}}
+`
+
 // kustomizations are all ways to install config/ that are tested, by name.
 func kustomizations(t *testing.T) map[string]kustomization {
 	t.Helper()

@@ -47,6 +47,7 @@ func TestInstallation(t *testing.T) {
 		{"shim's rights", shimsRights},
 		{"restart of the shim", restartShim},
 		{"crash of the shim", crashShim},
+		{"metrics", readMetrics},
 		{"manager that hangs", hangManager},
 		{"manager that is killed", killManager},
 		{"upgrade", upgrade},

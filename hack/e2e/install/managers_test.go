@@ -5,7 +5,11 @@ package install
 
 import (
 	"context"
+	"io"
+	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +23,46 @@ import (
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
+
+// readMetrics scrapes the ports that the manifests name: the alerts depend on one leader
+// that says so.
+func readMetrics(t *testing.T, _ *harness.Workload) {
+	leaders := 0
+	for _, manager := range pods(t, "manager") {
+		text := scrape(t, manager)
+		if strings.Contains(text, `leader_election_master_status{name="managedworkload-manager"} 1`) {
+			leaders++
+		} else if !strings.Contains(text, `leader_election_master_status{name="managedworkload-manager"} 0`) {
+			t.Errorf("%s does not say whether it leads", manager.Name)
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d managers say that they lead", leaders)
+	}
+	if text := scrape(t, *pod(t, "shim")); !strings.Contains(text, "\nmanagedworkload_shim_runtime_events_healthy 1\n") {
+		t.Errorf("metrics of the shim:\n%s", text)
+	}
+}
+
+// scrape reads the metrics as the PodMonitor of config/components/prometheus has it done.
+func scrape(t *testing.T, pod corev1.Pod) string {
+	t.Helper()
+	ports := pod.Spec.Containers[0].Ports
+	i := slices.IndexFunc(ports, func(port corev1.ContainerPort) bool { return port.Name == "metrics" })
+	if i < 0 {
+		t.Fatalf("%s has no port for metrics", pod.Name)
+	}
+	response, err := http.Get("http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(ports[i].ContainerPort))) + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("metrics of %s: %s, %v", pod.Name, response.Status, err)
+	}
+	return string(text)
+}
 
 // hangManager has the leader hang and come back while the other leads: it ends, and leads
 // no longer. No container notices.

@@ -60,10 +60,13 @@ func confined(t *testing.T, pid int) {
 }
 
 // askWebhook lets the API server find the webhook in each manager's pod, leader or not:
-// with the certificate that the leader made it is asked, and refuses.
+// with the certificate that the leader made it is asked, asks itself and reads quotas from
+// its cache, and refuses.
 func askWebhook(t *testing.T, _ *harness.Workload) {
 	before := kubectl(t, "get", "service", "managedworkload-webhook", "-n", system, "-o", "jsonpath={.spec.externalName}")
 	port := kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[0].clientConfig.service.port}")
+	kubectl(t, "create", "quota", "uncounted", "-n", "default", "--hard=pods=100")
+	defer kubectl(t, "delete", "quota", "uncounted", "-n", "default")
 	managers := pods(t, "manager")
 	if len(managers) != 2 {
 		t.Errorf("%d managers", len(managers))
@@ -89,7 +92,8 @@ func awaitRefusal(t *testing.T, manager string) {
 	var said error
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, harness.Timeout, true, func(ctx context.Context) (bool, error) {
 		_, said = env.Stack.Kubectl(ctx, "apply", "--dry-run=server", "-f", file)
-		return said != nil && strings.Contains(said.Error(), "spec.template.spec.volumes[0].persistentVolumeClaim"), nil
+		return said != nil && strings.Contains(said.Error(), "spec.template.spec.volumes[0].persistentVolumeClaim") &&
+			strings.Contains(said.Error(), "ResourceQuota uncounted limits the Pods"), nil
 	})
 	if err != nil {
 		t.Fatalf("no refusal by the webhook of %s: %v", manager, said)

@@ -96,7 +96,11 @@ func (f feed) Transformer() toolscache.TransformFunc {
 // anything else can know of it.
 func (x *Index) take(nw *v1alpha1.NodeWorkload) *Share {
 	x.kills.Observe(nw)
-	return ShareOf(nw, nil)
+	share := ShareOf(nw, nil) // an etcd that was restored may have another template of the same generation
+	if old := x.Get(client.ObjectKeyFromObject(nw)); old != nil {
+		share.takeReady(nw.Status.Conditions, old)
+	}
+	return share
 }
 
 // Add implements cache.ReflectorStore.

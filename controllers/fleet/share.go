@@ -51,11 +51,12 @@ type Share struct {
 	ObservedGeneration int64
 	TemplateHash       string
 	Phase              corev1.PodPhase
-	// ReadySince is when it became ready; zero: it is not.
-	ReadySince time.Time
+	// ReadySince is when it became ready, by the manager's clock as far as the manager saw
+	// it; zero: it is not. readyAt is the same by the node's clock, which may be years off.
+	ReadySince, readyAt time.Time
 	// Killed: it has kill records.
 	Killed bool
-	// Waiting is why a changed definition is not applied yet.
+	// Waiting is why what its spec says does not run yet.
 	Waiting Waiting
 	// Complaint is why it is not ready, and Failure how it ended if it failed.
 	Complaint, Failure string
@@ -76,9 +77,6 @@ type Controller struct {
 
 // Waiting is why something is waited for, in a condition's words; zero: nothing is.
 type Waiting struct{ Reason, Message string }
-
-// conditionUpdateWaiting says that a changed definition waits, for its images or for the node.
-const conditionUpdateWaiting = "UpdateWaiting"
 
 // maxText bounds the texts of a Share, which become parts of messages.
 const maxText = 256
@@ -102,6 +100,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}
 	s.takeConditions(nw.Status.Conditions)
+	s.takeReady(nw.Status.Conditions, before)
 	if !s.Ready() {
 		s.Complaint = intern(writes.Limit(complaint(&nw.Status), maxText))
 	}
@@ -113,20 +112,43 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 
 func (s *Share) takeConditions(conditions []metav1.Condition) {
 	s.conditions = len(conditions)
-	if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
-		s.ReadySince = ready.LastTransitionTime.Time
-		if s.ReadySince.IsZero() {
-			s.ReadySince = time.Unix(0, 0) // ready, since an unknown time
-		}
-	}
-	if waits := meta.FindStatusCondition(conditions, conditionUpdateWaiting); waits != nil && waits.Status == metav1.ConditionTrue {
+	if waits := meta.FindStatusCondition(conditions, v1alpha1.ConditionUpdateWaiting); waits != nil && waits.Status == metav1.ConditionTrue {
 		s.Waiting = Waiting{intern(waits.Reason), intern(writes.Limit(waits.Message, maxText))}
+	}
+	if s.Waiting == (Waiting{}) {
+		for _, kind := range []string{v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionRuntimeUsable} {
+			if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+				s.Waiting = Waiting{intern(c.Reason), intern(writes.Limit(c.Message, maxText))}
+			}
+		}
 	}
 	s.shimAt = slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionShimResponding })
 	if s.shimAt >= 0 {
 		c := conditions[s.shimAt]
 		c.Type, c.Reason, c.Message, c.Status = v1alpha1.ConditionShimResponding, intern(c.Reason), intern(c.Message), metav1.ConditionStatus(intern(string(c.Status)))
 		s.Shim = &c
+	}
+}
+
+// takeReady notes since when it is ready. A manager that has just begun has only the node's
+// word for it.
+func (s *Share) takeReady(conditions []metav1.Condition, before *Share) {
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		return
+	}
+	s.readyAt = ready.LastTransitionTime.Time
+	now := time.Now()
+	switch {
+	case before == nil || before.UID != s.UID:
+		s.ReadySince = now
+		if s.readyAt.Before(now) {
+			s.ReadySince = time.Unix(max(s.readyAt.Unix(), 0), 0) // never zero: that were not ready
+		}
+	case before.Ready() && before.readyAt.Equal(s.readyAt):
+		s.ReadySince = before.ReadySince
+	default:
+		s.ReadySince = now
 	}
 }
 

@@ -1,0 +1,42 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// Since when a NodeWorkload is ready goes by the manager's clock: a node's may be years off.
+func TestReadySinceGoesByTheManagersClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := time.Now()
+		index := NewIndex(NewLedger())
+		nw := managertest.NodeWorkload("n1", "mw")
+		report := func(status metav1.ConditionStatus, at time.Time) *Share {
+			nw.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(at)}}
+			index.Observe(nw)
+			return index.Get(client.ObjectKeyFromObject(nw))
+		}
+		if got := report(metav1.ConditionTrue, started.Add(365*24*time.Hour)).ReadySince; !got.Equal(started) {
+			t.Errorf("seen first with a clock that is ahead: %s, want %s", got, started)
+		}
+		time.Sleep(time.Minute)
+		if got := report(metav1.ConditionTrue, started.Add(365*24*time.Hour)).ReadySince; !got.Equal(started) {
+			t.Errorf("reported again: %s, want %s", got, started)
+		}
+		report(metav1.ConditionFalse, started)
+		time.Sleep(time.Minute)
+		if got := report(metav1.ConditionTrue, started.Add(-365*24*time.Hour)).ReadySince; !got.Equal(time.Now()) {
+			t.Errorf("ready again with a clock that is behind: %s, want %s", got, time.Now())
+		}
+	})
+}

@@ -8,11 +8,14 @@ package disruption
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,6 +93,12 @@ func forceDelete(t *testing.T, w *harness.Workload) {
 	}
 	if err := env.Kube.Delete(t.Context(), nw); err != nil {
 		t.Fatalf("delete the NodeWorkload: %v", err)
+	}
+	// The manager may have put the finalizer back before the deletion.
+	again := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/uid","value":%q},{"op":"add","path":"/metadata/finalizers","value":[]}]`, nw.UID)
+	err := env.Kube.Patch(t.Context(), nw, client.RawPatch(types.JSONPatchType, again))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) { // gone, or another one of its name
+		t.Fatalf("remove the finalizers again: %v", err)
 	}
 }
 

@@ -36,14 +36,16 @@ func TestOptions(t *testing.T) {
 		want      Options
 		wantError bool
 	}{
-		"defaults": {want: Options{Shared: shared, Webhook: served}},
-		"no port":  {args: []string{"--webhook-bind-address=webhook"}, want: Options{Shared: shared, Webhook: elsewhere}, wantError: true},
+		"defaults": {want: Options{Shared: shared, Load: DefaultLoad, Webhook: served}},
+		"no port":  {args: []string{"--webhook-bind-address=webhook"}, want: Options{Shared: shared, Load: DefaultLoad, Webhook: elsewhere}, wantError: true},
 		"all set": {
 			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n",
-				"--webhook-bind-address=0", "--webhook-name=w", "--webhook-certificate-dir=d", "--webhook-rotate-certificates=false"},
-			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d"}},
+				"--webhook-bind-address=0", "--webhook-name=w", "--webhook-certificate-dir=d", "--webhook-rotate-certificates=false",
+				"--kube-api-qps=7.5", "--kube-api-burst=8", "--concurrent-reconciles=9"},
+			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Load: Load{7.5, 8, 9}, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d"}},
 		},
-		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Webhook: served}, wantError: true},
+		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Load: DefaultLoad, Webhook: served}, wantError: true},
+		"no load":      {args: []string{"--kube-api-qps=0", "--kube-api-burst=0", "--concurrent-reconciles=-1"}, want: Options{Shared: shared, Load: Load{0, 0, -1}, Webhook: served}, wantError: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +82,7 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, apiKubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{LeaderElect: true, Shared: options.Shared{
+	o := Options{LeaderElect: true, Load: DefaultLoad, Shared: options.Shared{
 		Kubeconfig: kubeconfig, Namespace: v1alpha1.DefaultNamespace,
 		MetricsBindAddress: freeAddress(t), HealthProbeBindAddress: freeAddress(t),
 	}}

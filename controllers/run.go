@@ -42,8 +42,6 @@ import (
 const (
 	component        = writes.FieldManager
 	leaderElectionID = "managedworkload-manager"
-	// apiQPS and apiBurst bound the requests to the API server, per second.
-	apiQPS, apiBurst = 100, 200
 	// releaseAfter is how long a Node may be gone until its NodeWorkloads are
 	// given up (podgc's quarantine).
 	releaseAfter = 40 * time.Second
@@ -51,8 +49,6 @@ const (
 	killsInterval = 10 * time.Second
 	// cacheSyncTimeout is how long the first look at everything may take.
 	cacheSyncTimeout = 10 * time.Minute
-	// workers reconcile at the same time, of each kind.
-	workers = 4
 )
 
 // timing are the times that tests shorten.
@@ -70,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, component
+	cfg.QPS, cfg.Burst, cfg.UserAgent = o.Load.QPS, o.Load.Burst, component
 	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
 	mgr, err := newManager(ctx, cfg, o)
 	if err != nil {
@@ -209,8 +205,8 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	}
 	return errors.Join(
 		mgr.AddReadyzCheck("nodeworkloads", filled),
-		workloads.SetUp(ctx, mgr, controllerOptions()),
-		nodeWorkloads.SetUp(mgr, controllerOptions()),
+		workloads.SetUp(ctx, mgr, controllerOptions(o)),
+		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
@@ -235,9 +231,9 @@ func watchFleet(ctx context.Context, mgr manager.Manager, known workload.Fleet) 
 	return known.Shares.Runnable(direct), nil
 }
 
-func controllerOptions() controller.Options {
+func controllerOptions(o Options) controller.Options {
 	return controller.Options{
-		MaxConcurrentReconciles: workers,
+		MaxConcurrentReconciles: o.Load.ConcurrentReconciles,
 		RecoverPanic:            new(true),
 		CacheSyncTimeout:        cacheSyncTimeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),

@@ -32,6 +32,14 @@ func templateWith(container map[string]any, spec map[string]any) map[string]any 
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": s}
 }
 
+// strategy is a spec with one field of a rolling update.
+func strategy(field string, value any) map[string]any {
+	return map[string]any{
+		"template":       templateWith(nil, nil),
+		"updateStrategy": map[string]any{"rollingUpdate": map[string]any{field: value}},
+	}
+}
+
 func TestAdmissionRefusesBadInput(t *testing.T) {
 	tests := map[string]struct {
 		kind string
@@ -43,6 +51,29 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		"an unknown field":       {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, map[string]any{"contianers": "x"})}, want: `unknown field "spec.template.spec.contianers"`},
 		"an unknown field of ours": {
 			kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil), "replicas": int64(3)}, want: `unknown field "spec.replicas"`,
+		},
+		"a budget of 100%":          {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "100%")},
+		"a budget over 100%":        {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "101%"), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a budget of no node":       {kind: "ManagedWorkload", spec: strategy("maxUnavailable", int64(0)), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a budget of 0%":            {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "0%"), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a negative budget":         {kind: "ManagedWorkload", spec: strategy("maxUnavailable", int64(-1)), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a budget without a number": {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "some"), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a negative partition":      {kind: "ManagedWorkload", spec: strategy("partition", int64(-1)), want: "spec.updateStrategy.rollingUpdate.partition"},
+		"an unknown strategy": {
+			kind: "ManagedWorkload", want: "spec.updateStrategy.type",
+			spec: map[string]any{"template": templateWith(nil, nil), "updateStrategy": map[string]any{"type": "Recreate"}},
+		},
+		"OnDelete with a budget": {
+			kind: "ManagedWorkload", want: "spec.updateStrategy.rollingUpdate",
+			spec: map[string]any{"template": templateWith(nil, nil), "updateStrategy": map[string]any{"type": "OnDelete", "rollingUpdate": map[string]any{}}},
+		},
+		"a deadline below minReadySeconds": {
+			kind: "ManagedWorkload", want: "spec.progressDeadlineSeconds",
+			spec: map[string]any{"template": templateWith(nil, nil), "minReadySeconds": int64(600)},
+		},
+		"a negative history": {
+			kind: "ManagedWorkload", want: "spec.revisionHistoryLimit",
+			spec: map[string]any{"template": templateWith(nil, nil), "revisionHistoryLimit": int64(-1)},
 		},
 		"a bad quantity": {
 			kind: "ManagedWorkload", want: "cpu",

@@ -30,6 +30,9 @@ const (
 	// eventNotPutBack: what was changed by hand can only be changed one way.
 	eventNotPutBack = "NotPutBack"
 	eventKilled     = "Killed"
+	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
+	eventRollOut   = "RollOutStarted"
+	eventRolledOut = "RollOutComplete"
 	// eventRevisionEdited: a revision was changed by hand and is made again.
 	eventRevisionEdited = "RevisionEdited"
 	// eventFieldsIgnored: the template has fields that have no effect.
@@ -44,6 +47,8 @@ const maxEventMessage = 1000
 // announce sends events and sets metrics for what is new in the written status.
 func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done ended) {
 	setWorkloadMetrics(mw, status)
+	setRollOutMetrics(mw, s.rolling, s.memory.progress)
+	r.announceRollOut(mw, old, status)
 	r.announceKills(mw, done)
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
 		switch {
@@ -61,6 +66,16 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		r.warn(mw, c.Reason, c.Message)
 	}
 	r.announceGrace(mw, s, f)
+}
+
+// announceRollOut says when a roll-out begins and when all nodes are available with it.
+func (r *Reconciler) announceRollOut(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus) {
+	if status.UpdateRevision != old.UpdateRevision {
+		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventRollOut, "Rolling out revision %s to %s", status.UpdateRevision, nodes(int(status.DesiredNodes)))
+	}
+	if status.CurrentRevision != old.CurrentRevision && status.CurrentRevision == status.UpdateRevision && status.UpdatedNodes > 0 {
+		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventRolledOut, "Revision %s is available on %s", status.CurrentRevision, nodes(int(status.UpdatedNodes)))
+	}
 }
 
 // announceGrace sends what is wrong with grace periods, each problem once.

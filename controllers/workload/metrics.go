@@ -9,29 +9,63 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 var nodesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "managedworkload_nodes",
-	Help: "Nodes of each ManagedWorkload by state: desired, updated, ready, available, unreachable.",
+	Help: "Nodes of each ManagedWorkload by state: desired, current, updated, ready, available, unavailable, unreachable, misscheduled.",
 }, []string{"namespace", "name", "state"})
 
+var (
+	waitingGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "managedworkload_rollout_waiting_nodes",
+		Help: "Nodes of each ManagedWorkload that do not get the update revision now, by why they wait.",
+	}, []string{"namespace", "name", "reason"})
+	progressGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "managedworkload_rollout_progress_timestamp_seconds",
+		Help: "When the roll-out of each ManagedWorkload made its last progress, in seconds since 1970; there is none for one that is complete.",
+	}, []string{"namespace", "name"})
+)
+
 func init() {
-	metrics.Registry.MustRegister(nodesGauge)
+	metrics.Registry.MustRegister(nodesGauge, waitingGauge, progressGauge)
 }
 
 func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus) {
 	for state, n := range map[string]int32{
-		"desired":     status.DesiredNodes,
-		"updated":     status.UpdatedNodes,
-		"ready":       status.ReadyNodes,
-		"available":   status.AvailableNodes,
-		"unreachable": status.UnreachableNodes,
+		"desired":      status.DesiredNodes,
+		"current":      status.CurrentNodes,
+		"unavailable":  status.UnavailableNodes,
+		"misscheduled": status.MisscheduledNodes,
+		"updated":      status.UpdatedNodes,
+		"ready":        status.ReadyNodes,
+		"available":    status.AvailableNodes,
+		"unreachable":  status.UnreachableNodes,
 	} {
 		nodesGauge.WithLabelValues(mw.Namespace, mw.Name, state).Set(float64(n))
 	}
 }
 
+// setRollOutMetrics says what waits, and since when nothing has come further.
+func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollout.Progress) {
+	of := prometheus.Labels{"namespace": mw.Namespace, "name": mw.Name}
+	waitingGauge.DeletePartialMatch(of)
+	progressGauge.DeletePartialMatch(of)
+	if g == nil {
+		return
+	}
+	for reason, n := range g.waiting() {
+		waitingGauge.WithLabelValues(mw.Namespace, mw.Name, string(reason)).Set(float64(n))
+	}
+	if !progress.Done {
+		progressGauge.WithLabelValues(mw.Namespace, mw.Name).Set(float64(progress.Since.Unix()))
+	}
+}
+
 func dropWorkloadMetrics(name types.NamespacedName) {
-	nodesGauge.DeletePartialMatch(prometheus.Labels{"namespace": name.Namespace, "name": name.Name})
+	of := prometheus.Labels{"namespace": name.Namespace, "name": name.Name}
+	for _, gauge := range []*prometheus.GaugeVec{nodesGauge, waitingGauge, progressGauge} {
+		gauge.DeletePartialMatch(of)
+	}
 }

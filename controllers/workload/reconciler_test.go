@@ -129,7 +129,7 @@ func (b *bench) drain(reason string) []string {
 	for {
 		select {
 		case e := <-b.events.Events:
-			if strings.Contains(e, " "+reason+" ") {
+			if strings.Contains(e, " "+reason) {
 				found = append(found, e)
 			}
 		default:

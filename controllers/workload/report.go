@@ -57,8 +57,8 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 		uncounted: pending.Uncounted,
 	}
 	kills.Settled(s.mw.UID, pending, s.now)
-	r.announce(s.mw, &s.before, &status, s, f, done)
 	s.memory.progress = next
+	r.announce(s.mw, &s.before, &status, s, f, done)
 	r.memories.keep(s.mw, s.memory)
 	return nil
 }

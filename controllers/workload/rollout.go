@@ -38,6 +38,17 @@ func (g *rolling) waits(node string) rollout.Reason {
 	return ""
 }
 
+// waiting is how many nodes wait, by why.
+func (g *rolling) waiting() map[rollout.Reason]int {
+	counts := map[rollout.Reason]int{}
+	for _, reason := range g.batch.Waiting {
+		if reason != "" {
+			counts[reason]++
+		}
+	}
+	return counts
+}
+
 // planRollOut gathers what is known of the nodes, and decides the next batch.
 func (r *Reconciler) planRollOut(s *scope) *rolling {
 	desired := 0

@@ -170,6 +170,10 @@ func TestRollOut(t *testing.T) {
 	if mw := b.turn(); mw.Status.CurrentRevision != mw.Status.UpdateRevision {
 		t.Errorf("current %s, update %s", mw.Status.CurrentRevision, mw.Status.UpdateRevision)
 	}
+	events := strings.Join(b.drain("RollOut"), "\n")
+	if strings.Count(events, eventRollOut+" ") != 2 || strings.Count(events, eventRolledOut+" ") != 1 || !strings.HasSuffix(events, " is available on 5 nodes") {
+		t.Errorf("events\n%s", events)
+	}
 }
 
 // A bad image stops at one node, which still runs what it ran, is named, and is taken back

@@ -49,8 +49,10 @@ help: ## Show this help.
 ##@ Build
 
 .PHONY: build
-build: ## Build the static program bin/managedworkload.
+build: ## Build the static program bin/managedworkload and the kubectl plugin, under both of its names.
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/managedworkload .
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/kubectl-managedworkload ./cli/cmd/kubectl-managedworkload
+	cp bin/kubectl-managedworkload bin/kubectl-mw
 
 .PHONY: image
 image: ## Build IMAGE:VERSION with an SBOM and its provenance into bin/image.tar; PUSH=1 pushes it instead.
@@ -76,7 +78,7 @@ docs: ## Generate docs/fields.md from the table of template fields.
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.
-	rm -rf bin/managedworkload bin/image.tar bin/localstack bin/testprogram
+	rm -rf bin/managedworkload bin/kubectl-managedworkload bin/kubectl-mw bin/image.tar bin/localstack bin/testprogram bin/timeline-*.png
 
 ##@ Check
 
@@ -206,6 +208,16 @@ demo-needs:
 .PHONY: demo-down
 demo-down: ## Take the stack of a demo down.
 	go run ./hack/localstack/cmd/localstack down --state "$(DEMO_STATE)"
+
+.PHONY: look-timeline
+look-timeline: ## Show the page of kubectl mw timeline in a browser: bin/timeline-light.png and bin/timeline-dark.png.
+	hack/tools/debian.sh browser
+	@mkdir -p bin
+	@profile=$$(mktemp -d) && trap 'rm -rf "$$profile"' EXIT && for scheme in 0-dark 1-light; do \
+		chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$$profile" --window-size=1500,1900 \
+			--blink-settings=preferredColorScheme=$${scheme%-*} --screenshot="bin/timeline-$${scheme#*-}.png" \
+			"file://$(CURDIR)/cli/timeline/testdata/sample.html" 2>/dev/null || exit 1; done
+	@ls bin/timeline-*.png
 
 ##@ Tools
 

@@ -10,6 +10,7 @@
 #   hack/tools/debian.sh race       a C compiler for Go's race detector
 #   hack/tools/debian.sh promtool   promtool, unpacked into MW_TOOLS_DIR
 #   hack/tools/debian.sh vm         user-mode Linux, and what makes a Debian for it
+#   hack/tools/debian.sh browser    a browser and a font, to look at pages
 set -euo pipefail
 
 cni_dirs="/usr/lib/cni /opt/cni/bin"
@@ -65,8 +66,11 @@ vm)
 	command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
 	command -v depmod >/dev/null || missing+=(kmod)
 	;;
+browser)
+	command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
+	;;
 *)
-	echo "usage: hack/tools/debian.sh runtime|race|promtool|vm" >&2
+	echo "usage: hack/tools/debian.sh runtime|race|promtool|vm|browser" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,187 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ends
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// causes name the triggers.
+var causes = map[v1alpha1.KillTrigger]string{
+	v1alpha1.TriggerPostStartHookFailed:  "postStart hook failed",
+	v1alpha1.TriggerSandboxChanged:       "sandbox changed",
+	v1alpha1.TriggerPodCgroupMissing:     "cgroup of the pod missing",
+	v1alpha1.TriggerUnknownState:         "state unknown to the runtime",
+	v1alpha1.TriggerLivenessProbe:        "liveness probe failed",
+	v1alpha1.TriggerStartupProbe:         "startup probe failed",
+	v1alpha1.TriggerDefinitionChanged:    "definition changed",
+	v1alpha1.TriggerWorkloadFinished:     "workload finished",
+	v1alpha1.TriggerTermination:          "workload terminated",
+	v1alpha1.TriggerGarbageCollection:    "garbage collected",
+	v1alpha1.TriggerRestartAllContainers: "all containers restarted by a rule",
+	v1alpha1.TriggerRestartRequested:     "restart requested",
+	v1alpha1.TriggerResizeRequired:       "resize requires a restart",
+	v1alpha1.TriggerContainerRemoved:     "removed from the template",
+	v1alpha1.TriggerOrphan:               "NodeWorkload gone",
+}
+
+// sources say where a grace period comes from.
+var sources = map[v1alpha1.GraceSource]string{
+	v1alpha1.GraceSourceOverride: "set by what asked for the kill",
+	v1alpha1.GraceSourceDeletion: "from deletionGracePeriodSeconds of the NodeWorkload",
+	v1alpha1.GraceSourceProbe:    "from the failed probe",
+	v1alpha1.GraceSourcePod:      "from terminationGracePeriodSeconds of the template",
+	v1alpha1.GraceSourceMinimum:  "the minimum, because none was set",
+}
+
+// Cause is what made the shim kill, in a few words.
+func Cause(k *v1alpha1.KillRecord) string {
+	if text, ok := causes[k.Trigger]; ok {
+		return text
+	}
+	return string(k.Trigger)
+}
+
+// Outcome is how a kill ended or how far it has come, in a few words.
+func Outcome(k *v1alpha1.KillRecord) string {
+	switch {
+	case k.Phase != v1alpha1.KillPhaseDone:
+		return "under way: " + phase(k)
+	case k.Outcome == v1alpha1.KillOutcomeGraceful:
+		return exitedWith(k)
+	case k.Outcome == v1alpha1.KillOutcomeForced:
+		return "SIGKILL, because its time was over"
+	case k.Outcome == v1alpha1.KillOutcomeAlreadyStopped:
+		return "had already " + exitedWith(k)
+	case k.Outcome == v1alpha1.KillOutcomeFailed:
+		return "the kill failed"
+	}
+	return "how it ended is not known"
+}
+
+// Left is how much of the grace period was left when the kill had ended, in seconds.
+func Left(k *v1alpha1.KillRecord) int64 {
+	return max(k.Grace.Seconds-k.Grace.UsedSeconds, 0)
+}
+
+func phase(k *v1alpha1.KillRecord) string {
+	switch k.Phase {
+	case v1alpha1.KillPhasePreStop:
+		return "the preStop hook"
+	case v1alpha1.KillPhaseWaitingForTurn:
+		return "waiting for other containers to end"
+	case v1alpha1.KillPhaseStopping:
+		return signal(k) + " sent"
+	case v1alpha1.KillPhaseDone:
+	}
+	return string(k.Phase)
+}
+
+func signal(k *v1alpha1.KillRecord) string {
+	if k.StopSignal == "" {
+		return "the stop signal"
+	}
+	return k.StopSignal
+}
+
+func exitedWith(k *v1alpha1.KillRecord) string {
+	if k.ExitCode == nil {
+		return "exited"
+	}
+	text := fmt.Sprintf("exited %d", *k.ExitCode)
+	if k.Reason != "" && k.Reason != "Completed" && k.Reason != "Error" {
+		text += " (" + k.Reason + ")"
+	}
+	return text
+}
+
+func exitSummary(e *v1alpha1.ContainerExit) string {
+	if e.Summary != "" {
+		return "ended by itself: " + e.Summary
+	}
+	return fmt.Sprintf("ended by itself: exit %d", e.ExitCode)
+}
+
+// killWords describe a kill: why, the grace period, hook and signal, the end.
+func killWords(k *v1alpha1.KillRecord) []string {
+	return []string{why(k), grace(k), course(k)}
+}
+
+func why(k *v1alpha1.KillRecord) string {
+	text := "The shim asked for it"
+	if k.RequestedBy != "" && k.RequestedBy != "shim" {
+		text = "Asked for by " + k.RequestedBy
+	}
+	if len(k.ChangedFields) > 0 {
+		text += "; changed: " + strings.Join(k.ChangedFields, ", ")
+	}
+	if k.Message != "" {
+		text += ": " + strings.TrimSuffix(k.Message, ".")
+	}
+	return text + "."
+}
+
+func grace(k *v1alpha1.KillRecord) string {
+	text := fmt.Sprintf("Grace %ds", k.Grace.Seconds)
+	if source, ok := sources[k.Grace.Source]; ok {
+		text += " " + source
+	}
+	if from, to := k.Grace.ShortenedFromSeconds, k.Grace.ShortenedToSeconds; from != nil {
+		text += fmt.Sprintf(", cut from %ds", *from)
+		if to != nil {
+			text += fmt.Sprintf(" to %ds while it was under way", *to)
+		}
+	}
+	if k.Phase == v1alpha1.KillPhaseDone {
+		text += fmt.Sprintf("; used %ds, left %ds", k.Grace.UsedSeconds, Left(k))
+	}
+	return text + "."
+}
+
+// course is what happened, in its order.
+func course(k *v1alpha1.KillRecord) string {
+	var parts []string
+	if hook := Hook(k); hook != "" {
+		parts = append(parts, hook)
+	}
+	if k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped {
+		text := "sent " + signal(k)
+		if k.StopTimeoutSeconds != nil {
+			text += fmt.Sprintf(" with %ds to exit", *k.StopTimeoutSeconds)
+		}
+		parts = append(parts, text)
+	}
+	end := Outcome(k)
+	if k.Outcome == v1alpha1.KillOutcomeForced && k.ExitCode != nil {
+		end += ", " + exitedWith(k)
+	}
+	if k.Error != "" {
+		end += ": " + k.Error
+	}
+	text := strings.Join(append(parts, end), "; ")
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Hook is what became of the preStop hook; "" if there is none.
+func Hook(k *v1alpha1.KillRecord) string {
+	h := k.PreStop
+	if h == nil {
+		return ""
+	}
+	text := "preStop (" + h.Handler + ") "
+	switch h.Outcome {
+	case v1alpha1.PreStopSucceeded:
+		return fmt.Sprintf("%sran %ds", text, h.Seconds)
+	case v1alpha1.PreStopFailed:
+		return fmt.Sprintf("%sfailed after %ds", text, h.Seconds)
+	case v1alpha1.PreStopTimedOut:
+		return fmt.Sprintf("%scut off after %ds", text, h.Seconds)
+	case v1alpha1.PreStopSkipped:
+		return text + "skipped, because there was no time"
+	}
+	return text + "is running"
+}

@@ -1,0 +1,163 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/cli/terminal"
+)
+
+// annotationChangeCause says why a person changed something, as for kubectl rollout
+// history.
+const annotationChangeCause = "kubernetes.io/change-cause"
+
+// rolloutHistory are the revisions of a ManagedWorkload, the oldest first.
+type rolloutHistory struct {
+	typeMeta
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	Revisions []historyItem `json:"revisions"`
+}
+
+type historyItem struct {
+	Revision int64  `json:"revision"`
+	Hash     string `json:"hash"`
+	// Nodes is how many nodes have it.
+	Nodes int `json:"nodes"`
+	// RolledOut: all nodes were available with it at one time.
+	RolledOut bool `json:"rolledOut"`
+	// Update: it is that of spec.template.
+	Update            bool        `json:"update"`
+	CreationTimestamp metav1.Time `json:"creationTimestamp"`
+	ChangeCause       string      `json:"changeCause,omitempty"`
+	// Template is what the user wrote, with defaults; with --revision only.
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	var output string
+	var revision int64
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "List the revisions, and how many nodes have each",
+		Long: `List the revisions of a ManagedWorkload, the oldest first: how many nodes have each,
+whether all nodes were available with it at one time, and the change cause (the annotation
+kubernetes.io/change-cause of the revision or of its template). With --revision, show the
+template.
+` + exitCodes,
+		Args: cobra.ExactArgs(1),
+	}
+	outputFlag(cmd, &output, formatJSON, formatYAML)
+	cmd.Flags().Int64Var(&revision, "revision", 0, "Show this revision with its template")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.connect()
+		if err != nil {
+			return err
+		}
+		h, err := c.history(cmd.Context(), args[0], revision)
+		switch {
+		case err != nil:
+			return err
+		case output != "":
+			return write(a.Out, output, h)
+		case revision != 0:
+			return h.printTemplate(terminal.New(a.Out))
+		}
+		return h.print(a)
+	}
+	return cmd
+}
+
+// history reads all revisions, or one with its template.
+func (c *cluster) history(ctx context.Context, arg string, only int64) (*rolloutHistory, error) {
+	mw, err := c.get(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := c.revisions(ctx, mw)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := c.nodesByRevision(ctx, mw.Name)
+	if err != nil {
+		return nil, err
+	}
+	h := &rolloutHistory{typeMeta: typed("RolloutHistory"), Namespace: mw.Namespace, Name: mw.Name, Revisions: []historyItem{}}
+	update := hashOf(mw)
+	for i := len(revisions) - 1; i >= 0; i-- {
+		r := &revisions[i]
+		if only != 0 && r.Spec.Revision != only {
+			continue
+		}
+		hash := r.Labels[v1alpha1.LabelRevision]
+		item := historyItem{
+			Revision: r.Spec.Revision, Hash: hash, Nodes: nodes[hash], RolledOut: r.Spec.RolledOut, Update: hash == update,
+			CreationTimestamp: r.CreationTimestamp, ChangeCause: changeCause(r),
+		}
+		if only != 0 {
+			item.Template = &r.Spec.Template
+		}
+		h.Revisions = append(h.Revisions, item)
+	}
+	if only != 0 && len(h.Revisions) == 0 {
+		return nil, fmt.Errorf("unable to find the specified revision %d of managedworkload %q", only, mw.Name)
+	}
+	return h, nil
+}
+
+func changeCause(r *v1alpha1.ManagedWorkloadRevision) string {
+	if cause := r.Annotations[annotationChangeCause]; cause != "" {
+		return cause
+	}
+	return r.Spec.Template.Annotations[annotationChangeCause]
+}
+
+func (h *rolloutHistory) print(a *app) error {
+	p := terminal.New(a.Out)
+	if len(h.Revisions) == 0 {
+		p.Printf("No rollout history found.\n")
+		return p.Err()
+	}
+	p.Printf("managedworkload.managedworkload.dev/%s\n", h.Name)
+	table := tabwriter.NewWriter(a.Out, 0, 0, 3, ' ', 0)
+	rows := terminal.Printer{W: table}
+	rows.Printf("REVISION\tHASH\tNODES\tROLLED-OUT\tAGE\tCHANGE-CAUSE\n")
+	for _, r := range h.Revisions {
+		cause, mark := r.ChangeCause, ""
+		if cause == "" {
+			cause = "<none>"
+		}
+		if r.Update {
+			mark = "*"
+		}
+		rows.Printf("%d%s\t%s\t%d\t%t\t%s\t%s\n", r.Revision, mark, r.Hash, r.Nodes, r.RolledOut,
+			duration.HumanDuration(a.now().Sub(r.CreationTimestamp.Time)), cause)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	p.Printf("* is the revision of spec.template.\n")
+	return p.Err()
+}
+
+func (h *rolloutHistory) printTemplate(p *terminal.Printer) error {
+	r := &h.Revisions[0]
+	text, err := yaml.Marshal(r.Template)
+	if err != nil {
+		return err
+	}
+	p.Printf("managedworkload.managedworkload.dev/%s with revision #%d\nPod Template:\n", h.Name, r.Revision)
+	_, err = p.W.Write(text)
+	return err
+}

@@ -62,8 +62,8 @@ func (w warnings) Write(text []byte) (int, error) {
 	return len(text), w.p.Err()
 }
 
-// names are the types that an argument TYPE/NAME may have.
-var names = []string{"mw", "managedworkload", "managedworkloads", "managedworkload.managedworkload.dev", "managedworkloads.managedworkload.dev"}
+// kinds are the types that an argument TYPE/NAME may have.
+var kinds = []string{"mw", "managedworkload", "managedworkloads", "managedworkload.managedworkload.dev", "managedworkloads.managedworkload.dev"}
 
 // nameOf reads the argument NAME or TYPE/NAME.
 func nameOf(arg string) (string, error) {
@@ -71,7 +71,7 @@ func nameOf(arg string) (string, error) {
 	switch {
 	case !typed:
 		return arg, nil
-	case !slices.Contains(names, strings.ToLower(kind)):
+	case !slices.Contains(kinds, strings.ToLower(kind)):
 		return "", fmt.Errorf("%q is not about a ManagedWorkload: give NAME or mw/NAME", arg)
 	}
 	return name, nil

@@ -97,6 +97,6 @@ func (a *app) root(name, version string) *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(a.rolloutCommand(), a.whyCommand(), a.timelineCommand(), a.convertCommand())
+	root.AddCommand(a.rolloutCommand(), a.whyCommand(), a.timelineCommand(), a.planCommand(), a.convertCommand())
 	return root
 }

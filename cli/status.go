@@ -53,11 +53,11 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status NAME",
 		Short: "Watch a roll-out until it is complete",
 		Long: `Watch a roll-out until every node that it may change has the update and is available:
-those that partition or nodeSelector hold, and those whose shim does not respond, are not
-waited for. A paused roll-out is waited for.
+those that partition, nodeSelector or OnDelete hold, and those whose shim does not respond,
+are not waited for. A paused roll-out is waited for.
 
-Exit codes: 0 complete; 1 stalled, OnDelete with nodes to update, not complete within
---timeout, or not complete with --watch=false; 2 error.`,
+Exit codes: 0 complete; 1 stalled, not complete within --timeout, or not complete with
+--watch=false; 2 error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.status(cmd.Context(), args[0], o) },
 	}
@@ -194,9 +194,6 @@ func computeRollout(mw *v1alpha1.ManagedWorkload) rolloutStatus {
 		s.fail("managedworkload %q exceeded its progress deadline: %s", mw.Name, stalled.Message)
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		s.fail("managedworkload %q is stalled (%s): %s", mw.Name, stalled.Reason, stalled.Message)
-	case left && onDelete(mw):
-		s.fail("managedworkload %q: %d out of %d nodes have been updated; with the strategy OnDelete the others are when their NodeWorkloads are deleted",
-			mw.Name, st.UpdatedNodes, st.DesiredNodes)
 	case left && mw.Spec.Paused:
 		s.wait("paused with %d out of %d nodes updated", st.UpdatedNodes, st.DesiredNodes)
 	case !meta.IsStatusConditionFalse(st.Conditions, v1alpha1.ConditionReconciling) && left:
@@ -204,8 +201,7 @@ func computeRollout(mw *v1alpha1.ManagedWorkload) rolloutStatus {
 	case !meta.IsStatusConditionFalse(st.Conditions, v1alpha1.ConditionReconciling):
 		s.wait("%d of %d updated nodes are available", st.AvailableNodes, st.DesiredNodes)
 	default:
-		s.Complete = true
-		s.Message = s.success(left)
+		s.Complete, s.Message = true, s.success(mw, left)
 	}
 	return s
 }
@@ -222,10 +218,13 @@ func (s *rolloutStatus) wait(format string, args ...any) {
 	s.Message = fmt.Sprintf("Waiting for managedworkload %q rollout to finish: ", s.Name) + fmt.Sprintf(format, args...) + "..."
 }
 
-// success is the last line. held: partition or nodeSelector keep nodes from the update.
-func (s *rolloutStatus) success(held bool) string {
+// success is the last line. held: the strategy keeps nodes from the update.
+func (s *rolloutStatus) success(mw *v1alpha1.ManagedWorkload, held bool) string {
 	text := fmt.Sprintf("managedworkload %q successfully rolled out", s.Name)
-	if held {
+	switch {
+	case held && onDelete(mw):
+		text = fmt.Sprintf("OnDelete: %d out of %d nodes have been updated; the others are when their NodeWorkloads are deleted", s.Updated, s.Desired)
+	case held:
 		text = fmt.Sprintf("partitioned roll out complete: %d new nodes have been updated...", s.Updated)
 	}
 	if s.Unreachable > 0 {

@@ -1,0 +1,72 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast
+
+import (
+	"encoding/json"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/template"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
+
+// factsOf is what a NodeWorkload, nil for none, says about its node.
+func (f *forecaster) factsOf(nw *v1alpha1.NodeWorkload) rollout.Node {
+	if nw == nil {
+		return rollout.Node{Responds: true}
+	}
+	st := &nw.Status
+	hash, _ := f.runs(nw)
+	n := rollout.Node{
+		Present: true, Ending: !nw.DeletionTimestamp.IsZero(), Responds: true, Revision: nw.Labels[v1alpha1.LabelRevision],
+		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation,
+		RunsSpec: st.TemplateHash == template.Hash(&nw.Spec.Template), RunsUpdate: hash == f.out.UpdateRevision,
+		Ready: st.Phase == corev1.PodSucceeded,
+	}
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
+		n.Ready, n.ReadySince = true, c.LastTransitionTime.Time
+	}
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionShimResponding); c != nil && c.Status != metav1.ConditionTrue {
+		n.Responds, n.NoShim = false, c.Reason == v1alpha1.ReasonShimNotFound
+	}
+	return n
+}
+
+// runs is the template that runs, by the last report, and its revision. A shim that still
+// waits for an image runs an earlier one than its NodeWorkload has.
+func (f *forecaster) runs(nw *v1alpha1.NodeWorkload) (string, *corev1.PodTemplateSpec) {
+	hash := nw.Labels[v1alpha1.LabelRevision]
+	if reported, known := f.admitted[nw.Status.TemplateHash]; known {
+		hash = reported
+	}
+	if t, known := f.templates[hash]; known {
+		return hash, t
+	}
+	return hash, &nw.Spec.Template
+}
+
+// admittedTemplate is what admission made of the user's template.
+func admittedTemplate(r *v1alpha1.ManagedWorkloadRevision) (*corev1.PodTemplateSpec, error) {
+	if r.Spec.AdmittedPatch == "" {
+		return &r.Spec.Template, nil
+	}
+	patch, err := jsonpatch.DecodePatch([]byte(r.Spec.AdmittedPatch))
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(&r.Spec.Template)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = patch.Apply(data); err != nil {
+		return nil, err
+	}
+	admitted := &corev1.PodTemplateSpec{}
+	return admitted, json.Unmarshal(data, admitted)
+}

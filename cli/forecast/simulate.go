@@ -1,0 +1,68 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
+
+// simulate rolls out until nothing changes any more. Every node that is changed becomes
+// available before the next batch.
+func (f *forecaster) simulate() {
+	in := &f.facts
+	for {
+		batch := rollout.Next(in)
+		if len(batch.Changes) == 0 && batch.Wake == 0 {
+			f.wait(batch.Waiting)
+			return
+		}
+		var changes []NodeChange
+		for _, c := range batch.Changes {
+			changes = append(changes, f.change(c))
+			in.Nodes[c.Node] = settled(&in.Nodes[c.Node], c.Revision, in.Update)
+		}
+		if len(changes) > 0 {
+			slices.SortFunc(changes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
+			f.out.Batches = append(f.out.Batches, changes)
+		}
+		in.Now = in.Now.Add(max(batch.Wake, in.Strategy.MinReady, time.Second))
+	}
+}
+
+// settled is a node that has carried out its change and is available.
+func settled(n *rollout.Node, revision, update string) rollout.Node {
+	return rollout.Node{
+		Name: n.Name, Desired: n.Desired, Selected: n.Selected, Responds: true, Present: true, Revision: revision,
+		Observed: true, Reported: true, RunsSpec: true, RunsUpdate: revision == update, Ready: true,
+	}
+}
+
+// change is what one node's change comes to.
+func (f *forecaster) change(c rollout.Change) NodeChange {
+	out := NodeChange{Node: f.facts.Nodes[c.Node].Name, To: c.Revision, Kills: []Kill{}}
+	nw := f.shares[c.Node]
+	if nw == nil {
+		return out
+	}
+	hash, before := f.runs(nw)
+	out.From = hash
+	if after, known := f.templates[c.Revision]; known {
+		out.Kills = f.killsOfChange(nw, before, after)
+	}
+	return out
+}
+
+// wait lists the nodes that are left, and why.
+func (f *forecaster) wait(reasons []rollout.Reason) {
+	for i, reason := range reasons {
+		if reason != "" {
+			f.out.Waiting = append(f.out.Waiting, Waiting{f.facts.Nodes[i].Name, reason})
+		}
+	}
+	slices.SortFunc(f.out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.Node, b.Node) })
+}

@@ -75,8 +75,11 @@ func ofNode(nw *v1alpha1.NodeWorkload) []Wait {
 	}
 	var waits []Wait
 	for _, c := range nw.Status.Conditions {
-		isGood := slices.Contains(good, c.Type)
-		if isGood == (c.Status == metav1.ConditionTrue) || !isGood && c.Status == metav1.ConditionFalse || slices.Contains(implied, c.Type) {
+		wanted := metav1.ConditionFalse
+		if slices.Contains(good, c.Type) {
+			wanted = metav1.ConditionTrue
+		}
+		if c.Status == wanted || slices.Contains(implied, c.Type) {
 			continue
 		}
 		waits = append(waits, Wait{Subject: nw.Spec.NodeName, Node: nw.Spec.NodeName, Reason: c.Reason, Text: words(c), Since: c.LastTransitionTime.DeepCopy()})

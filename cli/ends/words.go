@@ -54,7 +54,7 @@ func Outcome(k *v1alpha1.KillRecord) string {
 	case k.Outcome == v1alpha1.KillOutcomeGraceful:
 		return exitedWith(k)
 	case k.Outcome == v1alpha1.KillOutcomeForced:
-		return "SIGKILL, because its time was over"
+		return "forced by SIGKILL"
 	case k.Outcome == v1alpha1.KillOutcomeAlreadyStopped:
 		return "had already " + exitedWith(k)
 	case k.Outcome == v1alpha1.KillOutcomeFailed:
@@ -112,12 +112,12 @@ func killWords(k *v1alpha1.KillRecord) []string {
 }
 
 func why(k *v1alpha1.KillRecord) string {
-	text := "The shim asked for it"
+	text := "Requested by the shim"
 	if k.RequestedBy != "" && k.RequestedBy != "shim" {
-		text = "Asked for by " + k.RequestedBy
+		text = "Requested by " + k.RequestedBy
 	}
 	if len(k.ChangedFields) > 0 {
-		text += "; changed: " + strings.Join(k.ChangedFields, ", ")
+		text += " (changed: " + strings.Join(k.ChangedFields, ", ") + ")"
 	}
 	if k.Message != "" {
 		text += ": " + strings.TrimSuffix(k.Message, ".")
@@ -155,15 +155,23 @@ func course(k *v1alpha1.KillRecord) string {
 		}
 		parts = append(parts, text)
 	}
-	end := Outcome(k)
-	if k.Outcome == v1alpha1.KillOutcomeForced && k.ExitCode != nil {
-		end += ", " + exitedWith(k)
+	if k.Phase == v1alpha1.KillPhaseDone || k.Phase == v1alpha1.KillPhaseWaitingForTurn || len(parts) == 0 {
+		parts = append(parts, end(k))
+	}
+	text := strings.Join(parts, "; ")
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// end is the outcome with what the runtime said beyond it.
+func end(k *v1alpha1.KillRecord) string {
+	text := Outcome(k)
+	if k.Outcome == v1alpha1.KillOutcomeForced && k.ExitCode != nil && *k.ExitCode != 137 {
+		text += "; " + exitedWith(k)
 	}
 	if k.Error != "" {
-		end += ": " + k.Error
+		text += ": " + k.Error
 	}
-	text := strings.Join(append(parts, end), "; ")
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	return text
 }
 
 // Hook is what became of the preStop hook; "" if there is none.

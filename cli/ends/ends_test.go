@@ -60,7 +60,9 @@ func TestWords(t *testing.T) {
 		{"already stopped", func(k *v1alpha1.KillRecord) {
 			k.Outcome, k.ExitCode, k.PreStop, k.StopTime = v1alpha1.KillOutcomeAlreadyStopped, ptr.To[int32](3), nil, nil
 		}},
-		{"failed", func(k *v1alpha1.KillRecord) { k.Outcome, k.Error = v1alpha1.KillOutcomeFailed, "context deadline exceeded" }},
+		{"failed", func(k *v1alpha1.KillRecord) {
+			k.Outcome, k.Error = v1alpha1.KillOutcomeFailed, "context deadline exceeded"
+		}},
 		{"not known", func(k *v1alpha1.KillRecord) { k.Outcome, k.Error = "", "the container was removed meanwhile" }},
 		{"changed by a person", func(k *v1alpha1.KillRecord) {
 			k.Trigger, k.RequestedBy, k.ChangedFields = v1alpha1.TriggerDefinitionChanged, "kubectl-edit", []string{"image", "env"}

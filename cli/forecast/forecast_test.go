@@ -109,17 +109,26 @@ func TestCompute(t *testing.T) {
 		edit func(*Input)
 		want string
 	}{
-		"nothing":      {edit: func(*Input) {}},
-		"one by one":   {edit: image, want: "batch: n? K\nbatch: n? K\nbatch: n? K\nbatch: n? K\n"},
-		"two at once":  {edit: func(in *Input) { image(in); rolling(in, v1alpha1.RollingUpdate{MaxUnavailable: ptr.To(intstr.FromInt32(2))}) }, want: "batch: n? K n? K\nbatch: n? K n? K\n"},
-		"all at once":  {edit: func(in *Input) { image(in); rolling(in, v1alpha1.RollingUpdate{MaxUnavailable: ptr.To(intstr.FromString("100%"))}) }, want: "batch: n1 K n2 K n3 K n4 K\n"},
+		"nothing":    {edit: func(*Input) {}},
+		"one by one": {edit: image, want: "batch: n? K\nbatch: n? K\nbatch: n? K\nbatch: n? K\n"},
+		"two at once": {edit: func(in *Input) {
+			image(in)
+			rolling(in, v1alpha1.RollingUpdate{MaxUnavailable: ptr.To(intstr.FromInt32(2))})
+		}, want: "batch: n? K n? K\nbatch: n? K n? K\n"},
+		"all at once": {edit: func(in *Input) {
+			image(in)
+			rolling(in, v1alpha1.RollingUpdate{MaxUnavailable: ptr.To(intstr.FromString("100%"))})
+		}, want: "batch: n1 K n2 K n3 K n4 K\n"},
 		"without kill": {edit: func(in *Input) { in.After.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](9) }, want: "batch: n?\nbatch: n?\nbatch: n?\nbatch: n?\n"},
 		"paused": {
 			edit: func(in *Input) { image(in); in.After.Spec.Paused = true },
 			want: "n1 waits: Paused\nn2 waits: Paused\nn3 waits: Paused\nn4 waits: Paused\n",
 		},
 		"canary": {
-			edit: func(in *Input) { image(in); rolling(in, v1alpha1.RollingUpdate{NodeSelector: map[string]string{"zone": "n2"}}) },
+			edit: func(in *Input) {
+				image(in)
+				rolling(in, v1alpha1.RollingUpdate{NodeSelector: map[string]string{"zone": "n2"}})
+			},
 			want: "batch: n2 K\nn1 waits: NodeSelector\nn3 waits: NodeSelector\nn4 waits: NodeSelector\n",
 		},
 		"one is not ready, it goes first and blocks no other": {

@@ -1,0 +1,180 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *updateGolden {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// killed makes a workload that was killed on two nodes.
+func killed(t *testing.T) string {
+	t.Helper()
+	ns := newNamespace(t)
+	mw := web(t, ns, "app:v1")
+	r := revisionOf(t, mw, 1, "app:v1")
+	kill := func(id string, ago time.Duration) v1alpha1.KillRecord {
+		at := metav1.NewMicroTime(time.Now().Add(-ago))
+		return v1alpha1.KillRecord{
+			ID: id, Container: "app", Trigger: v1alpha1.TriggerLivenessProbe, RequestedBy: "shim", Message: "Container app failed liveness probe, will be restarted",
+			Phase: v1alpha1.KillPhaseDone, Grace: v1alpha1.KillGrace{Seconds: 30, Source: v1alpha1.GraceSourcePod, UsedSeconds: 30}, Outcome: v1alpha1.KillOutcomeForced,
+			ExitCode: ptr.To[int32](137), StopSignal: "SIGTERM", StopTimeoutSeconds: ptr.To[int64](30), StartTime: at, StopTime: &at,
+		}
+	}
+	for i, node := range []string{"n1", "n2"} {
+		nw := nodeWorkloadOf(t, mw, node, r)
+		for j := range 3 {
+			nw.Status.Kills = append(nw.Status.Kills, kill(fmt.Sprintf("kill-%d", j), time.Duration(2*j+i+1)*time.Hour+time.Minute))
+		}
+		nw.Status.Conditions[0].Status, nw.Status.Conditions[0].Reason = metav1.ConditionStatus([]string{"True", "False"}[i]), "ContainersNotReady"
+		update(t, nw)
+	}
+	return ns
+}
+
+// times are what depends on the time of the test.
+var times = regexp.MustCompile(`\S+ ago|since \S+|\S+ on the clock of`)
+
+func TestWhy(t *testing.T) {
+	ns := killed(t)
+	r := run(t, ns, "", "why", "web", "--limit=3")
+	if r.code != ExitOK || r.err != "" {
+		t.Fatalf("%+v", r)
+	}
+	golden(t, "why.txt", times.ReplaceAllString(r.out, "TIME"))
+	tests := map[string]struct {
+		args []string
+		want []string
+	}{
+		"all":            {want: []string{"n1", "n2", "n1", "n2", "n1", "n2"}},
+		"node":           {args: []string{"--node=n2"}, want: []string{"n2", "n2", "n2"}},
+		"since":          {args: []string{"--since=3h"}, want: []string{"n1", "n2"}},
+		"container":      {args: []string{"-c", "other"}},
+		"a NodeWorkload": {args: []string{placement.NodeWorkloadName("web", "n1")}, want: []string{"n1", "n1", "n1"}},
+		"typed":          {args: []string{"nw/" + placement.NodeWorkloadName("web", "n1")}, want: []string{"n1", "n1", "n1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"why", "-o", "json"}, tc.args...)
+			if len(tc.args) == 0 || strings.HasPrefix(tc.args[0], "-") {
+				args = append(args, "web")
+			}
+			r := run(t, ns, "", args...)
+			var answer whyAnswer
+			if err := json.Unmarshal([]byte(r.out), &answer); err != nil {
+				t.Fatalf("%+v: %v", r, err)
+			}
+			var got []string
+			for _, e := range answer.Ends {
+				got = append(got, e.Node)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("ends (-want +got):\n%s", diff)
+			}
+		})
+	}
+	run(t, ns, "", "why", "nothing").want(t, ExitError, "", `managedworkloads.managedworkload.dev "nothing" not found`)
+	run(t, ns, "", "why", "web", "-o", "html").want(t, ExitError, "", "--output must be json or yaml")
+	run(t, ns, "", "why").want(t, ExitError, "", "accepts 1 arg(s), received 0")
+}
+
+func TestTimeline(t *testing.T) {
+	ns := killed(t)
+	if r := run(t, ns, "", "timeline", "web"); r.code != ExitOK || strings.Count(r.out, "✗") != 7 || !strings.Contains(r.out, "n2  app") {
+		t.Errorf("%+v", r)
+	}
+	if r := run(t, ns, "", "timeline", "web", "-o", "html"); r.code != ExitOK || !strings.HasPrefix(r.out, "<!DOCTYPE html>") || !strings.Contains(r.out, ns) {
+		t.Errorf("%+v", r)
+	}
+	r := run(t, ns, "", "timeline", "web", "-o", "json", "--limit=4")
+	var answer timelineAnswer
+	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || answer.More != 2 || len(answer.Lanes) != 2 || len(answer.Lanes[0].Marks) != 2 {
+		t.Errorf("%v: %s", err, r.out)
+	}
+}
+
+const daemonSet = `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: exporter}
+spec:
+  selector: {matchLabels: {app: exporter}}
+  template:
+    metadata: {labels: {app: exporter}}
+    spec:
+      automountServiceAccountToken: false
+      hostNetwork: true
+      containers: [{name: exporter, image: 'exporter:v1'}]
+`
+
+func TestConvert(t *testing.T) {
+	ns := newNamespace(t)
+	r := run(t, ns, daemonSet, "convert", "-f", "-")
+	if r.code != ExitOK || !strings.Contains(r.out, "kind: ManagedWorkload") || !strings.Contains(r.err, "exporter: dropped: spec.selector") {
+		t.Errorf("%+v", r)
+	}
+	refused := strings.Replace(daemonSet, "hostNetwork: true", "runtimeClassName: gvisor", 1)
+	r = run(t, ns, daemonSet+"---\n"+refused, "convert", "-f", "-")
+	if r.code != ExitNo || strings.Count(r.out, "kind: ManagedWorkload") != 2 || !strings.Contains(r.out, "\n---\n") || !strings.Contains(r.err, "refused: spec.template.spec.runtimeClassName") {
+		t.Errorf("%+v", r)
+	}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "exporter"}}
+	sets, err := decodeDaemonSets([]byte(daemonSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds.Spec = sets[0].Spec
+	create(t, ds)
+	r = run(t, ns, "", "convert", "daemonset/exporter", "-o", "json")
+	mw := &v1alpha1.ManagedWorkload{}
+	if err := json.Unmarshal([]byte(r.out), mw); err != nil || r.code != ExitOK {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	if mw.UID != "" || mw.Namespace != ns || mw.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String() != "1" {
+		t.Errorf("converted from the cluster: %s", r.out)
+	}
+	create(t, mw) // the API server takes it
+	for text, want := range map[string]string{
+		"":                           "no DaemonSet found",
+		"kind: Deployment":           "want a DaemonSet of apps/v1",
+		daemonSet + "  unknown: 1\n": `unknown field "unknown"`,
+	} {
+		run(t, ns, text, "convert", "-f", "-").want(t, ExitError, "", want)
+	}
+	run(t, ns, "", "convert").want(t, ExitError, "", "give -f FILE or daemonset/NAME")
+	run(t, ns, "", "convert", "exporter").want(t, ExitError, "", "is no DaemonSet")
+}

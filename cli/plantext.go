@@ -30,6 +30,7 @@ var waits = map[rollout.Reason]string{
 	rollout.WaitNoShim:       "it never had a shim",
 	rollout.WaitBlocked:      "another object has the name of its NodeWorkload",
 	rollout.WaitEnding:       "its NodeWorkload is being deleted",
+	rollout.WaitRevision:     "the revision that it should get is gone",
 	rollout.WaitBatch:        "in a later batch",
 }
 

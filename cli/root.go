@@ -47,16 +47,27 @@ type app struct {
 	now   func() time.Time
 }
 
-// Run executes the plugin and returns its exit code. args are those of the process: by the
-// first one the help texts name the command.
-func Run(ctx context.Context, args []string, version string, streams genericiooptions.IOStreams) int {
+// Plugin is one call of the plugin.
+type Plugin struct {
+	app  *app
+	root *cobra.Command
+}
+
+// New returns a call of the plugin. args are those of the process: by the first one the help
+// texts name the command.
+func New(args []string, version string, streams genericiooptions.IOStreams) *Plugin {
+	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
+	p := &Plugin{app: a, root: a.root(args[0], version)}
+	p.root.SetArgs(args[1:])
+	return p
+}
+
+// Run executes the call and returns its exit code.
+func (p *Plugin) Run(ctx context.Context) int {
 	// Libraries log about connections; what matters is in the errors that they return.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
-	root := a.root(args[0], version)
-	root.SetArgs(args[1:])
-	return a.exitCode(root.ExecuteContext(ctx))
+	return p.app.exitCode(p.root.ExecuteContext(ctx))
 }
 
 func (a *app) exitCode(err error) int {

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -96,13 +95,9 @@ type result struct {
 // run runs the plugin in a namespace.
 func run(t *testing.T, namespace, stdin string, args ...string) result {
 	t.Helper()
-	return runWithin(t.Context(), namespace, stdin, args...)
-}
-
-func runWithin(ctx context.Context, namespace, stdin string, args ...string) result {
 	var out, errOut bytes.Buffer
 	all := append([]string{"kubectl-mw", "--kubeconfig", kubeconfig, "-n", namespace}, args...)
-	code := Run(ctx, all, "v0", genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut})
+	code := New(all, "v0", genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}).Run(t.Context())
 	return result{out.String(), errOut.String(), code}
 }
 

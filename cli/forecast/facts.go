@@ -23,8 +23,9 @@ func (f *forecaster) factsOf(nw *v1alpha1.NodeWorkload) rollout.Node {
 	}
 	st := &nw.Status
 	hash, _ := f.runs(nw)
+	revision, edited := f.revisionOf(nw)
 	n := rollout.Node{
-		Present: true, Ending: !nw.DeletionTimestamp.IsZero(), Responds: true, Revision: nw.Labels[v1alpha1.LabelRevision],
+		Present: true, Ending: !nw.DeletionTimestamp.IsZero(), Responds: true, Revision: revision, Edited: edited,
 		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation,
 		RunsSpec: st.TemplateHash == template.Hash(&nw.Spec.Template), RunsUpdate: hash == f.out.UpdateRevision,
 		Ready: st.Phase == corev1.PodSucceeded,
@@ -38,14 +39,25 @@ func (f *forecaster) factsOf(nw *v1alpha1.NodeWorkload) rollout.Node {
 	return n
 }
 
+// revisionOf is the revision that a NodeWorkload has, and whether it was edited so that it is
+// none of it. The template counts before the label, as for the manager.
+func (f *forecaster) revisionOf(nw *v1alpha1.NodeWorkload) (revision string, edited bool) {
+	label := nw.Labels[v1alpha1.LabelRevision]
+	if by, known := f.admitted[template.Hash(&nw.Spec.Template)]; known {
+		return by, false
+	}
+	_, known := f.templates[label]
+	return label, known
+}
+
 // runs is the template that runs, by the last report, and its revision. A shim that still
 // waits for an image runs an earlier one than its NodeWorkload has.
 func (f *forecaster) runs(nw *v1alpha1.NodeWorkload) (string, *corev1.PodTemplateSpec) {
-	hash := nw.Labels[v1alpha1.LabelRevision]
+	hash, edited := f.revisionOf(nw)
 	if reported, known := f.admitted[nw.Status.TemplateHash]; known {
-		hash = reported
+		hash, edited = reported, false
 	}
-	if t, known := f.templates[hash]; known {
+	if t, known := f.templates[hash]; known && !edited {
 		return hash, t
 	}
 	return hash, &nw.Spec.Template

@@ -173,6 +173,23 @@ func TestCompute(t *testing.T) {
 			},
 			want: "batch: n1\n",
 		},
+		"edited by hand": {
+			edit: func(in *Input) {
+				in.Nodes, in.NodeWorkloads = in.Nodes[:1], in.NodeWorkloads[:1]
+				nw := &in.NodeWorkloads[0]
+				nw.Spec.Template = podTemplate("app:edited")
+				nw.Status.TemplateHash = template.Hash(&nw.Spec.Template)
+			},
+			want: "batch: n1 K\n",
+		},
+		"a new node while paused gets what was rolled out before": {
+			edit: func(in *Input) {
+				image(in)
+				in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:1]
+				in.After.Spec.Paused = true
+			},
+			want: "batch: n2\nn1 waits: Paused\nn2 waits: Paused\n",
+		},
 		"nodes unknown": {
 			edit: func(in *Input) { image(in); in.Nodes, in.NodeWorkloads = nil, in.NodeWorkloads[:1] },
 			want: "batch: n1 K\n",

@@ -140,3 +140,32 @@ func TestPlanComesTrue(t *testing.T) {
 	}
 	kubectl(t, w, next, "mw", "plan", "-f", "-").want(t, 0, "no node would change")
 }
+
+// A roll-out that is paused waits, and one that is undone is back at what was there before.
+func TestPauseAndUndo(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, template)
+	status := func(code int, want string, args ...string) {
+		t.Helper()
+		kubectl(t, w, "", append([]string{"mw", "rollout", "status", "w"}, args...)...).want(t, code, want)
+	}
+	const done, patch = `managedworkload "w" successfully rolled out`, `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "managedworkload.dev/testprogram:v2"}]`
+	status(0, done, "--timeout=2m")
+	kubectl(t, w, "", "mw", "rollout", "pause", "w").want(t, 0, "w paused")
+	kubectl(t, w, "", "patch", "mw", "w", "--type=json", "-p", patch).want(t, 0, "patched")
+	status(1, "paused with 0 out of 1 nodes updated", "--timeout=5s")
+	kubectl(t, w, "", "mw", "rollout", "undo", "w").want(t, 2)
+	if image := w.Node().Spec.Template.Spec.Containers[0].Image; image != "managedworkload.dev/testprogram:v1" {
+		t.Errorf("a paused roll-out gave the node %s", image)
+	}
+	kubectl(t, w, "", "mw", "rollout", "resume", "w").want(t, 0, "w resumed")
+	status(0, done, "--timeout=2m")
+	kubectl(t, w, "", "mw", "rollout", "history", "w").want(t, 0, "REVISION", "2*", "CHANGE-CAUSE")
+	kubectl(t, w, "", "mw", "rollout", "undo", "w").want(t, 0, "w rolled back")
+	status(0, done, "--timeout=2m")
+	if image := w.AwaitReady().Spec.Template.Spec.Containers[0].Image; image != "managedworkload.dev/testprogram:v1" {
+		t.Errorf("after the undo the node has %s", image)
+	}
+	kubectl(t, w, "", "mw", "rollout", "history", "w").want(t, 0, "3*")
+	kubectl(t, w, "", "mw", "why", "w", "-c", "c").want(t, 0, "Requested by kubectl-managedworkload (changed: image)")
+}

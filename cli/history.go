@@ -53,8 +53,8 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "List the revisions, and how many nodes have each",
 		Long: `List the revisions of a ManagedWorkload, the oldest first: how many nodes have each,
 whether all nodes were available with it at one time, and the change cause (the annotation
-kubernetes.io/change-cause of the revision or of its template). With --revision, show the
-template.
+kubernetes.io/change-cause of the revision, of its template, or for the present revision of
+the ManagedWorkload). With --revision, show the template.
 ` + exitCodes,
 		Args: cobra.ExactArgs(1),
 	}
@@ -104,6 +104,9 @@ func (c *cluster) history(ctx context.Context, arg string, only int64) (*rollout
 		item := historyItem{
 			Revision: r.Spec.Revision, Hash: hash, Nodes: nodes[hash], RolledOut: r.Spec.RolledOut, Update: hash == update,
 			CreationTimestamp: r.CreationTimestamp, ChangeCause: changeCause(r),
+		}
+		if item.Update && item.ChangeCause == "" {
+			item.ChangeCause = mw.Annotations[annotationChangeCause]
 		}
 		if only != 0 {
 			item.Template = &r.Spec.Template

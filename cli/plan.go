@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,8 +45,8 @@ server is asked by a dry run, with its webhooks: where it refuses the file, that
 Nothing is changed.
 
 It is assumed that each node becomes available with the change, and that what the last status
-of a NodeWorkload reports still runs. Listing Nodes needs a right of its own; without it
-placement is not checked.
+of a NodeWorkload reports still runs. Listing Nodes and the Leases of the shims needs rights of
+its own; without them placement is not checked, and each node is taken to have a shim.
 
 Exit codes, as of kubectl diff: 0 nothing would be killed; 1 something would; 2 error.`,
 		Args: cobra.NoArgs,
@@ -215,9 +218,35 @@ func (c *cluster) forecastInput(ctx context.Context, after *v1alpha1.ManagedWork
 	case err != nil:
 		return in, fmt.Errorf("list Nodes: %w", err)
 	}
+	if in.Shims, err = c.shims(ctx); err != nil {
+		return in, err
+	}
 	if in.Revisions, err = c.revisions(ctx, after); err != nil {
 		return in, err
 	}
 	in.NodeWorkloads, err = c.nodeWorkloads(ctx, after.Name, func(nw *v1alpha1.NodeWorkload) { nw.ManagedFields, nw.Status.Kills = nil, nil })
 	return in, err
+}
+
+// shims are the nodes that ever had a shim, by their Leases; nil if they cannot be seen.
+func (c *cluster) shims(ctx context.Context) (map[string]bool, error) {
+	shims := map[string]bool{}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("LeaseList"))
+	err := c.pages(ctx, list, func() error {
+		for _, lease := range list.Items {
+			if node, ok := strings.CutPrefix(lease.Name, v1alpha1.LeaseNamePrefix); ok {
+				shims[node] = true
+			}
+		}
+		list.Items = nil
+		return nil
+	}, client.InNamespace(v1alpha1.DefaultNamespace))
+	switch {
+	case apierrors.IsForbidden(err), err == nil && len(shims) == 0:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("list Leases of shims: %w", err)
+	}
+	return shims, nil
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -103,6 +104,7 @@ func group(f *forecast.Forecast) []*nodeGroup {
 }
 
 func (g *nodeGroup) title() string {
+	slices.Sort(g.nodes)
 	nodes := "On " + names(g.nodes)
 	switch c := g.change; {
 	case c.To == "":

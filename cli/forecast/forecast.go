@@ -24,7 +24,9 @@ type Input struct {
 	After *v1alpha1.ManagedWorkload
 	// Nodes of the cluster; nil if they are not known: then each NodeWorkload stays on its
 	// node.
-	Nodes         []corev1.Node
+	Nodes []corev1.Node
+	// Shims are the nodes that ever had a shim; nil if that is not known: then each has one.
+	Shims         map[string]bool
 	NodeWorkloads []v1alpha1.NodeWorkload
 	Revisions     []v1alpha1.ManagedWorkloadRevision
 	Now           time.Time
@@ -150,6 +152,9 @@ func (f *forecaster) gather() {
 		}
 		fact := f.factsOf(nw)
 		fact.Name, fact.Desired = node.Name, place.ShouldRun
+		if nw == nil && f.Shims != nil && !f.Shims[node.Name] {
+			fact.Responds, fact.NoShim = false, true
+		}
 		fact.Selected = f.Nodes == nil || selector.Matches(labels.Set(node.Labels))
 		f.facts.Nodes, f.shares = append(f.facts.Nodes, fact), append(f.shares, nw)
 	}

@@ -163,6 +163,14 @@ func TestCompute(t *testing.T) {
 			edit: func(in *Input) { in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:1] },
 			want: "batch: n2\n",
 		},
+		"a new node without a shim": {
+			edit: func(in *Input) {
+				image(in)
+				in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:1]
+				in.Shims = map[string]bool{"n1": true}
+			},
+			want: "batch: n1 K\nn2 waits: ShimNotFound\n",
+		},
 		"back from an image that no node has": {
 			edit: func(in *Input) {
 				bad := podTemplate("app:bad")

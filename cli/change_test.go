@@ -132,6 +132,9 @@ func TestUndoAndHistory(t *testing.T) {
 		t.Fatalf("a dry run rolled back to %s", got)
 	}
 	run(t, ns, "", "rollout", "undo", "web").want(t, ExitOK, name+"rolled back\n", "")
+	if got := image(); mw.Spec.Template.Spec.SchedulerName != "" {
+		t.Errorf("%s was rolled back with its defaults: %+v", got, mw.Spec.Template.Spec)
+	}
 	if got := image(); got != "app:v2" || hashOf(mw) != two.Labels[v1alpha1.LabelRevision] {
 		t.Errorf("rolled back to %s", got)
 	}

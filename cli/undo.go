@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -44,7 +45,9 @@ spec, such as the strategy, stay. It is rolled out like any other change.
 		if target.Labels[v1alpha1.LabelRevision] == hashOf(mw) {
 			return c.print(mw.Name, fmt.Sprintf("skipped rollback (current template already matches revision %d)", target.Spec.Revision))
 		}
-		return c.apply(cmd.Context(), kube, mw, "rolled back", operation{"replace", "/spec/template", target.Spec.Template})
+		users := target.Spec.Template.DeepCopy()
+		template.RemoveDefaults(users)
+		return c.apply(cmd.Context(), kube, mw, "rolled back", operation{"replace", "/spec/template", users})
 	}
 	return cmd
 }

@@ -22,12 +22,11 @@ func (f *forecaster) factsOf(nw *v1alpha1.NodeWorkload) rollout.Node {
 		return rollout.Node{Responds: true}
 	}
 	st := &nw.Status
-	hash, _ := f.runs(nw)
 	revision, edited := f.revisionOf(nw)
 	n := rollout.Node{
 		Present: true, Ending: !nw.DeletionTimestamp.IsZero(), Responds: true, Revision: revision, Edited: edited,
 		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation,
-		RunsSpec: st.TemplateHash == template.Hash(&nw.Spec.Template), RunsUpdate: hash == f.out.UpdateRevision,
+		RunsSpec: st.TemplateHash == template.Hash(&nw.Spec.Template), Runs: f.admitted[st.TemplateHash],
 		Ready: st.Phase == corev1.PodSucceeded,
 	}
 	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {

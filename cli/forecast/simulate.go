@@ -24,7 +24,7 @@ func (f *forecaster) simulate() {
 		var changes []NodeChange
 		for _, c := range batch.Changes {
 			changes = append(changes, f.change(c))
-			in.Nodes[c.Node] = settled(&in.Nodes[c.Node], c.Revision, in.Update)
+			in.Nodes[c.Node] = settled(&in.Nodes[c.Node], c.Revision)
 		}
 		if len(changes) > 0 {
 			slices.SortFunc(changes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
@@ -35,10 +35,10 @@ func (f *forecaster) simulate() {
 }
 
 // settled is a node that has carried out its change and is available.
-func settled(n *rollout.Node, revision, update string) rollout.Node {
+func settled(n *rollout.Node, revision string) rollout.Node {
 	return rollout.Node{
 		Name: n.Name, Desired: n.Desired, Selected: n.Selected, Responds: true, Present: true, Revision: revision,
-		Observed: true, Reported: true, RunsSpec: true, RunsUpdate: revision == update, Ready: true,
+		Observed: true, Reported: true, RunsSpec: true, Runs: revision, Ready: true,
 	}
 }
 

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 )
 
@@ -38,6 +40,15 @@ func TestCommandsAreDocumented(t *testing.T) {
 		}
 	}
 	check(a.root("kubectl-mw", "v0"))
+}
+
+// --help works with kubectl's flags behind it.
+func TestHelp(t *testing.T) {
+	var out bytes.Buffer
+	code := New([]string{"kubectl-mw", "--help", "-n", "shop"}, "v0", genericiooptions.IOStreams{Out: &out, ErrOut: &out}).Run(t.Context())
+	if code != ExitOK || !strings.Contains(out.String(), "kubectl mw [command]") {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
 }
 
 func TestDisplayName(t *testing.T) {

@@ -158,8 +158,11 @@ func course(k *v1alpha1.KillRecord) string {
 	if k.Phase == v1alpha1.KillPhaseDone || k.Phase == v1alpha1.KillPhaseWaitingForTurn || len(parts) == 0 {
 		parts = append(parts, end(k))
 	}
-	text := strings.Join(parts, "; ")
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	text := strings.Join(parts, "; ") + "."
+	if strings.HasPrefix(text, "preStop") { // the field's name
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // end is the outcome with what the runtime said beyond it.

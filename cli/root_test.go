@@ -6,6 +6,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -57,6 +58,18 @@ func TestDisplayName(t *testing.T) {
 	} {
 		if got := displayName(file); got != want {
 			t.Errorf("%s is called %q, want %q", file, got, want)
+		}
+	}
+}
+
+// The plugin runs where people work: nothing of it is for Linux alone.
+func TestBuildsOnOtherSystems(t *testing.T) {
+	for _, system := range []string{"darwin", "windows"} {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/kubectl-managedworkload")
+		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "managedworkload/runtime/cri") {
+			t.Errorf("on %s: %v\n%s", system, err, out)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -59,6 +60,16 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		restarts = m.rec.Status.Restarts - before.Restarts
 	}
 	return m.enqueue(r.due) || news, max(0, restarts)
+}
+
+// waitConditions are those about what changes wait for that were reported last.
+func (m *memory) waitConditions() []metav1.Condition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := meta.FindStatusCondition(m.rec.Status.Conditions, v1alpha1.ConditionUpdateWaiting); c != nil {
+		return []metav1.Condition{*c}
+	}
+	return nil
 }
 
 // notify adds events that are due and belong to no status.

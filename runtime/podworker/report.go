@@ -104,7 +104,7 @@ func (s *scope) unseen() report {
 // report keeps a report and has it published if it is news.
 func (s *scope) report(d desired, r report, usable Usable) {
 	s.resize = r.resize
-	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waits.condition()...), s.moment())
+	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waitConditions(d)...), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

@@ -96,6 +96,15 @@ func (s *scope) probed(d desired) *corev1.Pod {
 	return d.pod
 }
 
+// waitConditions are those about what is waited for: what an earlier process reported
+// until the API has shown the object, because before nothing is known to have changed.
+func (s *scope) waitConditions(d desired) []metav1.Condition {
+	if d.seen || s.mem.state() != Syncing {
+		return s.waits.condition()
+	}
+	return s.mem.waitConditions()
+}
+
 // condition says what is waited for, as far as that is known; nil if for nothing.
 func (w *imageWaits) condition() []metav1.Condition {
 	reason, messages := "", []string(nil)

@@ -257,8 +257,8 @@ func TestWaitOutlivesTheShim(t *testing.T) {
 		again.fails = true
 		p = m.start(t)
 		m.settle(time.Minute)
-		if st := m.published("a"); len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) {
-			t.Errorf("%d syncs before the API has shown the object, hash %s", len(m.synced), st.TemplateHash)
+		if st := m.published("a"); len(m.synced) != 0 || st.TemplateHash != hashOf(workload("a")) || st.Summary != "Running, waiting: ErrImagePull" || again.tries != 0 {
+			t.Errorf("before the API has shown the object: %d syncs, %d tries, hash %s, summary %s", len(m.synced), again.tries, st.TemplateHash, st.Summary)
 		}
 		p.Update(workload("a", generation(2), image("absent:2")))
 		m.settle(time.Minute)

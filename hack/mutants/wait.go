@@ -24,6 +24,8 @@ var waitMistakes = []mistake{
 		"if !p.held && !slices.Contains(p.actions.Kept, f.container.Name) {", "if true {"},
 	{"a crash restarts from an image that was pulled for a change", "wait.go",
 		"if s == nil || p.outdated(c) ||", "if true || p.outdated(c) ||"},
+	{"a pull for another network mode is given up again and again", "wait.go",
+		"!p.Unconfirmed && networkOf(newest) != networkFor(p.Pod) ||", "false ||"},
 	{"what was pulled before the kill is pulled again", "image.go",
 		"case prepared.Pulled && p.replaced(c):", "case false:"},
 	{"a container that waits is killed by the new template's probes", "probed.go",

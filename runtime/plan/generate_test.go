@@ -134,10 +134,11 @@ func drawSandbox(t *rapid.T, i int, in plan.Input) plan.SandboxStatus {
 	states := []plan.SandboxState{plan.SandboxReady, plan.SandboxReady, plan.SandboxNotReady}
 	hashes := []string{in.Definitions.Pod, in.Definitions.Pod, "", "v1:other"}
 	return plan.SandboxStatus{
-		ID:      fmt.Sprintf("sandbox-%d", i),
-		State:   rapid.SampledFrom(states).Draw(t, "sandbox state"),
-		Attempt: uint32(5 - i),
-		Hash:    rapid.SampledFrom(hashes).Draw(t, "sandbox definition"),
+		ID:               fmt.Sprintf("sandbox-%d", i),
+		State:            rapid.SampledFrom(states).Draw(t, "sandbox state"),
+		Attempt:          uint32(5 - i),
+		NetworkNamespace: rapid.SampledFrom([]string{"", "", plan.NetworkPod, plan.NetworkNode}).Draw(t, "sandbox network"),
+		Hash:             rapid.SampledFrom(hashes).Draw(t, "sandbox definition"),
 	}
 }
 
@@ -153,6 +154,9 @@ func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerSta
 		State:    rapid.SampledFrom(states).Draw(t, "state"),
 		ExitCode: rapid.SampledFrom([]int32{0, 1, 42}).Draw(t, "exit code"),
 		Hash:     rapid.SampledFrom(hashes).Draw(t, "definition"),
+	}
+	if len(in.Observed.Sandboxes) > 0 {
+		s.SandboxID = in.Observed.Sandboxes[0].ID
 	}
 	switch rapid.SampledFrom([]string{"as defined", "not known", "others", "resized"}).Draw(t, "resources") {
 	case "as defined":

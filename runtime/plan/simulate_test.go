@@ -119,11 +119,12 @@ func (s *simulation) start(t *rapid.T, name string) {
 	id := fmt.Sprintf("%s-new-%d", name, s.started)
 	resources := s.in.Definitions.Resources[name]
 	s.in.Observed.Containers = slices.Insert(s.in.Observed.Containers, 0, plan.ContainerStatus{
-		ID:       id,
-		Name:     name,
-		State:    plan.ContainerRunning,
-		Hash:     s.in.Definitions.Containers[name],
-		Recorded: plan.Recorded{Resources: &resources},
+		ID:        id,
+		Name:      name,
+		State:     plan.ContainerRunning,
+		SandboxID: s.in.Observed.Sandboxes[0].ID,
+		Hash:      s.in.Definitions.Containers[name],
+		Recorded:  plan.Recorded{Resources: &resources},
 	})
 	s.in.Probes[id] = plan.ProbeResults{Liveness: plan.ProbeSuccess, Startup: plan.ProbeSuccess}
 }

@@ -181,7 +181,8 @@ func (p *planner) replaced(c *corev1.Container) bool {
 		return true
 	}
 	newest := &p.Observed.Sandboxes[0]
-	return s.SandboxID != newest.ID || podDefinitionChanged(p.confirmed(), newest) || resizeRequired(p.candidate(c, s))
+	return s.SandboxID != newest.ID || podDefinitionChanged(p.confirmed(), newest) ||
+		!p.Unconfirmed && networkOf(newest) != networkFor(p.Pod) || resizeRequired(p.candidate(c, s))
 }
 
 // ImagesInUse returns the keys of the images whose preparation still counts: those of

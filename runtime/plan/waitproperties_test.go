@@ -28,6 +28,12 @@ func TestPropertyNoDeliberateKillWithoutImage(t *testing.T) {
 				t.Errorf("%s is killed (%s), and its image is not there", k.Name, k.Trigger)
 			}
 		}
+		inUse := plan.ImagesInUse(in)
+		for _, w := range with.Waits {
+			if !inUse[w.Image] {
+				t.Errorf("%s waits for an image that is given up", w.Container)
+			}
+		}
 		checkPodKill(t, in, with)
 		if len(with.ContainersToReset) == 0 && !with.KillPod {
 			checkStartsHaveImages(t, in, with)

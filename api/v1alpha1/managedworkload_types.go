@@ -18,7 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentNodes`,priority=1,description="Desired nodes that have a NodeWorkload"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`,description="Nodes that run the update revision"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes on which all containers are ready"
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,description="Nodes that have been ready for minReadySeconds"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,priority=1,description="Nodes that have been ready for minReadySeconds"
 // +kubebuilder:printcolumn:name="Misscheduled",type=integer,JSONPath=`.status.misscheduledNodes`,priority=1,description="Nodes that run the workload and should not"
 // +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,priority=1,description="Nodes whose shim does not answer"
 // +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Kills that the runtime had to force"

@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/criproxy"
 	"github.com/managedworkload/managedworkload/hack/localstack"
+	"github.com/managedworkload/managedworkload/hack/usage"
 )
 
 // burst starts and ends n workloads at once, and then makes the same requests by
@@ -65,38 +63,30 @@ type cost struct {
 
 func (b *bench) measure(ctx context.Context, do func() (time.Duration, error)) (c cost, err error) {
 	b.recorder.take()
-	before, err := b.used(ctx)
+	before, err := b.look(ctx)
 	if err != nil {
 		return c, err
 	}
 	if c.took, err = do(); err != nil {
 		return c, err
 	}
-	after, err := b.used(ctx)
+	after, err := b.look(ctx)
 	if err != nil {
 		return c, err
 	}
-	c.cpu, c.api, c.calls = since(before.cpu, after.cpu), since(before.requests, after.requests), b.recorder.take()
+	c.cpu, c.api, c.calls = usage.Since(before.cpu, after.cpu), usage.Since(before.requests, after.requests), b.recorder.take()
 	return c, nil
 }
 
-func since(before, after map[string]float64) map[string]float64 {
-	spent := map[string]float64{}
-	for name, n := range after {
-		spent[name] = n - before[name]
-	}
-	return spent
-}
+// used is what the parts of the stack have used, and what the API server was asked.
+type used struct{ cpu, requests map[string]float64 }
 
-// usage is what the parts of the stack have used, and what the API server was asked.
-type usage struct{ cpu, requests map[string]float64 }
-
-func (b *bench) used(ctx context.Context) (usage, error) {
-	s, u := b.stack, usage{cpu: map[string]float64{}}
+func (b *bench) look(ctx context.Context) (used, error) {
+	s, u := b.stack, used{cpu: map[string]float64{}}
 	for name, c := range map[string]*localstack.Component{
 		"etcd": s.Etcd, "kube-apiserver": s.APIServer, "manager": s.Manager, "shim": s.Shim, "containerd": s.Containerd,
 	} {
-		used, err := cpuTime(c.PID())
+		used, err := usage.CPUTime(c.PID())
 		if err != nil {
 			return u, err
 		}
@@ -107,26 +97,13 @@ func (b *bench) used(ctx context.Context) (usage, error) {
 	return u, err
 }
 
-var requestTotal = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="([^"]*)",.*subresource="([^"]*)",.*verb="([^"]*)",?.*\} (\S+)$`)
-
 // requests counts those to the API server, leases and its own aside.
 func (b *bench) requests(ctx context.Context) (map[string]float64, error) {
 	text, err := b.stack.Kubectl(ctx, "get", "--raw", "/metrics")
 	if err != nil {
 		return nil, err
 	}
-	counted := map[string]float64{}
-	for _, m := range requestTotal.FindAllStringSubmatch(text, -1) {
-		n, err := strconv.ParseFloat(m[4], 64)
-		if err != nil {
-			return nil, err
-		}
-		switch m[1] {
-		case "managedworkloads", "nodeworkloads", "pods", "events":
-			counted[m[3]+" "+strings.TrimSuffix(m[1]+"/"+m[2], "/")] += n
-		}
-	}
-	return counted, nil
+	return usage.Requests(text, "managedworkloads", "nodeworkloads", "pods", "events")
 }
 
 // inParallel does something for each of n names at once.

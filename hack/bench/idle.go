@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/usage"
 )
 
 // idle measures the shim while it watches n workloads that do nothing.
@@ -50,18 +49,18 @@ func (b *bench) idle(ctx context.Context, n int, howLong time.Duration) error {
 		return err
 	}
 	pid := b.stack.Shim.PID()
-	before, err := cpuTime(pid)
+	before, err := usage.CPUTime(pid)
 	if err != nil {
 		return err
 	}
 	if err := pause(ctx, howLong); err != nil {
 		return err
 	}
-	after, err := cpuTime(pid)
+	after, err := usage.CPUTime(pid)
 	if err != nil {
 		return err
 	}
-	resident, err := residentBytes(pid)
+	resident, err := usage.Resident(pid)
 	if err != nil {
 		return err
 	}
@@ -76,34 +75,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// clockTicks is the unit of the times in /proc/PID/stat, fixed on Linux.
-const clockTicks = 100
-
-func cpuTime(pid int) (time.Duration, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, in parentheses, may hold spaces.
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	var ticks int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / clockTicks, nil
-}
-
-func residentBytes(pid int) (int64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
 }

@@ -1,0 +1,69 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/localstack"
+	"github.com/managedworkload/managedworkload/runtime/shim"
+)
+
+// leases are those of the shims of some nodes, renewed as the shim does.
+type leases struct {
+	api    client.Client
+	nodes  []string
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+}
+
+// spread is the time over which the first renewals of a fleet are spread, as they come of
+// shims that started at any time.
+const spread = 10 * time.Second
+
+// start renews until stop.
+func (l *leases) start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	for i, node := range l.nodes {
+		l.group.Go(func() {
+			if pause(ctx, spread*time.Duration(i)/time.Duration(len(l.nodes))) == nil {
+				shim.KeepLease(asNode(ctx, node), l.api, localstack.SystemNamespace, node)
+			}
+		})
+	}
+}
+
+func (l *leases) stop() {
+	l.cancel()
+	l.group.Wait()
+}
+
+// silence stops all renewals. So that nobody has to wait for the 40 s of a real lease, the
+// last renewal says that it holds for lasting, whole seconds.
+func (l *leases) silence(ctx context.Context, lasting time.Duration) error {
+	l.stop()
+	_, err := inParallel(ctx, len(l.nodes), func(ctx context.Context, i int) error {
+		key := client.ObjectKey{Namespace: localstack.SystemNamespace, Name: v1alpha1.LeaseNamePrefix + l.nodes[i]}
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			lease := &coordinationv1.Lease{}
+			if err := l.api.Get(ctx, key, lease); err != nil {
+				return fmt.Errorf("silence a lease: %w", err)
+			}
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+			lease.Spec.LeaseDurationSeconds = ptr.To(int32(lasting.Seconds()))
+			return l.api.Update(ctx, lease)
+		})
+	})
+	return err
+}

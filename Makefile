@@ -188,6 +188,21 @@ bench: assets runtime ## Measure start, deletion, planning and idling; see docs/
 	go test -run '^$$' -bench . -benchmem ./runtime/plan
 	go run ./hack/bench
 
+# The size of make bench-fleet, and further flags of it and of make bench-memory, such as
+# FLEETFLAGS='-watch-per-node -o json' and MEMORYFLAGS='-mode pages'.
+NODES ?= 250
+WORKLOADS ?= 10
+FLEETFLAGS ?=
+MEMORYFLAGS ?=
+
+.PHONY: bench-fleet
+bench-fleet: assets ## Measure the manager with NODES simulated nodes and WORKLOADS on each; see docs/performance.md.
+	go run ./hack/benchfleet -nodes $(NODES) -workloads $(WORKLOADS) $(FLEETFLAGS)
+
+.PHONY: bench-memory
+bench-memory: build ## Measure the manager's memory for 100,000 NodeWorkloads, and fail above 1 GiB.
+	go run ./hack/benchmemory $(MEMORYFLAGS)
+
 ##@ Try it
 
 .PHONY: demo

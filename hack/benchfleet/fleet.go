@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +58,7 @@ type fleet struct {
 
 // start brings up the stack, and the nodes without any workload.
 func start(ctx context.Context, o options) (f *fleet, err error) {
+	ctrl.SetLogger(logr.Discard()) // of the bench's own cache
 	dir, err := os.MkdirTemp("", "mw-fleet-")
 	if err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
@@ -131,7 +134,7 @@ func (f *fleet) makeNodes(ctx context.Context) error {
 		f.leases[i].start(ctx)
 	}
 	f.stop = append(f.stop, func() { f.leases[0].stop(); f.leases[1].stop() })
-	return errors.Join(err, pause(ctx, spread+time.Second))
+	return errors.Join(err, pause(ctx, spread(f.options.nodes)+time.Second))
 }
 
 // newWorkload is one on the nodes with a label.

@@ -29,15 +29,17 @@ type leases struct {
 }
 
 // spread is the time over which the first renewals of a fleet are spread, as they come of
-// shims that started at any time.
-const spread = 10 * time.Second
+// shims that started at any time: a renewal's interval, less for few nodes.
+func spread(nodes int) time.Duration {
+	return min(10*time.Second, time.Duration(nodes)*40*time.Millisecond)
+}
 
 // start renews until stop.
 func (l *leases) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	for i, node := range l.nodes {
 		l.group.Go(func() {
-			if pause(ctx, spread*time.Duration(i)/time.Duration(len(l.nodes))) == nil {
+			if pause(ctx, spread(len(l.nodes))*time.Duration(i)/time.Duration(len(l.nodes))) == nil {
 				shim.KeepLease(asNode(ctx, node), l.api, localstack.SystemNamespace, node)
 			}
 		})

@@ -20,9 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/managedworkload/managedworkload/hack/simnode"
 )
 
@@ -90,7 +87,6 @@ func run(ctx context.Context, o options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	ctrl.SetLogger(logr.Discard())
 	f, err := start(ctx, o)
 	if err != nil {
 		return err

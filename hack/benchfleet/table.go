@@ -35,27 +35,27 @@ func (r *Report) writeTable(w io.Writer) error {
 		watches = "a watch for each node"
 	}
 	all := r.Nodes * r.Workloads
-	fmt.Fprintf(w, "%d nodes, %d workloads, %d NodeWorkloads, %s\n\n", r.Nodes, r.Workloads, all, watches)
+	put(w, "%d nodes, %d workloads, %d NodeWorkloads, %s\n\n", r.Nodes, r.Workloads, all, watches)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PHASE\tTOOK s\tCPU s: MANAGER\tAPISERVER\tETCD\tPEAK MB: MANAGER\tAPISERVER\tETCD\tLATENCY ms: P50\tP99\tMAX\t(n)")
+	put(table, "PHASE\tTOOK s\tCPU s: MANAGER\tAPISERVER\tETCD\tPEAK MB: MANAGER\tAPISERVER\tETCD\tLATENCY ms: P50\tP99\tMAX\t(n)\n")
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		fmt.Fprintf(table, "%s\t%.1f", p.Name, p.Seconds)
+		put(table, "%s\t%.1f", p.Name, p.Seconds)
 		for _, program := range programs {
-			fmt.Fprintf(table, "\t%.2f", p.CPU[program])
+			put(table, "\t%.2f", p.CPU[program])
 		}
 		for _, program := range programs {
-			fmt.Fprintf(table, "\t%d", p.Peak[program])
+			put(table, "\t%d", p.Peak[program])
 		}
 		if l := p.Latency; l != nil && l.Count > 0 {
-			fmt.Fprintf(table, "\t%d\t%d\t%d\t%d", l.P50, l.P99, l.Max, l.Count)
+			put(table, "\t%d\t%d\t%d\t%d", l.P50, l.P99, l.Max, l.Count)
 		}
-		fmt.Fprintln(table)
+		put(table, "\n")
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w)
+	put(w, "\n")
 	for i := range r.Phases {
 		r.Phases[i].writeDetails(w, all)
 	}
@@ -64,16 +64,16 @@ func (r *Report) writeTable(w io.Writer) error {
 
 // writeDetails writes what else a phase has shown.
 func (p *Phase) writeDetails(w io.Writer, nodeWorkloads int) {
-	fmt.Fprintf(w, "%s\n", p.Name)
+	put(w, "%s\n", p.Name)
 	for _, r := range p.Results {
-		fmt.Fprintf(w, "  %s: %s\n", r.Name, strings.TrimSpace(fmt.Sprintf("%.4g %s", r.Value, r.Unit)))
+		put(w, "  %s: %s\n", r.Name, strings.TrimSpace(fmt.Sprintf("%.4g %s", r.Value, r.Unit)))
 	}
 	per, unit := 1., ""
 	if p.Name == "start" {
 		per, unit = float64(nodeWorkloads), " for each NodeWorkload"
 	}
-	fmt.Fprintf(w, "  requests%s: %s\n", unit, list(p.Requests, per))
-	fmt.Fprintf(w, "  of the manager%s: %s\n", unit, list(p.Manager, per))
+	put(w, "  requests%s: %s\n", unit, list(p.Requests, per))
+	put(w, "  of the manager%s: %s\n", unit, list(p.Manager, per))
 }
 
 // list names counts, divided by per, those that round to nothing left out.
@@ -89,3 +89,6 @@ func list(counts map[string]float64, per float64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// put writes; the output may be closed.
+func put(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

@@ -90,8 +90,8 @@ func (s *store) list(w http.ResponseWriter, c *collection, q query, values url.V
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, 1<<16)
-	defer out.Flush() //nolint:errcheck // the client is gone
-	fmt.Fprintf(out, `{"kind":%q,"apiVersion":%q,"items":[`, c.kind.Kind+"List", c.kind.GroupVersion().String())
+	defer out.Flush() //nolint:errcheck // the client may be gone
+	_, _ = fmt.Fprintf(out, `{"kind":%q,"apiVersion":%q,"items":[`, c.kind.Kind+"List", c.kind.GroupVersion().String())
 	written, next := 0, ""
 	for ; ; at++ {
 		data, more := s.item(c, &q, at, keys)
@@ -111,7 +111,7 @@ func (s *store) list(w http.ResponseWriter, c *collection, q query, values url.V
 		_, _ = out.Write(data)
 		written++
 	}
-	fmt.Fprintf(out, `],"metadata":{"resourceVersion":"%d","continue":%q}}`, version, next)
+	_, _ = fmt.Fprintf(out, `],"metadata":{"resourceVersion":"%d","continue":%q}}`, version, next)
 }
 
 // watch answers with a stream of changes, after all objects if the client asks for them.

@@ -121,16 +121,31 @@ func (s *Share) duration(image string, t Times) time.Duration {
 
 // advance makes at most one transition and says whether it did.
 func (s *Share) advance(nw *v1alpha1.NodeWorkload, hash, image string, t Times, now time.Time) bool {
-	if nw.DeletionTimestamp != nil && s.stage != stageEnded {
-		if s.instance > 0 {
-			s.kill(v1alpha1.TriggerTermination, now)
-			s.finishKill(now)
-		}
-		s.enter(stageEnded, hash, now)
+	if nw.DeletionTimestamp != nil {
+		return s.end(hash, now)
+	}
+	if s.react(hash, image, now) {
 		return true
 	}
 	d := s.duration(image, t)
-	over := d > 0 && now.Sub(s.since) >= d
+	return d > 0 && now.Sub(s.since) >= d && s.finish(hash, image, now)
+}
+
+// end ends what runs.
+func (s *Share) end(hash string, now time.Time) bool {
+	if s.stage == stageEnded {
+		return false
+	}
+	if s.instance > 0 {
+		s.kill(v1alpha1.TriggerTermination, now)
+		s.finishKill(now)
+	}
+	s.enter(stageEnded, hash, now)
+	return true
+}
+
+// react does what another template asks for at once.
+func (s *Share) react(hash, image string, now time.Time) bool {
 	switch {
 	case s.stage == stageRunning && s.hash != hash && s.image == image:
 		s.hash = hash // nothing of it needs a restart
@@ -140,20 +155,30 @@ func (s *Share) advance(nw *v1alpha1.NodeWorkload, hash, image string, t Times, 
 		s.enter(stageRunning, hash, now) // reverted before anything was killed
 	case s.stage == stagePulling && s.target != hash:
 		s.enter(stagePulling, hash, now)
-	case s.stage == stagePulling && over:
+	default:
+		return false
+	}
+	return true
+}
+
+// finish enters the stage after one whose time is over.
+func (s *Share) finish(hash, image string, now time.Time) bool {
+	switch s.stage {
+	case stagePulling:
 		s.kill(v1alpha1.TriggerDefinitionChanged, now)
 		s.enter(stageStopping, hash, now)
-	case s.stage == stageStopping && over && image == BadImage:
+	case stageCreating, stageStopping:
 		s.finishKill(now)
-		s.enter(stageCreating, hash, now) // it came too late to wait before the kill
-	case s.stage == stageCreating && over, s.stage == stageStopping && over:
-		s.finishKill(now)
+		if image == BadImage { // it came too late to wait before the kill
+			s.enter(stageCreating, hash, now)
+			return true
+		}
 		s.hash, s.image = hash, image
 		s.startContainer(now)
 		s.enter(stageStarting, hash, now)
-	case s.stage == stageStarting && over:
+	case stageStarting:
 		s.enter(stageRunning, hash, now)
-	default:
+	case stageRunning, stageEnded:
 		return false
 	}
 	return true

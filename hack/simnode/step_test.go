@@ -118,6 +118,11 @@ func TestStep(t *testing.T) {
 			seen{24, "Running", false, v2, 3, false, 1, 1, done},
 			seen{25, "Running", true, v2, 3, false, 1, 1, done},
 		)},
+		"a bad image, too late": {changes: map[int]func(*v1alpha1.NodeWorkload, *Share){10: setImage("app:2"), 14: setImage(BadImage)}, want: append(up[:3:3],
+			seen{10, "Running", true, v1, 2, true, 0, 0, ""},
+			seen{13, "Running", false, v1, 2, false, 1, 0, stopping},
+			seen{14, "ContainerCreating", false, v1, 3, false, 1, 1, done},
+		)},
 		"a failing probe": {changes: map[int]func(*v1alpha1.NodeWorkload, *Share){
 			10: func(_ *v1alpha1.NodeWorkload, s *Share) { s.SetFailing(true) },
 			12: func(_ *v1alpha1.NodeWorkload, s *Share) { s.SetFailing(false) },

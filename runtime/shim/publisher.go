@@ -82,6 +82,7 @@ func (p *publisher) Publish(ctx context.Context, id podworker.Identity, st *v1al
 func (p *publisher) write(ctx context.Context, nw *v1alpha1.NodeWorkload, st *v1alpha1.NodeWorkloadStatus) error {
 	merged := mergeStatus(&nw.Status, st)
 	if equality.Semantic.DeepEqual(nw.Status, *merged) {
+		p.remember(nw) // it may be newer than the cache
 		return nil
 	}
 	// Only metadata and status count in an update of the status.

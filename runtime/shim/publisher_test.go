@@ -194,3 +194,30 @@ func TestMatters(t *testing.T) {
 		})
 	}
 }
+
+// A status that is in the API already after a conflict is known from then on: the cache may
+// still show the one before, which is written when it comes back.
+func TestPublishAfterAnAnswerThatWasLost(t *testing.T) {
+	cached := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+	live := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+	p := newPublisher(cached, live, live)
+	running, ready := &v1alpha1.NodeWorkloadStatus{Summary: "Running"}, &v1alpha1.NodeWorkloadStatus{Summary: "Ready"}
+	for _, api := range []client.Client{cached, live} {
+		if err := newPublisher(api, api, api).Publish(t.Context(), identity, ready); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The API has Running, and the answer to its write did not arrive.
+	if err := newPublisher(live, live, live).Publish(t.Context(), identity, running); err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range []*v1alpha1.NodeWorkloadStatus{running, ready} {
+		if err := p.Publish(t.Context(), identity, st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nw, err := p.Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"})
+	if err != nil || nw.Status.Summary != "Ready" {
+		t.Errorf("the API has %q, error %v, want Ready", nw.Status.Summary, err)
+	}
+}

@@ -55,6 +55,17 @@ func (f *fleet) budget(ctx context.Context) (int, error) {
 	return max(1, budget), err
 }
 
+// annotate changes an annotation of the first workload that means nothing.
+func (f *fleet) annotate(ctx context.Context, value string) error {
+	mw := &v1alpha1.ManagedWorkload{}
+	mw.Namespace, mw.Name = namespace, workloadName(0)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"bench/touched":%q}}}`, value)
+	if err := f.api.Patch(ctx, mw, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return fmt.Errorf("annotate: %w", err)
+	}
+	return nil
+}
+
 // setImage changes the image of the first workload.
 func (f *fleet) setImage(ctx context.Context, image string) error {
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image)

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/hack/simnode"
+	"github.com/managedworkload/managedworkload/hack/usage"
 )
 
 // run measures all phases, one after the other.
@@ -83,7 +85,40 @@ func (f *fleet) idle(ctx context.Context, p *Phase) error {
 			f.rest = share
 		}
 	}
+	return errors.Join(err, f.touch(ctx, p))
+}
+
+// touch changes something of the first workload that needs nothing, some times.
+func (f *fleet) touch(ctx context.Context, p *Phase) error {
+	const times = 20
+	spent, err := f.managerCPU(func() error {
+		for i := range times {
+			if err := f.annotate(ctx, fmt.Sprint(i)); err != nil {
+				return err
+			}
+			if err := pause(ctx, 2*gaugePause); err != nil {
+				return err
+			}
+		}
+		return f.settle(ctx)
+	})
+	p.add("a reconcile with nothing to do", 1000*spent/times, "ms of the manager's CPU")
 	return err
+}
+
+// managerCPU is how many seconds of CPU the manager takes more than at rest while
+// something is done.
+func (f *fleet) managerCPU(do func() error) (float64, error) {
+	begun := time.Now()
+	before, err := usage.CPUTime(f.stack.Manager.PID())
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := usage.CPUTime(f.stack.Manager.PID())
+	return max(0, (after-before).Seconds()-f.rest*time.Since(begun).Seconds()), err
 }
 
 // during measures latencies while something is done.
@@ -104,7 +139,11 @@ func (f *fleet) during(ctx context.Context, p *Phase, gauges []gauge, do func(co
 func (f *fleet) steady(ctx context.Context, p *Phase) error {
 	all := append(f.gauges(), gaugeOf(workloadName(0)))
 	return f.during(ctx, p, all, func(ctx context.Context) error {
-		return f.report(ctx, p, f.options.rate, func() int { return rand.IntN(f.options.workloads) })
+		spent, err := f.managerCPU(func() error {
+			return f.report(ctx, p, f.options.rate, func() int { return rand.IntN(f.options.workloads) })
+		})
+		p.add("a report", 1000*spent/(f.options.window.Seconds()*float64(f.options.rate)), "ms of the manager's CPU, with those of the gauges")
+		return err
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,10 +41,12 @@ type shims struct {
 
 // share is what a node has of a NodeWorkload. mu is held while it is stepped and reported.
 type share struct {
-	mu    sync.Mutex
-	uid   types.UID
-	node  simnode.Share
-	count int32
+	mu   sync.Mutex
+	uid  types.UID
+	node simnode.Share
+	// published is the status that was written last, and count its restart count.
+	published *v1alpha1.NodeWorkloadStatus
+	count     int32
 }
 
 // reporters write at the same time; a fleet would have as many as nodes.
@@ -107,7 +110,11 @@ func (s *shims) sync(ctx context.Context, key types.NamespacedName) (wait time.D
 	defer sh.mu.Unlock()
 	st, wait := sh.node.Step(nw, s.times, time.Now())
 	id := podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
-	err = s.publisher.Publish(ctx, id, st)
+	if !equality.Semantic.DeepEqual(sh.published, st) { // a real worker too publishes news only
+		if err = s.publisher.Publish(ctx, id, st); err == nil {
+			sh.published = st
+		}
+	}
 	if err == nil && sh.node.Ended() {
 		err = s.publisher.Release(ctx, id)
 	}

@@ -41,7 +41,7 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 	flags.IntVar(&o.workloads, "workloads", 10, "number of workloads, each on all nodes")
 	flags.IntVar(&o.templateBytes, "template-bytes", 4000, "size of a template in JSON")
 	flags.IntVar(&o.rate, "rate", 50, "reports a second of all nodes while the status latency is measured")
-	flags.IntVar(&o.storm, "storm", 500, "reports a second of one workload in the storm")
+	flags.IntVar(&o.storm, "storm", 200, "reports a second of one workload in the storm")
 	flags.DurationVar(&o.window, "window", 15*time.Second, "how long to measure what has no end of its own")
 	flags.DurationVar(&o.badFor, "bad-for", 3*time.Second, "how long a bad image is there until it is reverted")
 	flags.StringVar(&o.maxUnavailable, "max-unavailable", "10%", "budget of a roll-out, a number or a percentage of the nodes")

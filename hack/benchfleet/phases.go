@@ -126,7 +126,7 @@ func (f *fleet) during(ctx context.Context, p *Phase, gauges []gauge, do func(co
 	measuring, stop := context.WithCancel(ctx)
 	group := errgroup.Group{}
 	group.Go(func() error {
-		latency := f.measure(measuring, gauges)
+		latency := f.measure(ctx, measuring, gauges)
 		p.Latency = &latency
 		return nil
 	})

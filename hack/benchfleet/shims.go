@@ -39,14 +39,25 @@ type shims struct {
 	failed map[string]int
 }
 
-// share is what a node has of a NodeWorkload. mu is held while it is stepped and reported.
+// share is what a node has of a NodeWorkload. The queue has one sync of it at a time; mu is
+// not held while that waits for the API server.
 type share struct {
-	mu   sync.Mutex
-	uid  types.UID
-	node simnode.Share
-	// published is the status that was written last, and count its restart count.
+	uid types.UID
+	// published is the status that was written last, and announced the hash of the template
+	// whose start had its events. Both belong to sync.
 	published *v1alpha1.NodeWorkloadStatus
-	count     int32
+	announced string
+
+	mu   sync.Mutex
+	node simnode.Share
+}
+
+// step brings what the node has to where it is now.
+func (sh *share) step(nw *v1alpha1.NodeWorkload, t simnode.Times) (st *v1alpha1.NodeWorkloadStatus, wait time.Duration, ended bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	st, wait = sh.node.Step(nw, t, time.Now())
+	return st, wait, sh.node.Ended()
 }
 
 // reporters write at the same time; a fleet would have as many as nodes.
@@ -106,16 +117,14 @@ func (s *shims) sync(ctx context.Context, key types.NamespacedName) (wait time.D
 	}
 	ctx = asNode(ctx, nw.Spec.NodeName)
 	sh := s.share(key, nw.UID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	st, wait := sh.node.Step(nw, s.times, time.Now())
+	st, wait, ended := sh.step(nw, s.times)
 	id := podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
 	if !equality.Semantic.DeepEqual(sh.published, st) { // a real worker too publishes news only
 		if err = s.publisher.Publish(ctx, id, st); err == nil {
 			sh.published = st
 		}
 	}
-	if err == nil && sh.node.Ended() {
+	if err == nil && ended {
 		err = s.publisher.Release(ctx, id)
 	}
 	if errors.Is(err, podworker.ErrGone) {
@@ -132,7 +141,7 @@ func (s *shims) share(key types.NamespacedName, uid types.UID) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shares[key] == nil || s.shares[key].uid != uid {
-		s.shares[key] = &share{uid: uid, count: -1}
+		s.shares[key] = &share{uid: uid}
 	}
 	return s.shares[key]
 }
@@ -180,12 +189,12 @@ func (s *shims) note(err error) {
 	s.failed[reason]++
 }
 
-// announce sends the events that a shim sends when a container starts.
+// announce sends the events that a shim sends when a template starts to run.
 func (s *shims) announce(nw *v1alpha1.NodeWorkload, sh *share, st *v1alpha1.NodeWorkloadStatus) {
-	if len(st.ContainerStatuses) == 0 || st.ContainerStatuses[0].State.Running == nil || sh.count == st.Restarts {
+	if sh.announced == st.TemplateHash {
 		return
 	}
-	sh.count = st.Restarts
+	sh.announced = st.TemplateHash
 	for _, reason := range []string{"Pulled", "Created", "Started"} {
 		select {
 		case s.events <- newEvent(nw, reason):

@@ -51,8 +51,8 @@ func (l *leases) stop() {
 	l.group.Wait()
 }
 
-// silence stops all renewals. So that nobody has to wait for the 40 s of a real lease, the
-// last renewal says that it holds for lasting, whole seconds.
+// silence stops all renewals. A real lease lasts 40 s; to save that time, the last renewal
+// says that it lasts for lasting, in whole seconds.
 func (l *leases) silence(ctx context.Context, lasting time.Duration) error {
 	l.stop()
 	_, err := inParallel(ctx, len(l.nodes), func(ctx context.Context, i int) error {

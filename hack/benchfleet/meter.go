@@ -109,7 +109,7 @@ func (f *fleet) phase(ctx context.Context, name string, do func(context.Context,
 		return err
 	}
 	for _, p := range programs {
-		// Peaks begin anew where the kernel allows it.
+		// Peaks start again where the kernel allows it.
 		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", before.pid[p]), []byte("5"), 0)
 	}
 	result := &Phase{Name: name, CPU: map[string]float64{}, Peak: map[string]int64{}}

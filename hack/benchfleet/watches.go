@@ -31,7 +31,7 @@ func (f *fleet) watchEachNode(ctx context.Context, cfg *rest.Config) {
 		}
 		address := cfg.Host + "/apis/" + v1alpha1.GroupVersion.String() + "/nodeworkloads?" + query.Encode()
 		go func() {
-			for pause(ctx, time.Second) == nil { // it ends with ctx, and nobody waits for it
+			for pause(ctx, time.Second) == nil { // it ends with ctx, and nothing waits for it
 				_ = drain(asNode(ctx, nodeName(i)), httpClient, address)
 			}
 		}()

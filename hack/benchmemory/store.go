@@ -50,7 +50,7 @@ type collection struct {
 	oldest int64
 	// cut is closed when all watches are to end.
 	cut chan struct{}
-	// silent: objects are not kept, as nobody reads them.
+	// silent: objects are not kept, because nothing reads them.
 	silent bool
 }
 
@@ -211,8 +211,8 @@ func (s *store) remove(c *collection, key types.NamespacedName) (*unstructured.U
 	return next, nil
 }
 
-// forget ends all watches, and those that continue from where they were are told that it
-// is too long ago, as an API server does that was restarted: clients list again.
+// forget ends all watches. Those that continue from where they were get the answer that it
+// is too long ago, as from an API server that was restarted: clients list again.
 func (s *store) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 // runtimeName is the scheme of container IDs.
 const runtimeName = "containerd"
 
-// conditionPulling says that a changed image is not there yet; the old container runs on.
-const conditionPulling = "ImagePullPending"
+// conditionWaiting says that a changed image is not there yet; the old container runs on.
+const conditionWaiting = "UpdateWaiting"
 
 // report is the status that a shim would report.
 func (s *Share) report(nw *v1alpha1.NodeWorkload, now time.Time) v1alpha1.NodeWorkloadStatus {
@@ -39,7 +39,7 @@ func (s *Share) report(nw *v1alpha1.NodeWorkload, now time.Time) v1alpha1.NodeWo
 		in.Previous = &previous
 	}
 	return status.NodeWorkload(status.NodeWorkloadInput{
-		Previous: withoutPulling(s.last), Generation: nw.Generation, TemplateHash: s.hash, Pod: pod, Status: status.Compute(in),
+		Previous: withoutWaiting(s.last), Generation: nw.Generation, TemplateHash: s.hash, Pod: pod, Status: status.Compute(in),
 		Conditions: s.conditions(nw), Kills: s.kills, KillCount: s.killCount, ContainersMayRun: s.stage != stageEnded, Now: now,
 	})
 }
@@ -69,20 +69,23 @@ func (s *Share) conditions(nw *v1alpha1.NodeWorkload) []metav1.Condition {
 		{Type: v1alpha1.ConditionRuntimeUsable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRuntimeReady},
 	}
 	if s.stage == stagePulling {
+		image, reason := nw.Spec.Template.Spec.Containers[0].Image, "Pulling"
+		if image == BadImage {
+			reason = "ImagePullBackOff"
+		}
 		list = append(list, metav1.Condition{
-			Type: conditionPulling, Status: metav1.ConditionTrue, Reason: "Pulling",
-			Message: "waiting for image " + nw.Spec.Template.Spec.Containers[0].Image + " before the container is restarted",
+			Type: conditionWaiting, Status: metav1.ConditionTrue, Reason: reason, Message: "app waits for image " + image,
 		})
 	}
 	return list
 }
 
-// withoutPulling leaves out the condition that would be kept as one of another's.
-func withoutPulling(st *v1alpha1.NodeWorkloadStatus) *v1alpha1.NodeWorkloadStatus {
+// withoutWaiting leaves out the condition that would be kept as one of another's.
+func withoutWaiting(st *v1alpha1.NodeWorkloadStatus) *v1alpha1.NodeWorkloadStatus {
 	if st == nil {
 		return nil
 	}
 	kept := st.DeepCopy()
-	meta.RemoveStatusCondition(&kept.Conditions, conditionPulling)
+	meta.RemoveStatusCondition(&kept.Conditions, conditionWaiting)
 	return kept
 }

@@ -19,9 +19,6 @@ import (
 // runtimeName is the scheme of container IDs.
 const runtimeName = "containerd"
 
-// conditionWaiting says that a changed image is not there yet; the old container runs on.
-const conditionWaiting = "UpdateWaiting"
-
 // report is the status that a shim would report.
 func (s *Share) report(nw *v1alpha1.NodeWorkload, now time.Time) v1alpha1.NodeWorkloadStatus {
 	pod := template.Pod(nw)
@@ -74,7 +71,7 @@ func (s *Share) conditions(nw *v1alpha1.NodeWorkload) []metav1.Condition {
 			reason = "ImagePullBackOff"
 		}
 		list = append(list, metav1.Condition{
-			Type: conditionWaiting, Status: metav1.ConditionTrue, Reason: reason, Message: "app waits for image " + image,
+			Type: v1alpha1.ConditionUpdateWaiting, Status: metav1.ConditionTrue, Reason: reason, Message: "app waits for image " + image,
 		})
 	}
 	return list
@@ -86,6 +83,6 @@ func withoutWaiting(st *v1alpha1.NodeWorkloadStatus) *v1alpha1.NodeWorkloadStatu
 		return nil
 	}
 	kept := st.DeepCopy()
-	meta.RemoveStatusCondition(&kept.Conditions, conditionWaiting)
+	meta.RemoveStatusCondition(&kept.Conditions, v1alpha1.ConditionUpdateWaiting)
 	return kept
 }

@@ -45,7 +45,7 @@ func play(nw *v1alpha1.NodeWorkload, changes map[int]func(*v1alpha1.NodeWorkload
 		now := seen{
 			Summary: st.Summary, Hash: st.TemplateHash, Observed: st.ObservedGeneration, Kills: st.KillCount, Restarts: st.Restarts,
 			Ready:   meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady),
-			Pulling: meta.IsStatusConditionTrue(st.Conditions, conditionWaiting),
+			Pulling: meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionUpdateWaiting),
 		}
 		if len(st.Kills) > 0 {
 			now.Under = st.Kills[0].Phase

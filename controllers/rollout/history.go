@@ -19,32 +19,50 @@ type Revision struct {
 }
 
 // Current is the revision that nodes keep, or get when they are new, where the update
-// may not reach: the one that was rolled out last. As long as none was, it is the one
-// that most nodes have beside the update, then the one before the update.
-// share counts nodes by their revision.
-func Current(revisions []Revision, update string, share map[string]int) string {
-	best, found := Revision{}, false
-	better := func(a, b Revision) bool {
-		switch {
-		case a.RolledOut != b.RolledOut:
-			return a.RolledOut
-		case a.RolledOut:
-			return a.Number > b.Number
-		}
-		return cmp.Or(cmp.Compare(share[a.Hash], share[b.Hash]), cmp.Compare(a.Number, b.Number)) > 0
+// may not reach. shares counts nodes by their revision.
+//
+// It is the update once that was rolled out. Otherwise it is the one that more than half of
+// the nodes have, unless that is the update on its way; then the one that was rolled out
+// last; and as long as none was, the one that most nodes have, then the one before the
+// update.
+func Current(revisions []Revision, update string, shares map[string]int) string {
+	all := 0
+	for _, n := range shares {
+		all += n
 	}
+	var rolledOut, most Revision
 	for _, r := range revisions {
-		if r.Hash == update && !r.RolledOut {
-			continue
+		switch {
+		case r.Hash == update && r.RolledOut, r.Hash != update && 2*shares[r.Hash] > all:
+			return r.Hash
+		case r.RolledOut && r.Number > rolledOut.Number:
+			rolledOut = r
 		}
-		if !found || better(r, best) {
-			best, found = r, true
+		if cmp.Or(cmp.Compare(shares[r.Hash], shares[most.Hash]), cmp.Compare(before(r, update), before(most, update)), cmp.Compare(r.Number, most.Number)) > 0 {
+			most = r
 		}
 	}
-	if !found {
-		return update
+	return cmp.Or(rolledOut.Hash, most.Hash, update)
+}
+
+// before is 1 for a revision that is not the update.
+func before(r Revision, update string) int {
+	if r.Hash == update || r.Hash == "" {
+		return 0
 	}
-	return best.Hash
+	return 1
+}
+
+// StaysRolledOut reports whether a revision that gets a new number keeps its mark: it was
+// rolled out last, and no other is current since.
+func StaysRolledOut(revisions []Revision, update string) bool {
+	last := Revision{}
+	for _, r := range revisions {
+		if r.RolledOut && r.Number > last.Number {
+			last = r
+		}
+	}
+	return last.Hash == update
 }
 
 // Number is the number that the update revision should have: the highest one. It

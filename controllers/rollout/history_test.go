@@ -54,10 +54,13 @@ func TestCurrent(t *testing.T) {
 	}{
 		"the first one":                         {revisions: []Revision{a}, update: "a", want: "a"},
 		"none yet":                              {update: "a", want: "a"},
-		"the one that was rolled out":           {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"b": 5}, want: "a"},
+		"the one that was rolled out":           {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"a": 2, "b": 2, "c": 1}, want: "a"},
+		"the one that most have, not complete":  {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"b": 5, "c": 1}, want: "b"},
+		"the update, on its way to most":        {revisions: []Revision{rolledOut(a), b}, update: "b", shares: map[string]int{"a": 2, "b": 3}, want: "a"},
+		"taken back, not complete again":        {revisions: []Revision{{Hash: "a", Number: 3}, b}, update: "a", shares: map[string]int{"a": 4, "b": 1}, want: "a"},
 		"the last one that was rolled out":      {revisions: []Revision{rolledOut(a), rolledOut(b), c}, update: "c", want: "b"},
 		"the update once it is rolled out":      {revisions: []Revision{rolledOut(a), rolledOut(c)}, update: "c", want: "c"},
-		"what most nodes have if none ever was": {revisions: []Revision{a, b, c}, update: "c", shares: map[string]int{"a": 2, "b": 1, "c": 7}, want: "a"},
+		"what most nodes have if none ever was": {revisions: []Revision{a, b, c}, update: "c", shares: map[string]int{"a": 2, "b": 1, "c": 1}, want: "a"},
 		"the one before if no node has any":     {revisions: []Revision{a, b, c}, update: "c", want: "b"},
 	}
 	for name, tc := range tests {
@@ -122,6 +125,17 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestStaysRolledOut(t *testing.T) {
+	a, b := Revision{Hash: "a", Number: 1, RolledOut: true}, Revision{Hash: "b", Number: 2}
+	if !StaysRolledOut([]Revision{a, b}, "a") {
+		t.Error("taken back, it is not rolled out any more")
+	}
+	b.RolledOut = true
+	if StaysRolledOut([]Revision{a, b}, "a") {
+		t.Error("rolled out although another one was since")
+	}
+}
+
 func TestProgress(t *testing.T) {
 	const deadline = 10 * time.Minute
 	type step struct {
@@ -131,6 +145,7 @@ func TestProgress(t *testing.T) {
 		paused     bool
 		left       time.Duration
 	}
+	const rolledOut = 100 // a generation of a revision that was rolled out before
 	tests := map[string][]step{
 		"one node of many that never comes": {
 			{0, 1, Tally{Available: 0, Left: 5}, false, deadline},
@@ -151,6 +166,20 @@ func TestProgress(t *testing.T) {
 			{time.Hour, 2, Tally{Left: 5}, false, deadline},
 			{time.Hour, 2, Tally{Left: 5}, false, 0},
 		},
+		"what was rolled out before a restart has no deadline": {
+			{0, rolledOut, Tally{Available: 4, Left: 1}, false, deadline},
+			{time.Hour, rolledOut, Tally{Available: 4, Left: 1}, false, deadline},
+		},
+		"nodes that go are no lack of progress": {
+			{0, 1, Tally{Available: 60, Left: 40}, false, deadline},
+			{9 * time.Minute, 1, Tally{Available: 20, Left: 40}, false, time.Minute},
+			{30 * time.Second, 1, Tally{Available: 21, Left: 39}, false, deadline},
+		},
+		"nodes that are let go later have a deadline of their own": {
+			{0, 1, Tally{}, false, deadline},
+			{time.Hour, 1, Tally{Left: 3}, false, deadline},
+			{9 * time.Minute, 1, Tally{Left: 3}, false, time.Minute},
+		},
 		"a pause does not count": {
 			{0, 1, Tally{Available: 1, Left: 4}, true, deadline},
 			{time.Hour, 1, Tally{Available: 1, Left: 4}, true, deadline},
@@ -158,6 +187,7 @@ func TestProgress(t *testing.T) {
 		"while no node is there nothing is late": {
 			{0, 1, Tally{}, false, deadline},
 			{time.Hour, 1, Tally{}, false, deadline},
+			{time.Hour, 1, Tally{Left: 1}, false, deadline},
 			{time.Hour, 1, Tally{Left: 1}, false, 0},
 		},
 	}
@@ -166,7 +196,7 @@ func TestProgress(t *testing.T) {
 			at, p := now, Progress{}
 			for i, s := range steps {
 				at = at.Add(s.after)
-				p = p.Next(s.generation, s.tally, s.paused, at)
+				p = p.Next(&State{Revision: "r", RolledOut: s.generation == rolledOut, Generation: s.generation, Tally: s.tally, Paused: s.paused}, at)
 				if got := p.Left(deadline, at); got != s.left {
 					t.Errorf("after step %d %s is left, want %s", i, got, s.left)
 				}

@@ -74,6 +74,8 @@ type Batch struct {
 	// Waiting is why a node does not have the update revision and does not get it now, by
 	// position; "" for the others.
 	Waiting []Reason
+	// served is how many changes serve new nodes.
+	served int
 	// Unavailable is how many nodes take up budget before the changes.
 	Unavailable int
 	// Wake is when to look again although nothing happened: a node has been ready for
@@ -123,6 +125,7 @@ func Next(in *Input) Batch {
 		young = len(in.Nodes)
 	}
 	b.take(in, candidates[urgencyNew], kept, len(in.Nodes))
+	b.served = len(b.Changes) // new nodes have a batch of their own, and hold up no other
 	b.take(in, candidates[urgencyDown], kept, len(in.Nodes))
 	b.take(in, candidates[urgencyUnsettled], kept, unsettled)
 	b.take(in, candidates[urgencyYoung], kept, young)
@@ -197,14 +200,15 @@ func (in *Input) judge(n *Node, kept bool) (Reason, urgency) {
 
 // judgeRunning judges a node that has a share with another revision.
 func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
-	hold := in.hold(n, kept)
-	takenBack := !n.RunsSpec && n.Runs == in.target(n, kept)
+	hold, takenBack := in.hold(n, kept), in.takenBack(n, kept)
 	switch {
+	case takenBack:
+		return "", urgencyDown
 	case hold != "" && !n.Edited:
 		return hold, urgencies
-	case !n.Responds && !takenBack:
+	case !n.Responds:
 		return WaitShim, urgencies
-	case !n.Ready, takenBack:
+	case !n.Ready:
 		return "", urgencyDown
 	case !n.RunsSpec:
 		return "", urgencyUnsettled
@@ -214,11 +218,19 @@ func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
 	return "", urgencyUp
 }
 
+// takenBack reports whether a node has not carried out what it has, and goes back to what it
+// runs, which kills nothing: to the update, or because it may not have what it has.
+func (in *Input) takenBack(n *Node, kept bool) bool {
+	return !n.RunsSpec && n.Runs != "" && (n.Runs == in.Update || in.hold(n, kept) != "" && n.Runs != n.Revision || n.Edited && n.Runs == n.Revision)
+}
+
 // target is the revision that a node gets: one that the update may not reach gets the
 // current one when it is new, and what it had when it was edited.
 func (in *Input) target(n *Node, kept bool) string {
 	hold := in.hold(n, kept)
 	switch {
+	case n.Present && in.takenBack(n, kept):
+		return n.Runs
 	case hold == "":
 		return in.Update
 	case n.Present:
@@ -235,7 +247,7 @@ func (b *Batch) take(in *Input, candidates []int, kept []bool, most int) {
 	if len(candidates) == 0 {
 		return
 	}
-	room := MaxBatch - len(b.Changes)
+	room := MaxBatch - (len(b.Changes) - b.served)
 	if len(candidates) > min(most, room) {
 		candidates = in.lastFirst(candidates)
 	}
@@ -254,7 +266,7 @@ func (b *Batch) take(in *Input, candidates []int, kept []bool, most int) {
 }
 
 // lastFirst are nodes in the opposite of a partition's order, so that the first to be
-// updated are those that the largest partition lets go.
+// updated are those that the largest partition lets go. Those that were refused come last.
 func (in *Input) lastFirst(candidates []int) []int {
 	nodes := make([]Node, len(candidates))
 	for i, at := range candidates {
@@ -262,8 +274,13 @@ func (in *Input) lastFirst(candidates []int) []int {
 	}
 	order := inOrder(nodes)
 	slices.Reverse(order)
-	for i, at := range order {
-		order[i] = candidates[at]
+	var first, last []int
+	for _, at := range order {
+		if nodes[at].Refused {
+			last = append(last, candidates[at])
+		} else {
+			first = append(first, candidates[at])
+		}
 	}
-	return order
+	return append(first, last...)
 }

@@ -34,6 +34,7 @@ func young(n *Node)      { n.ReadySince = now.Add(-time.Second) }
 func edited(n *Node)     { n.Edited = true }
 func ending(n *Node)     { n.Ending = true }
 func other(n *Node)      { n.Selected = false }
+func refused(n *Node)    { n.Refused = true }
 func tolerated(n *Node)  { n.Desired = false }
 func runsNew(n *Node)    { n.Runs = "new" }
 
@@ -165,6 +166,26 @@ func TestNext(t *testing.T) {
 			strategy: one(two), nodes: []Node{up("a", "old", tolerated), empty("b", tolerated)},
 			want: []string{"a: new"},
 		},
+		"a change that was not carried out is taken back also where the node is held": {
+			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "bad", unsettled, runsNew), up("b", "bad", unsettled, func(n *Node) { n.Runs = "old" })},
+			want: []string{"a: new", "b: old"},
+		},
+		"what fails on one node does not keep the others waiting": {
+			strategy: one(), nodes: []Node{up("a", "old", refused), up("b", "old"), up("c", "old", refused)},
+			want: []string{"a waits: MaxUnavailable", "b: new", "c waits: MaxUnavailable"},
+		},
+		"a dead node whose share is being deleted blocks nothing": {
+			strategy: one(), nodes: []Node{up("a", "old"), up("b", "old", ending, away)},
+			want: []string{"a: new", "b waits: Terminating"},
+		},
+		"a node that is only tolerated and down blocks nothing": {
+			strategy: one(), nodes: []Node{up("a", "old"), up("b", "new", tolerated, down)},
+			want: []string{"a: new"},
+		},
+		"a node that is only tolerated takes up budget while it is changed": {
+			strategy: one(), nodes: []Node{up("a", "old"), up("b", "new", tolerated, unsettled)},
+			want: []string{"a waits: MaxUnavailable"},
+		},
 		"OnDelete": {
 			strategy: one(func(s *Strategy) { s.OnDelete = true }), nodes: []Node{up("a", "old", down), empty("b")},
 			want: []string{"a waits: OnDelete", "b: new"},
@@ -246,7 +267,12 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range MaxBatch + 10 {
 		nodes = append(nodes, empty(fmt.Sprint(i)))
 	}
+	nodes = append(nodes, up("back", "bad", unsettled, runsNew))
 	b := Next(&Input{Update: "new", Nodes: nodes, Strategy: one(), Now: now})
+	if last := b.Changes[len(b.Changes)-1]; nodes[last.Node].Name != "back" {
+		t.Error("new nodes hold up one that is taken back")
+	}
+	b.Changes = b.Changes[:len(b.Changes)-1]
 	waiting := 0
 	for _, reason := range b.Waiting {
 		if reason == WaitBatch {

@@ -19,6 +19,8 @@ type Node struct {
 	Desired bool
 	// Selected: it has the labels that the strategy asks for.
 	Selected bool
+	// Refused: a change of its share failed before; others come first.
+	Refused bool
 	// Blocked: something that is not the workload's is in the place of its share.
 	Blocked bool
 	// Responds: its shim renews its lease.
@@ -73,10 +75,14 @@ func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 	switch {
 	case n.Blocked, n.NoShim:
 		return false // no update can help or harm it
+	case !n.Desired:
+		return n.Present && !n.Ending && n.Responds && !n.settled() // what it lacks otherwise is nobody's budget
 	case !n.Present:
 		return true
 	case !n.Observed && !n.Responds:
 		return false // it has nothing of the workload yet
+	case n.Ending && !n.Responds:
+		return !n.Ready // as at its last report
 	case !n.Available(s, now):
 		return true
 	case !n.Responds && n.Revision != update:

@@ -46,29 +46,49 @@ func Count(in *Input, b *Batch) Tally {
 }
 
 // Progress is how far a roll-out came, and since when it has not come further. Nodes
-// that come and go make none: only more available nodes than ever before do.
+// that come and go make none: only more available nodes, or fewer left, than ever before
+// do.
 type Progress struct {
-	// Generation of the spec that is rolled out.
+	// Revision is what is rolled out, and Generation that of the spec.
+	Revision   string
 	Generation int64
-	// Most is how many nodes were available with it at once.
-	Most int
-	// Done: nothing was left at one time, and it reached a node. What happens to a node later is no matter of the
-	// roll-out.
+	// Most is how many nodes were available with it at once, Fewest how few were left, and
+	// Nodes how many there were of both.
+	Most, Fewest, Nodes int
+	// Done: nothing was left at one time, and it reached a node. What happens to a node later
+	// is no matter of the roll-out.
 	Done bool
 	// Since is when the last progress was made.
 	Since time.Time
 }
 
-// Next is the progress with what a tally says. A roll-out that is paused does not get
-// older.
-func (p Progress) Next(generation int64, t Tally, paused bool, now time.Time) Progress {
-	if p.Generation != generation || p.Since.IsZero() {
-		p = Progress{Generation: generation, Since: now}
+// State is what a progress is judged by.
+type State struct {
+	// Revision identifies the roll-out, and RolledOut says that it was complete before.
+	Revision   string
+	RolledOut  bool
+	Generation int64
+	Tally      Tally
+	Paused     bool
+}
+
+// Next is the progress in a state. A roll-out that is paused, or that waits for nothing, does
+// not get older.
+func (p Progress) Next(s *State, now time.Time) Progress {
+	t := s.Tally
+	if p.Revision != s.Revision || p.Generation != s.Generation || p.Since.IsZero() {
+		p = Progress{Revision: s.Revision, Generation: s.Generation, Most: t.Available, Fewest: t.Left, Nodes: t.Available + t.Left, Done: s.RolledOut, Since: now}
 	}
-	if t.Available > p.Most || t.Left == 0 || paused {
-		p.Most, p.Since = max(p.Most, t.Available), now
+	waited := p.Fewest > 0
+	if n := t.Available + t.Left; n < p.Nodes { // nodes are gone
+		p.Most, p.Fewest = min(p.Most, t.Available), max(p.Fewest-(p.Nodes-n), 0)
 	}
-	p.Done = p.Done || t.Left == 0 && t.Available > 0 && !paused
+	if t.Available > p.Most || t.Left < p.Fewest || t.Left == 0 || !waited || s.Paused {
+		p.Since = now
+		p.Most, p.Fewest = max(p.Most, t.Available), t.Left
+	}
+	p.Nodes = t.Available + t.Left
+	p.Done = p.Done || t.Left == 0 && t.Available > 0 && !s.Paused
 	return p
 }
 

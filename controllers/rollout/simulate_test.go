@@ -87,7 +87,7 @@ func (w *world) to(hash string) {
 	for i := range w.revisions {
 		if r := &w.revisions[i]; r.Hash == hash {
 			if r.Number != number {
-				r.Number, r.RolledOut = number, false
+				r.Number, r.RolledOut = number, r.RolledOut && StaysRolledOut(w.revisions, hash)
 			}
 			w.update = hash
 			return
@@ -175,10 +175,11 @@ func (w *world) check(in *Input, b *Batch) {
 		if n.Present && n.Ready && n.settled() && n.availableIn(&in.Strategy, in.Now) == 0 {
 			takes++
 		}
-		if n.Present && (in.Strategy.Paused || in.Strategy.OnDelete || !n.Selected) {
+		kills := n.Present && n.Runs != c.Revision
+		if kills && (in.Strategy.Paused || in.Strategy.OnDelete || !n.Selected) {
 			w.t.Fatalf("%s is changed although it is held", n.Name)
 		}
-		if n.Present && !n.Responds && n.Runs != w.update {
+		if kills && !n.Responds {
 			w.t.Fatalf("%s is changed although its shim is away", n.Name)
 		}
 		if b.Waiting[c.Node] != "" {

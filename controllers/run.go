@@ -215,6 +215,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 
 func newFleet(namespace string) workload.Fleet {
 	kills := fleet.NewLedger()
+	kills.Follow()
 	return workload.Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims(namespace), Kills: kills}
 }
 

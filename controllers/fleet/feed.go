@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,6 +97,9 @@ func (f feed) Transformer() toolscache.TransformFunc {
 // anything else can know of it.
 func (x *Index) take(nw *v1alpha1.NodeWorkload) *Share {
 	x.kills.Observe(nw)
+	x.mu.Lock()
+	x.listed[nw.UID] = true
+	x.mu.Unlock()
 	share := ShareOf(nw, nil) // an etcd that was restored may have another template of the same generation
 	if old := x.Get(client.ObjectKeyFromObject(nw)); old != nil {
 		share.takeReady(nw.Status.Conditions, old)
@@ -174,6 +178,15 @@ func (x *Index) Reset(list *v1alpha1.NodeWorkloadList) {
 	x.replace(all, list.ResourceVersion)
 }
 
+// taken are the NodeWorkloads that lists had since the last one that was complete.
+func (x *Index) taken() map[types.UID]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	listed := x.listed
+	x.listed = map[types.UID]bool{}
+	return listed
+}
+
 // replace notes everything that there is at a resourceVersion.
 func (x *Index) replace(all shares, version string) {
 	x.feeding.Lock()
@@ -181,9 +194,18 @@ func (x *Index) replace(all shares, version string) {
 	x.mu.RLock()
 	before := x.shares
 	x.mu.RUnlock()
-	for key, old := range before {
-		if now := all[key]; now == nil || now.UID != old.UID {
-			x.kills.Lost(old)
+	there := make(map[types.UID]bool, len(all))
+	for _, s := range all {
+		there[s.UID] = true
+	}
+	for uid := range x.taken() {
+		if !there[uid] {
+			x.kills.Lost(uid)
+		}
+	}
+	for _, old := range before {
+		if !there[old.UID] {
+			x.kills.Lost(old.UID)
 		}
 	}
 	x.reset(all, version)

@@ -29,6 +29,9 @@ type Index struct {
 	orphans    map[types.NamespacedName]shares
 	// seen is the resourceVersion up to which everything is known, "" before the first list.
 	seen string
+	// listed are the NodeWorkloads that a list had that is not complete yet: it may be broken
+	// off, and the next one may not have them.
+	listed map[types.UID]bool
 
 	// feeding is held while a change is applied and passed on, which keeps changes in order.
 	feeding   sync.Mutex
@@ -50,7 +53,7 @@ type Change struct {
 func NewIndex(kills *Ledger) *Index {
 	return &Index{
 		kills: kills, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
-		synced: make(chan struct{}), log: logr.Discard(),
+		listed: map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
 	}
 }
 

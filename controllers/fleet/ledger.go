@@ -27,8 +27,9 @@ type Ledger struct {
 	books map[types.UID]*killBook
 	// shares are the NodeWorkloads whose end was not seen yet, by UID.
 	shares map[types.UID]*reports
-	// since is when this manager began to lead.
-	since time.Time
+	// since is when this manager began to lead, and follows says that another one leads.
+	since   time.Time
+	follows bool
 }
 
 // killBook is the page of one ManagedWorkload.
@@ -62,12 +63,19 @@ func NewLedger() *Ledger {
 	return &Ledger{books: map[types.UID]*killBook{}, shares: map[types.UID]*reports{}, since: time.Now()}
 }
 
+// Follow notes that this manager does not lead yet: what is over is another's to report.
+func (l *Ledger) Follow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.follows = true
+}
+
 // Begin notes that this manager leads from now on: what ended long before was another's to
 // report.
 func (l *Ledger) Begin(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.since = now
+	l.since, l.follows = now, false
 	for _, b := range l.books {
 		b.uncounted = nil
 	}
@@ -129,16 +137,6 @@ func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) (words bool) {
 	return words
 }
 
-// Lost notes that a NodeWorkload is gone whose last words were missed.
-func (l *Ledger) Lost(s *Share) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b := l.books[s.Workload()]; b != nil {
-		b.urgent = b.any()
-	}
-	l.close(s.UID)
-}
-
 // close ends what is kept of a NodeWorkload. l.mu is held.
 func (l *Ledger) close(uid types.UID) {
 	known, ok := l.shares[uid]
@@ -148,6 +146,21 @@ func (l *Ledger) close(uid types.UID) {
 	delete(l.shares, uid)
 	if b := l.books[known.owner]; b != nil {
 		b.live--
+		if l.follows && b.live == 0 {
+			delete(l.books, known.owner)
+		}
+	}
+}
+
+// Lost notes that a NodeWorkload is gone whose last words were missed.
+func (l *Ledger) Lost(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.shares[uid]; known != nil {
+		if b := l.books[known.owner]; b != nil {
+			b.urgent = b.any()
+		}
+		l.close(uid)
 	}
 }
 

@@ -119,6 +119,8 @@ func computeReconciling(f *facts, t *tally, ready, stalled conditionState) condi
 		return yes(f.verdict.Reason, f.verdict.Message)
 	case ready.status != metav1.ConditionTrue:
 		return yes(ready.reason, ready.message)
+	case f.rolled.Left > 0:
+		return yes(v1alpha1.ReasonUpdating, with("not all nodes are updated", misscheduledMessage(f)))
 	case len(t.ending) > 0:
 		return yes(v1alpha1.ReasonUpdating, "ending on nodes that the template does not admit: "+names(t.ending))
 	}
@@ -164,10 +166,11 @@ func unreachableMessage(t *tally) string {
 
 func conflictMessage(t *tally) string {
 	var parts []string
-	for _, n := range t.by[standingConflict] {
+	list := t.by[standingConflict]
+	for _, n := range list[:min(len(list), maxDescribed)] {
 		parts = append(parts, n.conflict)
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
 }
 
 // names lists up to five nodes.

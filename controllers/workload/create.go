@@ -105,13 +105,13 @@ func (r *Reconciler) createBatch(ctx context.Context, s *scope, changes []change
 		switch {
 		case errs[i] == nil:
 			share := fleet.ShareOf(nw, nil)
-			delete(s.memory.refused, share.Node)
+			s.note(share.Node, nil)
 			s.shares[share.Node] = share
 			s.renew(share)
 			r.recorder.Eventf(s.mw, corev1.EventTypeNormal, eventSuccessfulCreate, "Created NodeWorkload: %s", nw.Name)
 			logr.FromContextOrDiscard(ctx).Info("Created NodeWorkload", "nodeWorkload", nw.Name, "node", share.Node)
 		case !apierrors.IsAlreadyExists(errs[i]): // there the index is behind
-			s.memory.refused[changes[i].node] = true
+			s.note(changes[i].node, errs[i])
 			errs[i] = fmt.Errorf("create the NodeWorkload of node %q: %w", changes[i].node, errs[i])
 		}
 	}

@@ -24,7 +24,9 @@ const (
 	eventSuccessfulDelete = "SuccessfulDelete"
 	eventFailedCreate     = "FailedCreate"
 	eventFailedDelete     = "FailedDelete"
-	eventAdopted          = "Adopted"
+	// eventFailedUpdate: NodeWorkloads could not be given another revision.
+	eventFailedUpdate = "FailedUpdate"
+	eventAdopted      = "Adopted"
 	// eventPutBack: a NodeWorkload that was changed by hand is as it should be again.
 	eventPutBack = "PutBack"
 	// eventNotPutBack: what was changed by hand can only be changed one way.

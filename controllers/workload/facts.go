@@ -36,8 +36,10 @@ type facts struct {
 	strategy rollout.Strategy
 	deadline time.Duration
 	rolled   rollout.Tally
-	answer   admission.Answer
-	held     int
+	// rolledOut: the update was rolled out before.
+	rolledOut bool
+	answer    admission.Answer
+	held      int
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.

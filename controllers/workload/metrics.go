@@ -24,7 +24,7 @@ var (
 	}, []string{"namespace", "name", "reason"})
 	progressGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "managedworkload_rollout_progress_timestamp_seconds",
-		Help: "When the roll-out of each ManagedWorkload made its last progress, in seconds since 1970; there is none for one that is complete.",
+		Help: "When the roll-out of each ManagedWorkload made its last progress, in seconds since 1970; there is none for one that waits for nothing.",
 	}, []string{"namespace", "name"})
 )
 
@@ -58,7 +58,7 @@ func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollou
 	for reason, n := range g.waiting() {
 		waitingGauge.WithLabelValues(mw.Namespace, mw.Name, string(reason)).Set(float64(n))
 	}
-	if !progress.Done {
+	if !progress.Done && g.tally.Left > 0 && !g.in.Strategy.Paused {
 		progressGauge.WithLabelValues(mw.Namespace, mw.Name).Set(float64(progress.Since.Unix()))
 	}
 }

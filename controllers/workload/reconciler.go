@@ -90,6 +90,8 @@ type scope struct {
 	left int
 	// editions are what revisions run, by revision, nil before the verdict.
 	editions map[string]*edition
+	// frozen: no node is changed, for there is no revision of the template.
+	frozen bool
 	// rolling is the roll-out, nil before it was looked at.
 	rolling *rolling
 	placer  placement.Placer
@@ -165,10 +167,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
 		return err
 	}
-	if err := r.reconcileRevision(ctx, s); err != nil {
-		return err
-	}
-	return errors.Join(r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
+	ready, err := r.reconcileRevision(ctx, s)
+	s.frozen = !ready
+	return errors.Join(err, r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
 }
 
 // finish writes the status and lets a deleted object go, in this order: the last
@@ -219,9 +220,28 @@ func (s *scope) place() []placement.Placement {
 		s.placements = make([]placement.Placement, len(s.nodes))
 		for i, node := range s.nodes {
 			s.placements[i] = s.placer.Place(node)
+			if s.mw.Spec.Paused && !s.placements[i].ShouldContinue && s.mayStay(node) {
+				s.placements[i].ShouldContinue = true
+			}
 		}
 	}
 	return s.placements
+}
+
+// mayStay reports whether the revision that a node has may keep running there. As long as
+// a workload is paused its new template's placement ends nothing.
+func (s *scope) mayStay(node *corev1.Node) bool {
+	share := s.shares[node.Name]
+	if share == nil || s.editions == nil {
+		return false
+	}
+	revision, _ := s.revisionOf(share)
+	e := s.editions[revision]
+	if e == nil || revision == s.hash {
+		return false
+	}
+	t, err := e.template()
+	return err == nil && placement.New(t).Place(node).ShouldContinue
 }
 
 // placeBy changes what decides about nodes.

@@ -94,6 +94,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 	if s.editions != nil {
 		f.hash, f.current = s.update().hash, s.currentRevision()
 	}
+	f.rolledOut = s.revision != nil && s.revision.Spec.RolledOut
 	if s.rolling != nil {
 		f.rolled = s.rolling.tally
 	}

@@ -107,22 +107,22 @@ func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateS
 
 // reconcileRevision makes the revision of an accepted template, gives it the highest number,
 // and removes the oldest of those that no node has.
-func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
+// ready reports whether the revision of the template is there.
+func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) (ready bool, err error) {
 	var errs failures
 	for _, edited := range s.foreign {
 		r.warn(s.mw, eventRevisionEdited, "Deleted revision "+edited.Name+": its template was changed by hand")
 		errs.add(r.deleteRevision(ctx, edited))
 	}
 	number := rollout.Number(s.history(), s.hash)
-	var err error
 	switch {
 	case s.revision == nil:
-		err = r.createRevision(ctx, s, number)
+		errs.add(r.createRevision(ctx, s, number))
 	case s.revision.Spec.Revision != number:
-		err = r.editRevision(ctx, s, number, false)
+		errs.add(r.editRevision(ctx, s, number, rollout.StaysRolledOut(s.history(), s.hash)))
 	}
-	if err != nil {
-		return err
+	if s.revision == nil || s.revision.Spec.Revision != number {
+		return false, errs.err()
 	}
 	used := map[string]bool{s.hash: true, s.currentRevision(): true}
 	for _, share := range s.all() {
@@ -133,7 +133,7 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) error {
 	for _, expired := range rollout.Expired(s.history(), used, limit) {
 		errs.add(r.deleteRevision(ctx, s.revisionObject(expired.Hash)))
 	}
-	return errs.err()
+	return true, errs.err()
 }
 
 // revisionObject is the object of a revision of history.

@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
+	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
 // rolling is a roll-out as one reconciliation sees it: what its batch was decided from.
@@ -69,6 +71,7 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 			g.in.Nodes = append(g.in.Nodes, r.nodeFacts(s, s.nodes[i], p, selector))
 		}
 	}
+	maps.DeleteFunc(s.memory.refused, func(node string, _ bool) bool { _, there := g.at[node]; return !there })
 	g.batch = rollout.Next(&g.in)
 	g.tally = rollout.Count(&g.in, &g.batch)
 	s.wakeAfter(g.batch.Wake)
@@ -82,7 +85,7 @@ func (r *Reconciler) nodeFacts(s *scope, node *corev1.Node, p placement.Placemen
 	n := rollout.Node{
 		Name: node.Name, Desired: p.ShouldRun, Selected: selector.Matches(labels.Set(node.Labels)), Responds: shim.Responding(),
 		NoShim:  shim.Reason == v1alpha1.ReasonShimNotFound && (share == nil || !share.Observed()),
-		Blocked: s.inTheWay[node.Name] != nil,
+		Blocked: s.inTheWay[node.Name] != nil, Refused: s.memory.refused[node.Name],
 	}
 	if share != nil {
 		n.Present, n.Ending, n.Observed = true, share.Deleting(), share.Observed()
@@ -110,11 +113,25 @@ func (c *change) spreads() bool {
 // spreads a template.
 func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
 	s.rolling = r.planRollOut(s)
+	if s.frozen {
+		return nil
+	}
 	var errs failures
 	changes := s.changes()
 	may, err := r.mayAllSpread(ctx, s, changes)
 	errs.add(err)
-	var without []change
+	without, err := r.changeAll(ctx, s, changes, may)
+	errs.add(err)
+	errs.add(r.createAll(ctx, s, without))
+	if len(changes) == 0 && s.rolling.tally.Complete {
+		errs.add(r.markRolledOut(ctx, s))
+	}
+	return errs.err()
+}
+
+// changeAll changes the nodes that have a NodeWorkload, and returns the others.
+func (r *Reconciler) changeAll(ctx context.Context, s *scope, changes []change, may map[string]bool) (without []change, err error) {
+	var errs failures
 	for _, c := range changes {
 		switch {
 		case c.spreads() && !may[c.to.revision]:
@@ -123,16 +140,27 @@ func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
 			without = append(without, c)
 		case errs.serious() >= maxFailures:
 		case r.superseded(ctx, s):
-			return errs.err() // its change has woken this workload
+			return nil, errs.err() // its change has woken this workload
 		default:
-			errs.add(r.carryOut(ctx, s, &c))
+			err := r.carryOut(ctx, s, &c)
+			s.note(c.node, err)
+			errs.add(err)
 		}
 	}
-	errs.add(r.createAll(ctx, s, without))
-	if len(changes) == 0 && s.rolling.tally.Complete {
-		errs.add(r.markRolledOut(ctx, s))
+	if n := errs.serious(); n > 0 {
+		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedUpdate, "Error updating %d NodeWorkloads: %v", n, errs.first)
 	}
-	return errs.err()
+	return without, errs.err()
+}
+
+// note remembers on which nodes a change failed: others come first the next time.
+func (s *scope) note(node string, err error) {
+	switch {
+	case err == nil:
+		delete(s.memory.refused, node)
+	case !writes.OnlyConflicts(err):
+		s.memory.refused[node] = true
+	}
 }
 
 // changes are those of the batch. A revision that is gone is given to no node.
@@ -175,6 +203,12 @@ func (r *Reconciler) mayAllSpread(ctx context.Context, s *scope, changes []chang
 			return allowed, err
 		}
 		allowed[revision] = answer.Refused == ""
+		if answer.Refused != "" && s.answer.Refused == "" {
+			s.answer.Refused = answer.Refused
+		}
+		if !answer.Recheck.IsZero() {
+			s.wakeAfter(max(answer.Recheck.Sub(s.now), time.Second))
+		}
 	}
 	return allowed, err
 }

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -17,8 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
@@ -116,7 +119,9 @@ func newFleet(t *testing.T, funcs interceptor.Funcs) *bench {
 	patch := funcs.Patch
 	funcs.Patch = func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 		if patch != nil {
-			patch(ctx, c, obj, p, opts...) //nolint:errcheck // It only looks.
+			if err := patch(ctx, c, obj, p, opts...); err != nil {
+				return err
+			}
 		}
 		if err := c.Patch(ctx, obj, p, opts...); err != nil {
 			return err
@@ -378,5 +383,95 @@ func TestRevisionDeletedByHand(t *testing.T) {
 	b.expect("deleted", mw, map[string]int{"app:9": 5}, "paused 0/6", "InProgress")
 	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound): n6") {
 		t.Errorf("Ready: %s", text)
+	}
+}
+
+// As long as a workload is paused its new template's placement ends nothing.
+func TestPausedPlacement(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) {
+		spec.Template.Spec.NodeSelector, spec.Paused = map[string]string{"number": "1"}, true
+	})
+	b.turn()
+	b.turn()
+	b.expect("paused", b.turn(), map[string]int{first: 5}, "paused 0/1", "InProgress")
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = false })
+	b.turn()
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := b.client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if nw := &list.Items[i]; (nw.DeletionTimestamp == nil) != (nw.Spec.NodeName == "n1") {
+			t.Errorf("node %s, deleted %v", nw.Spec.NodeName, nw.DeletionTimestamp)
+		}
+	}
+}
+
+// A template that was taken back is what new nodes get, also while the workload is paused.
+func TestTakenBackWhilePaused(t *testing.T) {
+	b := newFleet(t, interceptor.Funcs{})
+	b.change(image("bad:1"))
+	b.turn()
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image(first)(spec); spec.Paused = true })
+	if err := b.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n6"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.turn()
+	b.turn()
+	b.expect("taken back", b.turn(), map[string]int{first: 6}, "ready", "Current")
+}
+
+// A NodeWorkload that cannot be changed does not keep the others waiting, and is reported.
+func TestFailedUpdateHoldsUpNoOther(t *testing.T) {
+	stuck := ""
+	b := newFleet(t, interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+		if nw, isShare := obj.(*v1alpha1.NodeWorkload); isShare {
+			if stuck == "" {
+				stuck = nw.Name
+			}
+			if nw.Name == stuck {
+				return errors.New("too large")
+			}
+		}
+		return nil
+	}})
+	b.change(image("app:9"))
+	for range 8 {
+		_, _, err := b.reconcile()
+		if err != nil && !strings.Contains(err.Error(), "too large") {
+			t.Fatal(err)
+		}
+		b.report()
+	}
+	if images := b.images(); images["app:9"] != 4 {
+		t.Errorf("images %v, want 4 new ones", images)
+	}
+	if events := b.drain(eventFailedUpdate); len(events) == 0 || !strings.Contains(events[0], "Error updating 1 NodeWorkloads: ") {
+		t.Errorf("events %q", events)
+	}
+}
+
+// A label by which an update chooses nodes wakes the workload.
+func TestSelectorWakes(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"canary": "yes"}}}
+	node := func(labels map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: labels}}
+	}
+	b := newBench(t, interceptor.Funcs{}, mw)
+	for name, tc := range map[string]struct {
+		now  *corev1.Node
+		want int
+	}{
+		"chosen":        {node(map[string]string{"canary": "yes"}), 1},
+		"another label": {node(map[string]string{"a": "b"}), 0},
+	} {
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		b.wakeByNode(t.Context(), q, node(nil), tc.now)
+		if got := q.Len(); got != tc.want {
+			t.Errorf("%s: %d are woken, want %d", name, got, tc.want)
+		}
+		q.ShutDown()
 	}
 }

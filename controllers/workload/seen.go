@@ -51,7 +51,7 @@ func (r *Reconciler) sharesOf(ctx context.Context, s *scope) ([]*fleet.Share, er
 		return r.fleet.Shares.OfWorkload(s.mw.UID), nil
 	}
 	logr.FromContextOrDiscard(ctx).Info("Wrote NodeWorkloads that the watch does not show; reading them", "resourceVersion", s.memory.wrote.version)
-	s.memory.wrote = written{}
+	s.memory.wrote.at = s.now // and again after that time, until the index has it
 	var shares []*fleet.Share
 	found := map[types.UID]bool{}
 	if err := r.eachLabelled(ctx, s.mw, func(share *fleet.Share) {

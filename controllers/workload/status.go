@@ -38,7 +38,9 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	}
 
 	rolled := f.toRollOut(&t)
-	next = f.progress.Next(f.generation, rolled, f.strategy.Paused, f.now)
+	next = f.progress.Next(&rollout.State{
+		Revision: f.update, RolledOut: f.rolledOut, Generation: f.generation, Tally: rolled, Paused: f.strategy.Paused,
+	}, f.now)
 	left := next.Left(f.deadline, f.now)
 	ready := computeReady(f, &t)
 	stalled := computeStalled(f, &t, left == 0 && rolled.Left > 0 && ready.status != metav1.ConditionTrue)

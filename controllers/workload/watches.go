@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +30,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/contain"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -147,14 +149,14 @@ func (r *Reconciler) wakeByNode(ctx context.Context, q requestQueue, old, now *c
 	}
 	for i := range list.Items {
 		mw := &list.Items[i]
-		if p := r.placerOf(mw); placeOf(p, old) != placeOf(p, now) {
+		if p := r.placerOf(mw); placeOf(p, old) != placeOf(p, now) || selected(mw, old) != selected(mw, now) {
 			q.Add(request(mw.Namespace, mw.Name))
 		}
 	}
 }
 
-// watchShims wakes the ManagedWorkloads that should run on a node and have nothing there
-// when its first shim comes. NodeWorkloads wake their workloads themselves.
+// watchShims wakes the ManagedWorkloads of a node, and those that should run there, when its
+// shim comes, comes back or falls silent.
 func (r *Reconciler) watchShims(ctx context.Context) func(requestQueue) {
 	return func(q requestQueue) {
 		r.fleet.Shims.Listen(func(name string) {
@@ -179,10 +181,19 @@ func (r *Reconciler) wakeByShim(ctx context.Context, q requestQueue, node *corev
 	}
 	for i := range list.Items {
 		mw := &list.Items[i]
-		if !there[mw.UID] && r.placerOf(mw).Place(node).ShouldRun {
+		switch {
+		case there[mw.UID]: // its condition may never have said that the shim was silent
+			q.AddAfter(request(mw.Namespace, mw.Name), delay(r.fleet.Shares.Count(mw.UID)))
+		case r.placerOf(mw).Place(node).ShouldRun:
 			q.Add(request(mw.Namespace, mw.Name))
 		}
 	}
+}
+
+// selected reports whether a Node, which may be nil, has the labels that an update asks for.
+func selected(mw *v1alpha1.ManagedWorkload, node *corev1.Node) bool {
+	selector := rollout.NodeSelector(&mw.Spec)
+	return len(selector) > 0 && node != nil && labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
 }
 
 // placeOf is the placement on a Node, which may be nil: there nothing is.
@@ -214,6 +225,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 		WatchesRawSource(r.fleet.Shares.Source(r.watchShares)).
 		WatchesRawSource(r.fleet.Nodes.Source(r.watchNodes(ctx))).
 		WatchesRawSource(r.fleet.Shims.Source(r.watchShims(ctx))).
+		Owns(&v1alpha1.ManagedWorkloadRevision{}, builder.WithPredicates(contain.Updates(log, predicate.GenerationChangedPredicate{}))).
 		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
 		WithOptions(options).
 		Complete(r)

@@ -9,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,7 +111,8 @@ func (e *Edit) send(patch func(*v1alpha1.NodeWorkload, client.Patch) error) (*v1
 }
 
 // isFailedTest reports whether a JSON Patch did not fit the object. The API server answers
-// 422 without a cause, where a refusal by validation names its fields.
+// 422 in these words without a cause; validation and policies give a cause, webhooks their
+// own words.
 // (kubernetes apiserver/pkg/endpoints/handlers/patch.go:applyJSPatch)
 func isFailedTest(err error) bool {
 	var answer apierrors.APIStatus
@@ -121,6 +120,6 @@ func isFailedTest(err error) bool {
 		return strings.Contains(err.Error(), "testing value") // the client of tests
 	}
 	status := answer.Status()
-	return status.Code == http.StatusUnprocessableEntity &&
-		(status.Details == nil || !slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Field != "" }))
+	return status.Code == http.StatusUnprocessableEntity && (status.Details == nil || len(status.Details.Causes) == 0) &&
+		strings.Contains(status.Message, "rejected our request due to an error in our request")
 }

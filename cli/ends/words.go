@@ -65,8 +65,11 @@ func Outcome(k *v1alpha1.KillRecord) string {
 
 // Left is how much of the grace period was left when the kill had ended, in seconds.
 func Left(k *v1alpha1.KillRecord) int64 {
-	return max(k.Grace.Seconds-k.Grace.UsedSeconds, 0)
+	return Remaining(k.Grace.Seconds, k.Grace.UsedSeconds)
 }
+
+// Remaining is what is left of a time when some of it is used.
+func Remaining(of, used int64) int64 { return max(of-used, 0) }
 
 func phase(k *v1alpha1.KillRecord) string {
 	switch k.Phase {

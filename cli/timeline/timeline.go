@@ -119,7 +119,7 @@ func markOf(e *ends.End, now time.Time) Mark {
 	m.GraceSeconds, m.UsedSeconds, m.LeftSeconds = k.Grace.Seconds, k.Grace.UsedSeconds, ends.Left(k)
 	if m.Kind == KindUnderWay {
 		m.UsedSeconds = max(int64(now.Sub(m.Time)/time.Second), 0)
-		m.LeftSeconds = max(m.GraceSeconds-m.UsedSeconds, 0)
+		m.LeftSeconds = ends.Remaining(m.GraceSeconds, m.UsedSeconds)
 	}
 	m.Segments = segments(k, m.Time, now)
 	return m

@@ -32,7 +32,7 @@ type Node struct {
 	Present bool
 	// Ending: its share is being deleted.
 	Ending bool
-	// Revision is that of its share, and Edited says that somebody changed the share so
+	// Revision is that of its share, and Edited says that the share was changed by hand so
 	// that it is none of it.
 	Revision string
 	Edited   bool
@@ -76,7 +76,7 @@ func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 	case n.Blocked, n.NoShim:
 		return false // no update can help or harm it
 	case !n.Desired:
-		return n.Present && !n.Ending && n.Responds && !n.settled() // what it lacks otherwise is nobody's budget
+		return n.Present && !n.Ending && n.Responds && !n.settled() // what it lacks otherwise is no matter of the budget
 	case !n.Present:
 		return true
 	case !n.Observed && !n.Responds:

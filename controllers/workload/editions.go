@@ -39,7 +39,7 @@ func (s *scope) update() *edition { return s.editions[s.hash] }
 
 // readEditions reads those of the object's revisions, by revision. That of the current template
 // is what was accepted, whether its revision is there or not. One that cannot be read
-// is left out: nobody gets it.
+// is left out: no node gets it.
 func (s *scope) readEditions() {
 	s.editions = map[string]*edition{s.hash: {revision: s.hash, hash: template.Hash(s.admitted), admitted: s.admitted}}
 	hashes := make(map[revisionKey]string, len(s.revisions))
@@ -60,8 +60,8 @@ func (s *scope) readEditions() {
 	s.memory.hashes = hashes
 }
 
-// revisionOf is the revision that a share has, and whether somebody changed the share so
-// that it is none of it. The template counts, and the label where it does not decide.
+// revisionOf is the revision that a share has, and whether the share was changed by hand
+// so that it is none of it. The template counts, and the label where it does not decide.
 func (s *scope) revisionOf(share *fleet.Share) (revision string, edited bool) {
 	if revision := s.withHash(share.SpecHash, share.Revision()); revision != "" {
 		return revision, false

@@ -90,7 +90,7 @@ type scope struct {
 	left int
 	// editions are what revisions run, by revision, nil before the verdict.
 	editions map[string]*edition
-	// frozen: no node is changed, for there is no revision of the template.
+	// frozen: no node is changed, because there is no revision of the template.
 	frozen bool
 	// rolling is the roll-out, nil before it was looked at.
 	rolling *rolling

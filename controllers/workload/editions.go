@@ -105,6 +105,13 @@ func (s *scope) history() []rollout.Revision {
 // One that was deleted by hand while most of them have it stays that revision: an earlier
 // one is no substitute.
 func (s *scope) currentRevision() string {
+	if s.current == "" {
+		s.current = s.computeCurrent()
+	}
+	return s.current
+}
+
+func (s *scope) computeCurrent() string {
 	shares := map[string]int{}
 	for _, share := range s.shares {
 		shares[share.Revision()]++

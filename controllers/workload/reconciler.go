@@ -90,6 +90,8 @@ type scope struct {
 	left int
 	// editions are what revisions run, by revision, nil before the verdict.
 	editions map[string]*edition
+	// current is the current revision, "" before it was asked for.
+	current string
 	// frozen: no node is changed, because there is no revision of the template.
 	frozen bool
 	// rolling is the roll-out, nil before it was looked at.

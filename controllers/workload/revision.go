@@ -124,16 +124,23 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) (ready boo
 	if s.revision == nil || s.revision.Spec.Revision != number {
 		return false, errs.err()
 	}
+	limit := int(ptr.Deref(s.mw.Spec.RevisionHistoryLimit, defaultHistoryLimit))
+	if len(s.revisions)-1 > limit {
+		for _, expired := range rollout.Expired(s.history(), s.usedRevisions(), limit) {
+			errs.add(r.deleteRevision(ctx, s.revisionObject(expired.Hash)))
+		}
+	}
+	return true, errs.err()
+}
+
+// usedRevisions are those that a node has or may get.
+func (s *scope) usedRevisions() map[string]bool {
 	used := map[string]bool{s.hash: true, s.currentRevision(): true}
 	for _, share := range s.all() {
 		revision, _ := s.revisionOf(share)
 		used[revision], used[share.Revision()] = true, true
 	}
-	limit := int(ptr.Deref(s.mw.Spec.RevisionHistoryLimit, defaultHistoryLimit))
-	for _, expired := range rollout.Expired(s.history(), used, limit) {
-		errs.add(r.deleteRevision(ctx, s.revisionObject(expired.Hash)))
-	}
-	return true, errs.err()
+	return used
 }
 
 // revisionObject is the object of a revision of history.
@@ -156,7 +163,7 @@ func (r *Reconciler) editRevision(ctx context.Context, s *scope, number int64, r
 			s.revisions[i] = edited
 		}
 	}
-	s.revision = edited
+	s.revision, s.current = edited, ""
 	logr.FromContextOrDiscard(ctx).Info("Updated revision", "revision", edited.Name, "number", number, "rolledOut", rolledOut)
 	return nil
 }
@@ -185,7 +192,7 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64)
 	if err != nil {
 		return fmt.Errorf("create revision %q: %w", revision.Name, err)
 	}
-	s.revision, s.revisions = revision, append(s.revisions, revision)
+	s.revision, s.revisions, s.current = revision, append(s.revisions, revision), ""
 	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", revision.Name, "number", number)
 	return nil
 }
@@ -199,7 +206,7 @@ func (r *Reconciler) takeRevision(ctx context.Context, s *scope, wanted *v1alpha
 		return fmt.Errorf("get revision %q: %w", wanted.Name, err)
 	}
 	if metav1.IsControlledBy(there, s.mw) && intact(there) {
-		s.revision, s.revisions = there, append(s.revisions, there)
+		s.revision, s.revisions, s.current = there, append(s.revisions, there), ""
 		return nil
 	}
 	if err := r.deleteRevision(ctx, there); err != nil {

@@ -299,12 +299,12 @@ func TestNodeWithoutAShim(t *testing.T) {
 	if err := b.reconcileVerdict(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	for shim, want := range map[bool]int{false: 0, true: 1} {
-		if shim {
+	for want := range 2 {
+		if want == 1 {
 			b.fleet.Shims.Observe(managertest.LeaseOf("n6", time.Now()), time.Now())
 		}
 		if got := len(b.planRollOut(s).batch.Changes); got != want {
-			t.Errorf("with a shim %v: %d changes, want %d", shim, got, want)
+			t.Errorf("%d changes, want %d", got, want)
 		}
 	}
 }

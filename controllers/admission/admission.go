@@ -53,8 +53,9 @@ type Question struct {
 	Workload *v1alpha1.ManagedWorkload
 	// Template is that of Workload with its defaults.
 	Template *corev1.PodTemplateSpec
-	// Placed is what admission made of this template before; nil if it was not asked.
-	Placed *corev1.PodTemplateSpec
+	// Placed is what admission made of this template before; nil if it was not asked. It is
+	// called only where the judge does not know.
+	Placed func() (*corev1.PodTemplateSpec, error)
 	Now    time.Time
 }
 
@@ -140,7 +141,9 @@ type refusal struct{ reason, message string }
 // admit asks what admission makes of a template, unless it has said so before.
 func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec, *refusal, error) {
 	if q.Placed != nil {
-		return q.Placed, nil, nil
+		if placed, err := q.Placed(); err != nil || placed != nil {
+			return placed, nil, err
+		}
 	}
 	security, err := j.podSecurity(ctx, q.Workload.Namespace)
 	if err != nil {

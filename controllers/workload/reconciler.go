@@ -311,11 +311,8 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.Manage
 
 // reconcileVerdict decides whether the template is accepted.
 func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
-	placed, err := r.placed(ctx, s)
-	var v admission.Verdict
-	if err == nil {
-		v, err = r.admission.Verdict(ctx, admission.Question{Workload: s.mw, Template: &s.template, Placed: placed, Now: s.now})
-	}
+	placed := func() (*corev1.PodTemplateSpec, error) { return r.placed(ctx, s) }
+	v, err := r.admission.Verdict(ctx, admission.Question{Workload: s.mw, Template: &s.template, Placed: placed, Now: s.now})
 	if err != nil {
 		s.verdict = admission.Verdict{Undecided: true, Reason: reasonAdmissionPending, Message: err.Error()}
 		return err

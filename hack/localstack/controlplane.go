@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -250,20 +251,24 @@ func (n *Node) register(ctx context.Context) error {
 	return nil
 }
 
+// Ports of a stack lie below those that kernels give to outgoing connections and to whoever
+// asks for any port: one of these may be taken again before its program listens.
+const firstPort, lastPort = 15000, 32000
+
 // freePorts finds ports on the loopback interface that are not in use. They
 // are all held until the last one is found, so that they differ.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(ports) < n; tries++ {
+		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // Not a secret.
+		listener, err := net.Listen("tcp", loopback(port))
 		if err != nil {
-			return nil, err
+			if tries < 100 {
+				continue
+			}
+			return nil, fmt.Errorf("find a free port: %w", err)
 		}
 		defer listener.Close() //nolint:errcheck // only to find a port
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("no TCP address: %s", listener.Addr())
-		}
-		ports = append(ports, address.Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

@@ -259,7 +259,7 @@ const firstPort, lastPort = 15000, 32000
 // are all held until the last one is found, so that they differ.
 func freePorts(n int) (ports []int, err error) {
 	for tries := 0; len(ports) < n; tries++ {
-		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // Not a secret.
+		port := firstPort + rand.IntN(lastPort-firstPort)
 		listener, err := net.Listen("tcp", loopback(port))
 		if err != nil {
 			if tries < 100 {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package upgrade replaces the manager and the shim of an older commit, with its
-// CRDs and rights, by those of this tree, while workloads of many shapes run. An
-// upgrade must restart no container and lose no kill that is under way.
+// CRDs and rights, by those of this tree, while workloads of many shapes run; then it goes
+// back, and upgrades again. None of this may restart a container or lose a kill that is
+// under way, but for what docs/upgrading.md says of going back.
 package upgrade
 
 import (
@@ -23,10 +24,22 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// commits are those that are upgraded from, each in a process of its own: before the node
-// was put in order, and before admission acted on templates. A clone without them fails
-// the tests: skipping them would be a green light for nothing.
-var commits = []string{"93327b30820a2abe610cc9312697559d9b29d03b", "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e"}
+// older is a commit that is upgraded from.
+type older struct {
+	commit string
+	// leaseRoles: it has roles that the documented commands remove.
+	leaseRoles bool
+	// revisions: it has ManagedWorkloadRevisions, and the way back to it restarts nothing.
+	revisions bool
+}
+
+// olders are upgraded from each in a process of its own: before admission acted on
+// templates, and before roll-outs had a strategy. A clone without them fails the tests:
+// skipping them would be a green light for nothing.
+var olders = []older{
+	{commit: "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e", leaseRoles: true},
+	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true},
+}
 
 // fromVariable names the commit to the process that upgrades from it.
 const fromVariable = "MW_UPGRADE_FROM"
@@ -34,34 +47,38 @@ const fromVariable = "MW_UPGRADE_FROM"
 const root = "../../.."
 
 var (
-	// from is the commit that is upgraded from.
-	from = os.Getenv(fromVariable)
+	// from is what is upgraded from.
+	from older
 	env  *harness.Env
-	// program is the file that the manager and the shim are started from; the
-	// upgrade replaces it by newProgram.
-	program, newProgram string
+	// oldConfig and newConfig are the folders that are applied.
+	oldConfig, newConfig string
+	// program is the file that the manager and the shim are started from, as one of
+	// oldProgram and newProgram.
+	program, oldProgram, newProgram string
 )
 
 func TestMain(m *testing.M) {
-	if from != "" {
-		os.Exit(run(m))
+	for _, from = range olders {
+		if from.commit == os.Getenv(fromVariable) {
+			os.Exit(run(m))
+		}
 	}
 	os.Exit(runEach())
 }
 
-// runEach runs the tests from each of the commits.
+// runEach runs the tests from each of olders.
 func runEach() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	code := 0
-	for _, commit := range commits {
-		fmt.Println("upgrade from", commit)
+	for _, o := range olders {
+		fmt.Println("upgrade from", o.commit)
 		cmd := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
-		cmd.Env = append(os.Environ(), fromVariable+"="+commit)
+		cmd.Env = append(os.Environ(), fromVariable+"="+o.commit)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		if err := cmd.Run(); err != nil {
-			fmt.Fprintf(os.Stderr, "upgrade from %s: %v\n", commit, err)
+			fmt.Fprintf(os.Stderr, "upgrade from %s: %v\n", o.commit, err)
 			code = 1
 		}
 	}
@@ -88,13 +105,13 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "prepare the upgrade:", err)
 		return 1
 	}
-	return harness.Run(m, &env, localstack.Options{Config: filepath.Join(dir, "tree", "config", "default"), Binary: program})
+	return harness.Run(m, &env, localstack.Options{Config: oldConfig, Binary: program})
 }
 
 // haveCommit fails with what to do when the clone is too shallow.
 func haveCommit(ctx context.Context) error {
-	if out, err := git(ctx, "cat-file", "-e", from+"^{commit}"); err != nil {
-		return fmt.Errorf("the upgrade test needs commit %s of this repository, clone it with full history (git fetch --unshallow): %w\n%s", from, err, out)
+	if out, err := git(ctx, "cat-file", "-e", from.commit+"^{commit}"); err != nil {
+		return fmt.Errorf("the upgrade test needs commit %s of this repository, clone it with full history (git fetch --unshallow): %w\n%s", from.commit, err, out)
 	}
 	return nil
 }
@@ -105,14 +122,15 @@ func prepare(ctx context.Context, dir string) error {
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
 	}
-	if out, err := git(ctx, "archive", "--output="+archive, from); err != nil {
+	if out, err := git(ctx, "archive", "--output="+archive, from.commit); err != nil {
 		return fmt.Errorf("git archive: %w\n%s", err, out)
 	}
 	if out, err := exec.CommandContext(ctx, "tar", "-xf", archive, "-C", tree).CombinedOutput(); err != nil {
 		return fmt.Errorf("unpack the older tree: %w\n%s", err, out)
 	}
-	program, newProgram = filepath.Join(dir, "managedworkload"), filepath.Join(dir, "managedworkload.new")
-	return errors.Join(build(ctx, tree, program), build(ctx, root, newProgram))
+	oldConfig, newConfig = filepath.Join(tree, "config", "default"), filepath.Join(root, "config", "default")
+	program, oldProgram, newProgram = filepath.Join(dir, "managedworkload"), filepath.Join(dir, "old"), filepath.Join(dir, "new")
+	return errors.Join(build(ctx, tree, oldProgram), build(ctx, root, newProgram), os.Link(oldProgram, program))
 }
 
 // build trims paths, so that two trees share what is in the build cache.

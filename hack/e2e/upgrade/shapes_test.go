@@ -22,6 +22,8 @@ type shape struct {
 	change func(*corev1.PodTemplateSpec)
 	// settled reports that the workload is as it is to be at the upgrade.
 	settled func(*v1alpha1.NodeWorkload) bool
+	// reason is that of its condition Ready, AllNodesReady if empty.
+	reason string
 	// ended reports that the workload has run to its end: a change of the template
 	// would start another.
 	ended bool
@@ -106,7 +108,7 @@ volumes:
 - {name: disk, emptyDir: {}}
 - {name: memory, emptyDir: {medium: Memory, sizeLimit: 1Mi}}`},
 
-		{name: "host", template: `
+		{name: "host", reason: v1alpha1.ReasonNodesNotReady, template: `
 hostNetwork: true
 hostPID: true
 restartPolicy: OnFailure
@@ -163,21 +165,21 @@ volumes: [{name: dir, hostPath: {path: $DIR}}]`,
 				return ready(nw) && nw.Status.Restarts == 1 && nw.Status.KillCount == 1
 			}},
 
-		{name: "back-off", settled: waiting("CrashLoopBackOff"), backoff: &v1alpha1.RestartBackoff{
+		{name: "back-off", reason: v1alpha1.ReasonNodesNotReady, settled: waiting("CrashLoopBackOff"), backoff: &v1alpha1.RestartBackoff{
 			BaseSeconds: ptr.To[int32](300), MaxSeconds: ptr.To[int32](300),
 		}, template: `
 containers:
 - {name: main, image: managedworkload.dev/testprogram:v1, args: [exit, "3"]}
 - {name: steady, image: managedworkload.dev/testprogram:v1, args: [serve]}`},
 
-		{name: "no-image", settled: func(nw *v1alpha1.NodeWorkload) bool {
+		{name: "no-image", reason: v1alpha1.ReasonNodesNotReady, settled: func(nw *v1alpha1.NodeWorkload) bool {
 			return waiting("ErrImageNeverPull")(nw) && nw.Status.Ready == "1/2"
 		}, template: `
 containers:
 - {name: main, image: "managedworkload.dev/nowhere:v1", imagePullPolicy: Never}
 - {name: steady, image: managedworkload.dev/testprogram:v1, args: [serve]}`},
 
-		{name: "starting", template: `
+		{name: "starting", reason: v1alpha1.ReasonNodesNotReady, template: `
 containers:
 - name: main
   image: managedworkload.dev/testprogram:v1
@@ -203,11 +205,11 @@ containers:
   volumeMounts: [{name: dir, mountPath: /dir}]
 volumes: [{name: dir, hostPath: {path: $DIR}}]`},
 
-		{name: "succeeded", settled: phase(corev1.PodSucceeded), ended: true, template: `
+		{name: "succeeded", reason: v1alpha1.ReasonCompleted, settled: phase(corev1.PodSucceeded), ended: true, template: `
 restartPolicy: Never
 containers: [{name: main, image: managedworkload.dev/testprogram:v1, args: [exit, "0"]}]`},
 
-		{name: "failed", settled: phase(corev1.PodFailed), ended: true, template: `
+		{name: "failed", reason: v1alpha1.ReasonFailed, settled: phase(corev1.PodFailed), ended: true, template: `
 restartPolicy: Never
 containers: [{name: main, image: managedworkload.dev/testprogram:v1, args: [exit, "7"]}]`},
 	}

@@ -1,0 +1,138 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/hack/localstack"
+)
+
+// upgrade is what docs/operations.md says: the new configuration is applied, and
+// the programs are replaced.
+func upgrade(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	stopBoth(t)
+	applyConfig(t, newConfig)
+	removed := runDocumented(t, "operations.md", "## Upgrades")
+	if from.leaseRoles {
+		for _, namespace := range []string{corev1.NamespaceNodeLease, localstack.SystemNamespace} {
+			wantRemoved(t, removed, `role.rbac.authorization.k8s.io "managedworkload-shim-lease" deleted from `+namespace)
+			wantRemoved(t, removed, `rolebinding.rbac.authorization.k8s.io "managedworkload-shim-lease" deleted from `+namespace)
+		}
+	}
+	wantNothingElse(t, newConfig)
+	startBoth(t, newProgram)
+	t.Logf("the upgrade took %s", time.Since(began).Round(100*time.Millisecond))
+}
+
+// goBack is what docs/upgrading.md says: the older configuration is applied while the newer
+// programs run, as kubectl apply does it, and the programs are replaced. last runs while
+// the newer ones still do.
+func goBack(t *testing.T, last func()) {
+	t.Helper()
+	applyConfig(t, oldConfig)
+	removed := runDocumented(t, "upgrading.md", "## Going back")
+	wantRemoved(t, removed, `poddisruptionbudget.policy "managedworkload-manager" deleted`)
+	wantRemoved(t, removed, `resourcequota "managedworkload-priority" deleted`)
+	wantNothingElse(t, oldConfig)
+	last()
+	stopBoth(t)
+	startBoth(t, oldProgram)
+}
+
+func stopBoth(t *testing.T) {
+	t.Helper()
+	for _, c := range []*localstack.Component{env.Stack.Manager, env.Stack.Shim} {
+		if !c.Running() {
+			t.Fatal("the manager or the shim has ended by itself")
+		}
+	}
+	if err := errors.Join(env.Stack.Manager.Stop(t.Context()), env.Stack.Shim.Stop(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startBoth starts manager and shim of what was built.
+func startBoth(t *testing.T, built string) {
+	t.Helper()
+	err := errors.Join(os.Remove(program), os.Link(built, program))
+	if err == nil {
+		err = errors.Join(env.Stack.Manager.Start(t.Context()), env.Stack.Shim.Start(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func applyConfig(t *testing.T, folder string) {
+	t.Helper()
+	if err := env.Stack.ApplyConfig(t.Context(), folder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runDocumented removes what kubectl apply does not, by the commands of a section of docs,
+// and returns what they say.
+func runDocumented(t *testing.T, file, section string) string {
+	t.Helper()
+	docs, err := os.ReadFile(filepath.Join(root, "docs", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(docs), "\n"+section+"\n")
+	if !found {
+		t.Fatalf("docs/%s has no section %q", file, section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	output := ""
+	for line := range strings.Lines(text) {
+		if command, ok := strings.CutPrefix(line, "    kubectl delete "); ok {
+			output += kubectl(t, append([]string{"delete"}, strings.Fields(command)...)...)
+		}
+	}
+	return output
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := env.Stack.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func wantRemoved(t *testing.T, removed, want string) {
+	t.Helper()
+	if !strings.Contains(removed, want) {
+		t.Errorf("the documented commands say %q, want %q", removed, want)
+	}
+}
+
+// wantNothingElse wants nothing of ours that is not in the configuration.
+func wantNothingElse(t *testing.T, config string) {
+	t.Helper()
+	config, err := filepath.Abs(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := kubectl(t, "get", "-k", config, "-o=name")
+	const kinds = "roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings," +
+		"validatingwebhookconfigurations,crds,priorityclasses,serviceaccounts,services,deployments,daemonsets,poddisruptionbudgets,resourcequotas,networkpolicies"
+	for name := range strings.Lines(kubectl(t, "get", kinds, "-A", "-o=name")) {
+		ofComponent := strings.Contains(name, "standalone-shim")
+		if strings.Contains(name, "managedworkload") && !ofComponent && !strings.Contains(known, name) {
+			t.Errorf("the earlier configuration left %s", name)
+		}
+	}
+}

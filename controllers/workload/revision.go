@@ -31,6 +31,10 @@ import (
 // so: a DaemonSet's default.
 const defaultHistoryLimit = 10
 
+// annotationChangeCause on a workload says why it was changed, in the words of whoever did.
+// Its revision keeps them, as those of a Deployment and a DaemonSet do.
+const annotationChangeCause = "kubernetes.io/change-cause"
+
 // gatherRevisions reads the revisions that the object controls, and finds the one of its
 // template.
 func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
@@ -184,6 +188,9 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64)
 			OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(s.mw)},
 		},
 		Spec: v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: s.template, AdmittedPatch: patch},
+	}
+	if cause := s.mw.Annotations[annotationChangeCause]; cause != "" {
+		revision.Annotations = map[string]string{annotationChangeCause: cause}
 	}
 	err = r.client.Create(ctx, revision)
 	if apierrors.IsAlreadyExists(err) {

@@ -167,13 +167,23 @@ var first = workloadInMemory().Spec.Template.Spec.Containers[0].Image
 func TestRollOut(t *testing.T) {
 	b := newFleet(t, interceptor.Funcs{})
 	b.change(image("app:9"))
+	mw := b.workload()
+	mw.Annotations = map[string]string{annotationChangeCause: "try 9"}
+	if err := b.client.Update(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 5 {
 		b.expect(fmt.Sprint(i), b.turn(), map[string]int{"app:9": i + 1, first: 4 - i}, fmt.Sprintf("updating %d/5", i), "InProgress")
 	}
-	mw := b.turn()
+	mw = b.turn()
 	b.expect("at the end", mw, map[string]int{"app:9": 5}, "ready", "Current")
 	if mw := b.turn(); mw.Status.CurrentRevision != mw.Status.UpdateRevision {
 		t.Errorf("current %s, update %s", mw.Status.CurrentRevision, mw.Status.UpdateRevision)
+	}
+	for _, revision := range b.revisions() {
+		if got := revision.Annotations[annotationChangeCause]; (got == "try 9") != (revision.Spec.Revision == 2) {
+			t.Errorf("revision %d: %q", revision.Spec.Revision, got)
+		}
 	}
 	events := strings.Join(b.drain("RollOut"), "\n")
 	if strings.Count(events, eventRollOut+" ") != 2 || strings.Count(events, eventRolledOut+" ") != 1 || !strings.HasSuffix(events, " is available on 5 nodes") {

@@ -57,8 +57,9 @@ var errChanged = errors.New("the ManagedWorkload was changed meanwhile; run the 
 // apply patches the object that was read, and nothing later, and prints what was done.
 func (c *change) apply(ctx context.Context, kube *cluster, mw *v1alpha1.ManagedWorkload, done string, operations ...operation) error {
 	if c.dryRun != "client" {
-		test := operation{"test", "/metadata/resourceVersion", mw.ResourceVersion}
-		data, err := json.Marshal(append([]operation{test}, operations...))
+		// Of that object and spec: the status changes all the time during a roll-out.
+		tests := []operation{{"test", "/metadata/uid", mw.UID}, {"test", "/metadata/generation", mw.Generation}}
+		data, err := json.Marshal(append(tests, operations...))
 		if err != nil {
 			return fmt.Errorf("make the patch: %w", err)
 		}
@@ -80,7 +81,7 @@ func (c *cluster) explain(ctx context.Context, mw *v1alpha1.ManagedWorkload, err
 		return err
 	}
 	now, errGet := c.get(ctx, mw.Name)
-	if errGet == nil && now.ResourceVersion != mw.ResourceVersion {
+	if errGet == nil && (now.UID != mw.UID || now.Generation != mw.Generation) {
 		return errChanged
 	}
 	return err

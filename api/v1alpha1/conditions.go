@@ -5,8 +5,8 @@ package v1alpha1
 
 // Condition types of a ManagedWorkload.
 const (
-	// ConditionReady is True when every reachable matching node runs the current
-	// template and is ready. Also a condition of a NodeWorkload, with a Pod's
+	// ConditionReady is True when every reachable matching node that the roll-out may
+	// change runs the current template, and all are ready. Also a condition of a NodeWorkload, with a Pod's
 	// meaning.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the nodes are on their way to the

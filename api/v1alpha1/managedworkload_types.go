@@ -95,16 +95,16 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	CurrentNodes int32 `json:"currentNodes"`
-	// updatedNodes is the number of desired nodes that run the update revision.
+	// updatedNodes is the number of reachable desired nodes that run the update revision.
 	// +optional
 	// +kubebuilder:default=0
 	UpdatedNodes int32 `json:"updatedNodes"`
-	// readyNodes is the number of desired nodes on which all containers are ready,
-	// whatever their revision.
+	// readyNodes is the number of reachable desired nodes on which all containers are
+	// ready, whatever their revision.
 	// +optional
 	// +kubebuilder:default=0
 	ReadyNodes int32 `json:"readyNodes"`
-	// availableNodes is the number of desired nodes that have been ready for
+	// availableNodes is the number of reachable desired nodes that have been ready for
 	// minReadySeconds, whatever their revision.
 	// +optional
 	// +kubebuilder:default=0
@@ -119,7 +119,7 @@ type ManagedWorkloadStatus struct {
 	// +kubebuilder:default=0
 	MisscheduledNodes int32 `json:"misscheduledNodes"`
 	// unreachableNodes is the number of desired nodes whose shim does not answer
-	// or was never there; ready and updated say nothing certain about them.
+	// or was never there; updated, ready and available do not count them.
 	// +optional
 	// +kubebuilder:default=0
 	UnreachableNodes int32 `json:"unreachableNodes"`

@@ -144,6 +144,8 @@ func (f *forecaster) gather() {
 		switch {
 		case nw == nil && !place.ShouldRun:
 			continue
+		case nw != nil && !place.ShouldContinue && f.mayStay(nw, node):
+			place.ShouldContinue = true
 		case nw != nil && !place.ShouldContinue:
 			f.end(nw, placer.Reason(node))
 			continue
@@ -163,6 +165,14 @@ func (f *forecaster) gather() {
 	f.out.CurrentRevision = f.facts.Current
 }
 
+// mayStay reports whether what a node has may keep running there: as long as a workload is
+// paused its new template's placement ends nothing.
+func (f *forecaster) mayStay(nw *v1alpha1.NodeWorkload, node *corev1.Node) bool {
+	revision, _ := f.revisionOf(nw)
+	t, known := f.templates[revision]
+	return f.After.Spec.Paused && known && revision != f.out.UpdateRevision && placement.New(t).Place(node).ShouldContinue
+}
+
 // current is the revision that nodes keep which the update does not reach. The update has
 // its number already.
 func (f *forecaster) current(shares map[string]int) string {
@@ -174,7 +184,7 @@ func (f *forecaster) current(shares map[string]int) string {
 	number := rollout.Number(revisions, f.out.UpdateRevision)
 	for i := range revisions {
 		if r := &revisions[i]; r.Hash == f.out.UpdateRevision && r.Number != number {
-			r.Number, r.RolledOut = number, false
+			r.Number, r.RolledOut = number, rollout.StaysRolledOut(revisions, r.Hash)
 		}
 	}
 	return rollout.Current(revisions, f.out.UpdateRevision, shares)

@@ -45,6 +45,8 @@ type machine struct {
 	broken   bool
 	reported *report
 	seen     *machine
+	// refused: the API server takes no change of its share.
+	refused bool
 	// spent: the controller changed the node while it counted on it.
 	spent bool
 }
@@ -118,7 +120,8 @@ func (w *world) input() *Input {
 	for i, m := range w.machines {
 		s := m.seen
 		n := Node{
-			Name: fmt.Sprintf("n%d", i), Desired: s.there && s.desired, Selected: s.selected, Responds: s.shim && s.there,
+			Refused: s.refused,
+			Name:    fmt.Sprintf("n%d", i), Desired: s.there && s.desired, Selected: s.selected, Responds: s.shim && s.there,
 			NoShim: !s.hadShim, Present: s.share, Ending: s.ending, Revision: s.spec,
 		}
 		if r := s.reported; r != nil && s.share {
@@ -145,6 +148,9 @@ func (w *world) plan() bool {
 	w.check(in, &b)
 	for _, c := range b.Changes {
 		m := w.machines[c.Node]
+		if m.refused {
+			continue
+		}
 		if n := &in.Nodes[c.Node]; n.Present && n.Ready {
 			m.spent = true
 		}
@@ -309,6 +315,8 @@ func TestSimulation(t *testing.T) {
 				}
 			},
 			"select": func(t *rapid.T) { m := pick(t); m.selected = !m.selected },
+			"refuse": func(t *rapid.T) { m := pick(t); m.refused = !m.refused },
+			"remove": func(t *rapid.T) { m := pick(t); m.there = !m.there },
 			"taint":  func(t *rapid.T) { m := pick(t); m.desired = !m.desired },
 			"delete": func(t *rapid.T) {
 				if m := pick(t); m.share {
@@ -337,7 +345,7 @@ func TestSimulation(t *testing.T) {
 // converge ends the disturbances, rolls out something good, and checks that it arrives.
 func (w *world) converge() {
 	for _, m := range w.machines {
-		m.shim, m.broken, m.selected, m.desired = true, false, true, true
+		m.there, m.shim, m.broken, m.refused, m.selected, m.desired = true, true, false, false, true, true
 	}
 	w.strategy = Strategy{MaxUnavailable: w.strategy.MaxUnavailable}
 	w.allowed = max(w.allowed, w.strategy.MaxUnavailable)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 // Who asked for the end of a NodeWorkload, as its kill records name it.
@@ -30,22 +31,39 @@ func endedOutdated(share *fleet.Share) bool {
 	return terminal(share) && !share.Deleting() && share.TemplateHash != share.SpecHash
 }
 
+// endUnplaced ends what should not run any more: as many as a batch changes, and none once
+// the object has changed. A placement that is taken back ends no more.
+func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
+	var errs failures
+	ended := 0
+	for i, p := range s.place() {
+		share := s.shares[s.nodes[i].Name]
+		by := byNoMatch
+		switch {
+		case share == nil || p.ShouldContinue && !endedOutdated(share):
+			continue
+		case p.ShouldContinue:
+			by = byReplacement
+		}
+		if !share.Deleting() {
+			if ended == rollout.MaxBatch || r.superseded(ctx, s) {
+				s.wakeAfter(nextRepairs)
+				break
+			}
+			ended++
+		}
+		errs.add(r.end(ctx, s, share, nil, by))
+	}
+	return errs.err()
+}
+
 // reconcileNodes ends what should not run any more, rolls the template out, and puts right
 // what restarts nothing. What fails on one node does not keep the others waiting. A
 // NodeWorkload whose Node is gone is left alone: the Node may come back and find its
 // containers.
 func (r *Reconciler) reconcileNodes(ctx context.Context, s *scope) error {
 	var errs failures
-	for i, p := range s.place() {
-		share := s.shares[s.nodes[i].Name]
-		switch {
-		case share == nil:
-		case !p.ShouldContinue:
-			errs.add(r.end(ctx, s, share, nil, byNoMatch))
-		case endedOutdated(share):
-			errs.add(r.end(ctx, s, share, nil, byReplacement))
-		}
-	}
+	errs.add(r.endUnplaced(ctx, s))
 	for _, share := range s.surplus {
 		errs.add(r.end(ctx, s, share, nil, bySurplus))
 	}

@@ -270,6 +270,7 @@ func TestHeldNodes(t *testing.T) {
 			b.turn()
 			b.turn()
 			mw := b.turn()
+			b.memories = memories{} // the manager restarts, and remembers nothing
 			b.expect("held", mw, tc.images, tc.summary, tc.kstatus)
 			nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}}
 			nw.Finalizers = nil
@@ -430,6 +431,30 @@ func TestTakenBackWhilePaused(t *testing.T) {
 	b.turn()
 	b.turn()
 	b.expect("taken back", b.turn(), map[string]int{first: 6}, "ready", "Current")
+}
+
+// A placement that is taken back while nodes are ended ends no more.
+func TestEndsAreAbandoned(t *testing.T) {
+	var b *bench
+	ended, watching := 0, false
+	b = newFleet(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+		if _, isShare := obj.(*v1alpha1.NodeWorkload); isShare && watching {
+			if ended++; ended == 2 {
+				b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Template.Spec.NodeSelector = nil })
+			}
+		}
+		return c.Delete(ctx, obj, opts...)
+	}})
+	watching = true
+	b.change(func(spec *v1alpha1.ManagedWorkloadSpec) {
+		spec.Template.Spec.NodeSelector = map[string]string{"no": "node"}
+	})
+	if _, _, err := b.reconcile(); err != nil && !strings.Contains(err.Error(), "modified") {
+		t.Fatal(err)
+	}
+	if ended != 2 {
+		t.Errorf("%d were ended, want 2", ended)
+	}
 }
 
 // A NodeWorkload that cannot be changed does not keep the others waiting, and is reported.

@@ -109,6 +109,19 @@ func RestartRequested(defs *Definitions, s *ContainerStatus) bool {
 		defs.RestartedAt != "" && defs.RestartedAt != s.Recorded.RestartedAt
 }
 
+// RunsEarlier names the running containers that were made from another definition, or before
+// the restart that is requested.
+func RunsEarlier(defs *Definitions, observed *PodStatus) []string {
+	var names []string
+	for i := range observed.Containers {
+		c := &observed.Containers[i]
+		if c.State == ContainerRunning && observed.Current(c.Name) == c && (DefinitionChanged(defs, c) || RestartRequested(defs, c)) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // MadeFrom is whether what is there was made from these definitions: the newest
 // sandbox and the newest instance of each container, of which there must be one.
 func MadeFrom(defs *Definitions, observed *PodStatus) bool {

@@ -156,3 +156,25 @@ func TestUnconfirmedKillsNothing(t *testing.T) {
 		})
 	}
 }
+
+// What runs of an earlier definition is named, whatever a plan does about it now.
+func TestRunsEarlier(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "s", Image: "new"}},
+		Containers:     []corev1.Container{{Name: "a", Image: "new"}, {Name: "b", Image: "new"}},
+	}}
+	hash := func(name, image string) string { return HashContainer(&corev1.Container{Name: name, Image: image}) }
+	observed := &PodStatus{Containers: []ContainerStatus{
+		{ID: "s1", Name: "s", State: ContainerRunning, Hash: hash("s", "old")},
+		{ID: "a2", Name: "a", State: ContainerRunning, Hash: hash("a", "new")},
+		{ID: "a1", Name: "a", State: ContainerExited, Hash: hash("a", "old")},
+		{ID: "b1", Name: "b", State: ContainerExited, Hash: hash("b", "old")},
+	}}
+	if diff := cmp.Diff([]string{"s"}, RunsEarlier(Define(pod), observed)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	pod.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
+	if diff := cmp.Diff([]string{"s", "a"}, RunsEarlier(Define(pod), observed)); diff != "" {
+		t.Errorf("after a restart was requested (-want +got):\n%s", diff)
+	}
+}

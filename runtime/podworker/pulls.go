@@ -140,12 +140,13 @@ func (i *pull) giveUp() {
 }
 
 // untilRetry is when to look again for the sake of a failed try; false if there is none.
-func (p *pulls) untilRetry() (time.Duration, bool) {
+func (p *pulls) untilRetry(waits []plan.ImageWait) (time.Duration, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var next time.Time
-	for _, image := range p.images {
-		if image.Ref == "" && image.cancel == nil && (next.IsZero() || image.again.Before(next)) {
+	for _, w := range waits {
+		image := p.images[w.Image]
+		if image != nil && image.Ref == "" && image.cancel == nil && (next.IsZero() || image.again.Before(next)) {
 			next = image.again
 		}
 	}

@@ -74,7 +74,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
 	delay, err := s.carryOut(ctx, d, observed, r, usable)
-	if left, ok := s.pulls.untilRetry(); ok {
+	if left, ok := s.pulls.untilRetry(s.waits.images); ok {
 		delay = min(delay, left)
 	}
 	return delay, err
@@ -113,7 +113,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	in := s.inputOf(ctx, d, observed, &r.pod)
 	actions := plan.Compute(in)
 	if !needed(actions) {
-		s.runs(ctx, d, r, actions, usable)
+		s.runs(ctx, d, observed, r, actions, usable)
 		return jitter(resyncInterval), nil
 	}
 	// A kill saves before its first side effect; what starts carries all that a
@@ -140,7 +140,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if ended && createdAny(observed, after) {
 		// It ended before it was seen to run: it was this template nevertheless.
 		s.mem.noteTemplate(d)
-	} else if s.noteTemplate(d, next) && !starts(actions) {
+	} else if s.noteTemplate(d, after, next) && !starts(actions) {
 		s.dropVolumes(ctx, d)
 	}
 	s.report(d, r, usable)
@@ -288,9 +288,9 @@ func needed(a plan.Actions) bool {
 }
 
 // runs notes that the template runs, because there was nothing left to do but to wait.
-func (s *syncer) runs(ctx context.Context, d desired, r report, actions plan.Actions, usable Usable) {
+func (s *syncer) runs(ctx context.Context, d desired, observed *plan.PodStatus, r report, actions plan.Actions, usable Usable) {
 	killed := s.mem.setKillError("")
-	changed := s.noteTemplate(d, actions)
+	changed := s.noteTemplate(d, observed, actions)
 	if changed {
 		s.dropVolumes(ctx, d)
 	}
@@ -315,9 +315,12 @@ func starts(a plan.Actions) bool {
 // noteTemplate notes which template runs: once nothing of another is left to be
 // killed or resized, or waits for that, which is not known before the API has shown the
 // object. It says whether that is news.
-func (s *syncer) noteTemplate(d desired, left plan.Actions) bool {
+func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Actions) bool {
 	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || len(left.Waits) > 0 {
 		return false
+	}
+	if len(plan.RunsEarlier(s.planInput(d, observed).Definitions, observed)) > 0 {
+		return false // a sidecar that has not started yet is replaced later
 	}
 	return s.mem.noteTemplate(d)
 }

@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,9 +41,13 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 		actions.Waits = nil
 	}
 	s.pulls.want(ctx, d.pod, actions.Waits)
+	old := actions.Kept
+	if in.Unconfirmed { // what runs may be of an earlier definition, and is not replaced yet
+		old = append(slices.Clone(old), plan.RunsEarlier(in.Definitions, observed)...)
+	}
 	s.waits = imageWaits{
 		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
-		probed: plan.ProbedPod(d.pod, d.previous, observed, actions.Kept), pod: d.pod,
+		probed: plan.ProbedPod(d.pod, d.previous, observed, old), pod: d.pod,
 	}
 	for _, held := range actions.Held {
 		if r := held.Reason; r != (plan.Reason{}) && r.Reason != v1alpha1.ReasonPulling {

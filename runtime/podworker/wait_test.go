@@ -314,6 +314,34 @@ func TestWaitingContainerKeepsItsProbes(t *testing.T) {
 	})
 }
 
+// A shim that has just begun, without an API, does not know what a container was made from: no
+// probe of the new template kills it.
+func TestProbesOfAnUnconfirmedTemplate(t *testing.T) {
+	probed := func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.fails = true
+		p.Update(workload("a", probed))
+		n.settle(time.Second)
+		p.Update(workload("a", generation(2), image("absent:2"), probed))
+		n.settle(time.Second)
+
+		m := restarted(t, n)
+		m.apiDown = false
+		newRegistry(m).fails = true
+		m.start(t)
+		m.settle(time.Minute)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if probe := m.probed.Spec.Containers[0].LivenessProbe; probe != nil {
+			t.Errorf("probed by %+v", probe)
+		}
+	})
+}
+
 // A change that was half made and is taken back is not what runs, until it is.
 func TestHalfAChangeIsNotTheTemplate(t *testing.T) {
 	two := func(a, b string) func(*v1alpha1.NodeWorkload) {

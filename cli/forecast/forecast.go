@@ -137,15 +137,10 @@ func (f *forecaster) gather() {
 	desired := 0
 	for i := range nodes {
 		node, nw := &nodes[i], byNode[nodes[i].Name]
-		place := placement.Placement{ShouldRun: true, ShouldContinue: true}
-		if f.Nodes != nil {
-			place = placer.Place(node)
-		}
+		place := f.place(placer, node, nw)
 		switch {
 		case nw == nil && !place.ShouldRun:
 			continue
-		case nw != nil && !place.ShouldContinue && f.mayStay(nw, node):
-			place.ShouldContinue = true
 		case nw != nil && !place.ShouldContinue:
 			f.end(nw, placer.Reason(node))
 			continue
@@ -163,6 +158,16 @@ func (f *forecaster) gather() {
 	f.facts.Strategy, f.facts.Now = rollout.StrategyOf(&f.After.Spec, desired), f.Now
 	f.facts.Update, f.facts.Current = f.out.UpdateRevision, f.current(shares)
 	f.out.CurrentRevision = f.facts.Current
+}
+
+// place says whether a node runs the workload. Where nodes are not known all do.
+func (f *forecaster) place(placer placement.Placer, node *corev1.Node, nw *v1alpha1.NodeWorkload) placement.Placement {
+	if f.Nodes == nil {
+		return placement.Placement{ShouldRun: true, ShouldContinue: true}
+	}
+	place := placer.Place(node)
+	place.ShouldContinue = place.ShouldContinue || nw != nil && f.mayStay(nw, node)
+	return place
 }
 
 // mayStay reports whether what a node has may keep running there: as long as a workload is

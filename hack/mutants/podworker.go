@@ -13,7 +13,7 @@ var podworkerMistakes = []mistake{
 	{"a deletion leaves a pull behind", "terminate.go",
 		"s.endWaits()\n", "\n"},
 	{"a failed pull is not repeated", "sync.go",
-		"if left, ok := s.pulls.untilRetry(); ok {", "if left, ok := s.pulls.untilRetry(); ok && false {"},
+		"if left, ok := s.pulls.untilRetry(s.waits.images); ok {", "if left, ok := s.pulls.untilRetry(s.waits.images); ok && false {"},
 	{"an image that is there is waited for", "wait.go",
 		"need.Use == plan.ImagePresent {", "need.Use == plan.ImagePresent && false {"},
 	{"a deletion waits out a calm-down", "worker.go",

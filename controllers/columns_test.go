@@ -28,7 +28,7 @@ func TestColumnsFitOnATerminal(t *testing.T) {
 		SetHeader("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").Do(t.Context()).Into(table)
 	c.must(err)
 	large := map[string]string{
-		"Desired": "5000", "Updated": "4999", "Ready": "4999", "Available": "4999", "Forced": "1234",
+		"Desired": "5000", "Updated": "4999", "Ready": "4999", "Forced": "1234",
 		"Status": "updating 4999/5000; 12 nodes not responding", "Age": "365d",
 	}
 	width := 0

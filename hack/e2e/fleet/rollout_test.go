@@ -19,8 +19,8 @@ import (
 
 const (
 	v1, v2 = localstack.ImageV1, localstack.ImageV2
-	// nobody is an image that no registry has.
-	nobody = "managedworkload.dev/testprogram:nobody-has-it"
+	// missing is an image that no registry has.
+	missing = "managedworkload.dev/testprogram:missing"
 )
 
 func rolling(fields string) string { return "updateStrategy: {rollingUpdate: {" + fields + "}}" }
@@ -100,9 +100,9 @@ func TestBadImageAndRevert(t *testing.T) {
 	deadline := "progressDeadlineSeconds: 5"
 	w := startRolledOut(t, deadline)
 	f, before := w.follow(), w.processes()
-	w.apply(nobody, deadline)
-	f.until("a node is to run it", func(s shares) bool { return len(s.have(nobody)) > 0 })
-	stopped := f.shares.have(nobody)
+	w.apply(missing, deadline)
+	f.until("a node is to run it", func(s shares) bool { return len(s.have(missing)) > 0 })
+	stopped := f.shares.have(missing)
 	mw := w.AwaitObject("the roll-out is stalled", func(mw *v1alpha1.ManagedWorkload) bool {
 		return meta.IsStatusConditionTrue(mw.Status.Conditions, v1alpha1.ConditionStalled)
 	})
@@ -117,8 +117,8 @@ func TestBadImageAndRevert(t *testing.T) {
 	w.apply(v1, deadline)
 	f.until("no node is to run it", func(s shares) bool { return len(s.run(v1)) == nodes })
 	w.awaitRolledOut()
-	if f.most[nobody] != 1 {
-		t.Errorf("%d nodes were to run the bad image, want 1", f.most[nobody])
+	if f.most[missing] != 1 {
+		t.Errorf("%d nodes were to run the bad image, want 1", f.most[missing])
 	}
 	w.wantProcesses(before)
 }

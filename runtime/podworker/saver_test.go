@@ -79,8 +79,8 @@ func (s *badDisk) Save(c *Checkpoint) error {
 func TestCheckpointIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, p, disk := withFullDisk(t)
-		p.Update(workload("a", generation(2), image("image:2")))
 		before := disk.tries
+		p.Update(workload("a", generation(2), image("image:2")))
 		n.settle(5 * time.Minute)
 		if tries := disk.tries - before; tries < 5 || tries > 40 {
 			t.Errorf("%d tries in 5 minutes, want one each 30 s to 45 s", tries)

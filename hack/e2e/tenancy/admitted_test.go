@@ -60,6 +60,7 @@ func runManager(t *testing.T, i installation, served bool) {
 	go func() {
 		ended <- controllers.Run(ctx, controllers.Options{
 			Shared:  options.Shared{Kubeconfig: file, Namespace: i.namespace, MetricsBindAddress: "0", HealthProbeBindAddress: "0"},
+			Load:    controllers.DefaultLoad,
 			Webhook: hook,
 		})
 	}()
@@ -74,6 +75,12 @@ func runManager(t *testing.T, i installation, served bool) {
 			t.Logf("the manager's log:\n%s", strings.Join(lines, "\n"))
 		}
 	})
+}
+
+// createNode makes a Node that has had a shim.
+func createNode(t *testing.T, i installation, name string, labels map[string]string) {
+	t.Helper()
+	create(t, lease(i.namespace, v1alpha1.LeaseNamePrefix+name), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 }
 
 // nodeWorkloads are those of the tenant by node.
@@ -123,9 +130,7 @@ func says(t *testing.T, mw *v1alpha1.ManagedWorkload, kind, words string) {
 func TestAdmissionActsAsOnAPod(t *testing.T) {
 	i := installation{namespace: "managedworkload-system"}
 	i.apply(t)
-	node := func(name string, labels map[string]string) {
-		create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
-	}
+	node := func(name string, labels map[string]string) { createNode(t, i, name, labels) }
 	pool := map[string]string{"pool": "tenants"}
 	node("p1", pool)
 	node("other", nil)

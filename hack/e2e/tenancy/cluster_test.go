@@ -64,7 +64,8 @@ func TestControllersOfTheCluster(t *testing.T) {
 	i := installation{namespace: "managedworkload-system"}
 	i.apply(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}
-	create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p1"}}, ns)
+	create(t, ns)
+	createNode(t, i, "p1", nil)
 	await(t, "the namespace's account", func(ctx context.Context) error {
 		return admin.Get(ctx, client.ObjectKey{Namespace: tenant, Name: "default"}, &corev1.ServiceAccount{})
 	})

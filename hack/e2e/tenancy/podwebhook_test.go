@@ -63,22 +63,24 @@ func podWebhook(t *testing.T, effects admissionregistrationv1.SideEffectClass, a
 }
 
 // installed is config/ with a running manager, a namespace and a node.
-func installed(t *testing.T) {
+func installed(t *testing.T) installation {
 	t.Helper()
 	i := installation{namespace: "managedworkload-system"}
 	i.apply(t)
-	create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p1"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
+	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
+	createNode(t, i, "p1", nil)
 	await(t, "the namespace's account", func(ctx context.Context) error {
 		return admin.Get(ctx, client.ObjectKey{Namespace: tenant, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	t.Cleanup(func() { letGo(t) })
 	runManager(t, i, false)
+	return i
 }
 
 // What a mutating webhook made of a template runs; one that answers differently each time
 // rolls nothing, and a new node gets what the others have.
 func TestPodWebhookThatAnswersDifferently(t *testing.T) {
-	installed(t)
+	i := installed(t)
 	var asked atomic.Int64
 	podWebhook(t, admissionregistrationv1.SideEffectClassNone, func(context.Context, bool) (string, error) {
 		return fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"nonce":"%d"}}]`, asked.Add(1)), nil
@@ -92,7 +94,7 @@ func TestPodWebhookThatAnswersDifferently(t *testing.T) {
 	// Labels by which PodSecurity judges: it is asked again.
 	label(t, "enforce", `"privileged"`)
 	says(t, mw, v1alpha1.ConditionAccepted, "admission would change the template now; what it admitted stays")
-	create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "p2"}})
+	createNode(t, i, "p2", nil)
 	second := onNode(t, "p2")
 	if diff := cmp.Diff(first.Spec.Template, second.Spec.Template); diff != "" {
 		t.Errorf("templates of the nodes (-first +second):\n%s", diff)

@@ -35,6 +35,7 @@ type attempt struct {
 // Refusals that say what to do instead.
 const (
 	notYours   = "only the manager of ManagedWorkloads creates these objects; create a ManagedWorkload"
+	immutable  = "the templates of a ManagedWorkloadRevision are immutable"
 	notContent = "only the manager may change spec, labels and annotations; change the ManagedWorkload"
 	notEnding  = "only the manager may change owners and finalizers"
 	notStatus  = "only the manager and the shim of its own node may write the status of a NodeWorkload"
@@ -250,10 +251,14 @@ func aboutNodeWorkloads() map[string]attempt {
 	another.OwnerReferences = nil
 	return map[string]attempt{
 		"create a revision":             {creation(another, client.DryRunAll), managers, words(notYours)},
-		"change a revision's template":  {change(known, `{"spec":{"admittedPatch":"[]"}}`), []string{anAdministrator}, words(notContent)},
-		"change a revision's labels":    {change(known, `{"metadata":{"labels":{"a":"b"}}}`), []string{anAdministrator}, words(notContent)},
-		"drop a revision's owner":       {change(known, `{"metadata":{"ownerReferences":null}}`), []string{anAdministrator, aCollector}, words(notEnding)},
-		"add a finalizer to a revision": {change(known, `{"metadata":{"finalizers":["example.com/more"]}}`), []string{anAdministrator, aCollector}, words(notEnding)},
+		"change a revision's template": {
+			change(known, `{"spec":{"admittedPatch":"[]"}}`), nil,
+			map[string]string{aManager: immutable, anAdministrator: immutable, aCollector: immutable, anOwner: immutable, aBoundOwner: immutable},
+		},
+		"change a revision's number":    {change(known, `{"spec":{"revision":7}}`), managers, words(notContent)},
+		"change a revision's labels":    {change(known, `{"metadata":{"labels":{"a":"b"}}}`), managers, words(notContent)},
+		"drop a revision's owner":       {change(known, `{"metadata":{"ownerReferences":null}}`), append(managers, aCollector), words(notEnding)},
+		"add a finalizer to a revision": {change(known, `{"metadata":{"finalizers":["example.com/more"]}}`), append(managers, aCollector), words(notEnding)},
 		"delete a revision": {func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, known.DeepCopy(), client.DryRunAll)
 		}, append(managers, anOwner, aBoundOwner, aCollector), nil},

@@ -240,20 +240,21 @@ func label(t *testing.T, mode, value string) {
 func letGo(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
-	found, err := nodeWorkloads(ctx)
-	workloads := &v1alpha1.ManagedWorkloadList{}
-	if err := errors.Join(err, admin.List(ctx, workloads, client.InNamespace(tenant))); err != nil {
+	found, workloads := &v1alpha1.NodeWorkloadList{}, &v1alpha1.ManagedWorkloadList{}
+	if err := errors.Join(admin.List(ctx, found, client.InNamespace(tenant)), admin.List(ctx, workloads, client.InNamespace(tenant))); err != nil {
 		t.Error(err)
 	}
 	var left []client.Object
-	for _, nw := range found {
-		left = append(left, nw)
+	for i := range found.Items {
+		left = append(left, &found.Items[i])
 	}
 	for i := range workloads.Items {
-		_ = admin.Delete(ctx, &workloads.Items[i])
 		left = append(left, &workloads.Items[i])
 	}
 	for _, o := range left {
-		_ = admin.Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		err := admin.Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		if err = errors.Join(client.IgnoreNotFound(err), client.IgnoreNotFound(admin.Delete(ctx, o))); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -113,13 +113,17 @@ func TestControllersOfTheCluster(t *testing.T) {
 	})
 
 	must(t, admin.Delete(t.Context(), again, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	isGone(t, nw) // there was no shim, so the manager lets it go
+	is(t, "the manager deletes it", nw, ends)
+	finish(t, nw)
+	isGone(t, nw)
 	isGone(t, again)
 
 	last := managedWorkload("last")
 	create(t, last)
 	nw = onNode(t, "p1")
 	must(t, admin.Delete(t.Context(), ns))
+	is(t, "it ends with the namespace", nw, ends)
+	finish(t, nw)
 	isGone(t, nw)
 	isGone(t, last)
 	isGone(t, ns)

@@ -32,8 +32,8 @@ type memory struct {
 	warned, held string
 	// refused are nodes for which a NodeWorkload could not be created.
 	refused map[string]bool
-	// wrote is what was written last.
-	wrote written
+	// wrote is what was written last of its NodeWorkloads, and wroteSelf of itself.
+	wrote, wroteSelf written
 }
 
 // memories are the memories of all ManagedWorkloads.
@@ -64,7 +64,7 @@ func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
 // keepWritten keeps of a memory what was written, also where a reconciliation failed.
 func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	kept := m.of(mw)
-	kept.wrote, kept.refused, kept.imposed = known.wrote, known.refused, known.imposed
+	kept.wrote, kept.wroteSelf, kept.refused, kept.imposed = known.wrote, known.wroteSelf, known.refused, known.imposed
 	m.keep(mw, kept)
 }
 

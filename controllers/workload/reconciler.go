@@ -132,12 +132,14 @@ func (s *scope) wakeAfter(d time.Duration) {
 
 // Reconcile gathers, acts, and writes the status once, whatever came of it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	mw := &v1alpha1.ManagedWorkload{}
-	if err := r.client.Get(ctx, req.NamespacedName, mw); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			return ctrl.Result{}, nil
-		}
+	mw, err := r.read(ctx, req.NamespacedName)
+	switch {
+	case errors.Is(err, errNotSeen):
+		return ctrl.Result{RequeueAfter: seenRetry}, nil
+	case apierrors.IsNotFound(err):
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get ManagedWorkload: %w", err)
 	}
 	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
@@ -163,7 +165,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if !s.mw.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, s)
 	}
-	if err := r.reconcileFinalizer(ctx, s.mw); err != nil {
+	if err := r.reconcileFinalizer(ctx, s); err != nil {
 		return err
 	}
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
@@ -269,7 +271,7 @@ func (s *scope) take(share *fleet.Share) {
 
 // renew replaces what is known of a NodeWorkload by what a write made of it.
 func (s *scope) renew(share *fleet.Share) {
-	s.memory.wrote.add(share, s.now)
+	s.memory.wrote.note(share.ResourceVersion, s.now)
 	if known := s.shares[share.Node]; known != nil && known.UID == share.UID {
 		s.shares[share.Node] = share
 	}
@@ -297,15 +299,16 @@ func staying(a, b *fleet.Share) int {
 	)
 }
 
-func (r *Reconciler) reconcileFinalizer(ctx context.Context, mw *v1alpha1.ManagedWorkload) error {
-	if controllerutil.ContainsFinalizer(mw, v1alpha1.Finalizer) {
+func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) error {
+	if controllerutil.ContainsFinalizer(s.mw, v1alpha1.Finalizer) {
 		return nil
 	}
-	base := mw.DeepCopy()
-	controllerutil.AddFinalizer(mw, v1alpha1.Finalizer)
-	if err := r.client.Patch(ctx, mw, writes.Locked(base)); err != nil {
+	base := s.mw.DeepCopy()
+	controllerutil.AddFinalizer(s.mw, v1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, s.mw, writes.Locked(base)); err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
+	s.memory.wroteSelf.note(s.mw.ResourceVersion, s.now)
 	return nil
 }
 

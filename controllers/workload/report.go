@@ -70,6 +70,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, status v1alpha1.
 	if err := r.client.Status().Update(ctx, s.mw); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
+	s.memory.wroteSelf.note(s.mw.ResourceVersion, s.now)
 	return nil
 }
 

@@ -5,11 +5,13 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 )
 
@@ -29,9 +31,37 @@ type written struct {
 	at      time.Time
 }
 
-// add notes a write.
-func (w *written) add(share *fleet.Share, now time.Time) {
-	w.version, w.at = fleet.Later(w.version, share.ResourceVersion), now
+// note notes a write that made a resourceVersion.
+func (w *written) note(version string, now time.Time) {
+	w.version, w.at = fleet.Later(w.version, version), now
+}
+
+// errNotSeen is a cache that does not show yet what was written.
+var errNotSeen = errors.New("the cache does not show what was written")
+
+// read reads the object. The cache may not show yet what was written of it last: a new status
+// that equals the one before that would not be written, and no event would come that has it
+// computed again. So nothing is read as long as the cache lags; after seenPatience the API
+// server is read.
+func (r *Reconciler) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.ManagedWorkload, error) {
+	mw := &v1alpha1.ManagedWorkload{}
+	if err := r.client.Get(ctx, key, mw); err != nil {
+		return nil, err
+	}
+	known := r.memories.of(mw)
+	if fleet.Later(known.wroteSelf.version, mw.ResourceVersion) == mw.ResourceVersion {
+		return mw, nil
+	}
+	if time.Since(known.wroteSelf.at) < seenPatience {
+		return nil, errNotSeen
+	}
+	live := &v1alpha1.ManagedWorkload{}
+	if err := r.live.Get(ctx, key, live); err != nil {
+		return nil, err
+	}
+	known.wroteSelf.version = live.ResourceVersion // earlier, if etcd was restored from a backup
+	r.memories.keep(mw, known)
+	return live, nil
 }
 
 // behind reports whether the index does not have yet what was written before: what would be

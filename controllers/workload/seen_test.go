@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -60,6 +63,80 @@ func TestWhatWasWrittenIsSeenFirst(t *testing.T) {
 			t.Errorf("%d NodeWorkloads, want 1 (%v)", len(list.Items), err)
 		}
 	})
+}
+
+// laggingClient reads an earlier ManagedWorkload as long as there is one.
+type laggingClient struct {
+	client.Client
+	earlier *v1alpha1.ManagedWorkload
+}
+
+func (c *laggingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if mw, ok := obj.(*v1alpha1.ManagedWorkload); ok && c.earlier != nil {
+		c.earlier.DeepCopyInto(mw)
+		return nil
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+// A node that recovers before the cache shows that it was not ready is not taken for one
+// whose status was written: nothing would wake the workload again.
+func TestStatusIsNotComparedWithAnEarlierOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		after time.Duration
+		// wantRetry: it is looked again when the cache may be there.
+		wantRetry bool
+	}{
+		"the cache lags":          {after: time.Second, wantRetry: true},
+		"the cache lags for long": {after: seenPatience + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
+				cache := &laggingClient{Client: b.Reconciler.client}
+				b.Reconciler.client = cache
+				ready := func(ready bool) {
+					nw := b.nodeWorkload()
+					nw.Status.ObservedGeneration, nw.Status.TemplateHash, nw.Status.Phase = nw.Generation, nw.Labels[v1alpha1.LabelRevision], corev1.PodRunning
+					meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{
+						Type: v1alpha1.ConditionReady, Status: map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[ready], Reason: "R",
+					})
+					if err := cache.Client.Status().Update(t.Context(), nw); err != nil {
+						t.Fatal(err)
+					}
+				}
+				look := func(want int32) (*v1alpha1.ManagedWorkload, time.Duration) {
+					t.Helper()
+					res, err := b.Reconcile(t.Context(), request("default", "web"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					mw := &v1alpha1.ManagedWorkload{}
+					if err := cache.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, mw); err != nil || mw.Status.ReadyNodes != want {
+						t.Errorf("%d ready nodes, want %d (%v)", mw.Status.ReadyNodes, want, err)
+					}
+					return mw, res.RequeueAfter
+				}
+				look(0)
+				ready(true)
+				earlier, _ := look(1)
+				ready(false)
+				look(0)
+				ready(true)
+				cache.earlier = earlier
+				time.Sleep(test.after)
+				if !test.wantRetry {
+					look(1)
+					return
+				}
+				if _, again := look(0); again != seenRetry {
+					t.Errorf("again after %s, want %s", again, seenRetry)
+				}
+				cache.earlier = nil
+				look(1)
+			})
+		})
+	}
 }
 
 // A status alone wakes a large workload later, at most a second.

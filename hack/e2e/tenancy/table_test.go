@@ -250,7 +250,7 @@ func aboutNodeWorkloads() map[string]attempt {
 	known, another := revision(managedWorkload("web")), revision(managedWorkload("other"))
 	another.OwnerReferences = nil
 	return map[string]attempt{
-		"create a revision":             {creation(another, client.DryRunAll), managers, words(notYours)},
+		"create a revision": {creation(another, client.DryRunAll), managers, words(notYours)},
 		"change a revision's template": {
 			change(known, `{"spec":{"admittedPatch":"[]"}}`), nil,
 			map[string]string{aManager: immutable, anAdministrator: immutable, aCollector: immutable, anOwner: immutable, aBoundOwner: immutable},

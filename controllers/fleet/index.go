@@ -64,6 +64,16 @@ func (x *Index) Get(key types.NamespacedName) *Share {
 	return x.shares[key]
 }
 
+// Read is the Share of a NodeWorkload that was read past the index. A node's clock may be
+// years off, so since when it is ready is what the index knows.
+func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
+	s := ShareOf(nw, nil)
+	if known := x.Get(s.Key()); known != nil && known.UID == s.UID && known.Ready() && s.Ready() && known.readyAt.Equal(s.readyAt) {
+		s.ReadySince = known.ReadySince
+	}
+	return s
+}
+
 // OfWorkload are the Shares that the ManagedWorkload of that UID controls, in no order.
 func (x *Index) OfWorkload(uid types.UID) []*Share {
 	x.mu.RLock()

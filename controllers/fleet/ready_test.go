@@ -33,6 +33,10 @@ func TestReadySinceGoesByTheManagersClock(t *testing.T) {
 		if got := report(metav1.ConditionTrue, started.Add(365*24*time.Hour)).ReadySince; !got.Equal(started) {
 			t.Errorf("reported again: %s, want %s", got, started)
 		}
+		index.Reset(&v1alpha1.NodeWorkloadList{Items: []v1alpha1.NodeWorkload{*nw}})
+		if got := index.Read(nw).ReadySince; !got.Equal(started) {
+			t.Errorf("read past the index: %s, want %s", got, started)
+		}
 		report(metav1.ConditionFalse, started)
 		time.Sleep(time.Minute)
 		if got := report(metav1.ConditionTrue, started.Add(-365*24*time.Hour)).ReadySince; !got.Equal(time.Now()) {

@@ -65,11 +65,18 @@ func (x *Index) Get(key types.NamespacedName) *Share {
 }
 
 // Read is the Share of a NodeWorkload that was read past the index. A node's clock may be
-// years off, so since when it is ready is what the index knows.
+// years off, so since when it is ready or late is what the index knows.
 func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
 	s := ShareOf(nw, nil)
-	if known := x.Get(s.Key()); known != nil && known.UID == s.UID && known.Ready() && s.Ready() && known.readyAt.Equal(s.readyAt) {
+	known := x.Get(s.Key())
+	if known == nil || known.UID != s.UID {
+		return s
+	}
+	if known.Ready() && s.Ready() && known.readyAt.Equal(s.readyAt) {
 		s.ReadySince = known.ReadySince
+	}
+	if !known.LateSince.IsZero() && known.lateAt.Equal(s.lateAt) {
+		s.LateSince = known.LateSince
 	}
 	return s
 }

@@ -72,7 +72,7 @@ func computeReady(f *facts, t *tally) conditionState {
 	case t.reachable() == 0:
 		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingUpdating]) > 0:
-		return no(updatingReason(f), with(rollingMessage(t), unreachableMessage(t)))
+		return no(updatingReason(f), with(rollingMessage(f, t), unreachableMessage(t)))
 	case len(t.by[standingFailed]) > 0:
 		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:
@@ -82,7 +82,7 @@ func computeReady(f *facts, t *tally) conditionState {
 	case len(t.by[standingReady]) == 0:
 		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
 	}
-	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(t), misscheduledMessage(f)), unreachableMessage(t)))
+	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(f, t), misscheduledMessage(f)), unreachableMessage(t)))
 }
 
 // computeStalled is True when nothing gets better without a person.

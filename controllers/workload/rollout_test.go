@@ -201,7 +201,7 @@ func TestBadImageStops(t *testing.T) {
 		mw = b.turn()
 	}
 	b.expect("bad", mw, map[string]int{"bad:1": 1, first: 4}, "updating 0/5", "InProgress")
-	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "(ImagePullBackOff; no such image)") || !strings.Contains(text, "4 nodes wait (MaxUnavailable): ") {
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "(ImagePullBackOff; no such image, since ") || !strings.Contains(text, "4 nodes wait (MaxUnavailable, since ") {
 		t.Errorf("Ready: %s", text)
 	}
 	b.change(image(first))
@@ -392,7 +392,7 @@ func TestRevisionDeletedByHand(t *testing.T) {
 	b.turn()
 	mw := b.turn()
 	b.expect("deleted", mw, map[string]int{"app:9": 5}, "paused 0/6", "InProgress")
-	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound): n6") {
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound, since ") {
 		t.Errorf("Ready: %s", text)
 	}
 }

@@ -63,7 +63,9 @@ func TestHoldsAreAnnouncedOnce(t *testing.T) {
 		return func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = paused }
 	}
 	rolling := func(r v1alpha1.RollingUpdate) func(*v1alpha1.ManagedWorkloadSpec) {
-		return func(spec *v1alpha1.ManagedWorkloadSpec) { spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &r} }
+		return func(spec *v1alpha1.ManagedWorkloadSpec) {
+			spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &r}
+		}
 	}
 	onDelete := func(spec *v1alpha1.ManagedWorkloadSpec) {
 		spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}

@@ -35,7 +35,7 @@ ASSETS := etcd kube-apiserver kubectl
 NODE := kubelet kube-controller-manager kube-scheduler
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -73,8 +73,9 @@ manifests: ## Generate the CRDs and the manager's role.
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Generate docs/fields.md from the table of template fields.
+docs: ## Generate docs/fields.md and docs/flags.md from the table of template fields and the flags.
 	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
+	go test -count=1 -run TestFlagsAreDocumented . -args -update
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.

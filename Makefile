@@ -43,7 +43,7 @@ ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && ec
 .PHONY: help
 help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make TARGET\n"} \
-		/^[a-z0-9-]+:.*##/ {printf "  %-12s %s\n", $$1, $$2} \
+		/^[a-z0-9-]+:.*##/ {printf "  %-19s %s\n", $$1, $$2} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 ##@ Build
@@ -188,6 +188,10 @@ endif
 bench: assets runtime ## Measure start, deletion, planning and idling; see docs/performance.md.
 	go test -run '^$$' -bench . -benchmem ./runtime/plan
 	go run ./hack/bench
+
+.PHONY: bench-controllers
+bench-controllers: ## Measure a reconciliation and a report of a workload on 5,000 nodes; see docs/performance.md.
+	go test -run '^$$' -bench . -benchmem ./controllers/workload
 
 # The size of make bench-fleet, and further flags of it and of make bench-memory, such as
 # FLEETFLAGS='-watch-per-node -o json' and MEMORYFLAGS='-mode pages'.

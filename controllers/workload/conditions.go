@@ -99,7 +99,7 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
-		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", f.deadline, computeReady(f, t).message))
+		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s%s: %s", f.deadline, inBrackets(since(f.progress.Since)), computeReady(f, t).message))
 	}
 	return no(v1alpha1.ReasonNotStalled, "Not stalled")
 }

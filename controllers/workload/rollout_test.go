@@ -219,12 +219,13 @@ func TestStalledByName(t *testing.T) {
 			spec.ProgressDeadlineSeconds = new(int32(60))
 			spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.FromString("40%"))}}
 		})
+		began := time.Now().UTC().Format(time.RFC3339)
 		b.turn()
 		b.turn()
 		time.Sleep(time.Minute)
 		mw := b.turn()
 		b.expect("late", mw, map[string]int{"bad:1": 2, first: 3}, "stalled 0/5", "Failed")
-		if text := message(mw, v1alpha1.ConditionStalled); !strings.HasPrefix(text, "no progress for 1m0s: 0 of 5 reachable nodes run the current template; updating n") {
+		if text := message(mw, v1alpha1.ConditionStalled); !strings.HasPrefix(text, "no progress for 1m0s (since "+began+"): 0 of 5 reachable nodes run the current template; updating n") {
 			t.Errorf("Stalled: %s", text)
 		}
 	})

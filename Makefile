@@ -35,7 +35,7 @@ ASSETS := etcd kube-apiserver kubectl
 NODE := kubelet kube-controller-manager kube-scheduler
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -43,7 +43,7 @@ ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && ec
 .PHONY: help
 help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make TARGET\n"} \
-		/^[a-z0-9-]+:.*##/ {printf "  %-12s %s\n", $$1, $$2} \
+		/^[a-z0-9-]+:.*##/ {printf "  %-19s %s\n", $$1, $$2} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 ##@ Build
@@ -73,8 +73,9 @@ manifests: ## Generate the CRDs and the manager's role.
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Generate docs/fields.md from the table of template fields.
+docs: ## Generate docs/fields.md and docs/flags.md from the table of template fields and the flags.
 	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
+	go test -count=1 -run TestFlagsAreDocumented . -args -update
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.
@@ -187,6 +188,10 @@ endif
 bench: assets runtime ## Measure start, deletion, planning and idling; see docs/performance.md.
 	go test -run '^$$' -bench . -benchmem ./runtime/plan
 	go run ./hack/bench
+
+.PHONY: bench-controllers
+bench-controllers: ## Measure a reconciliation and a report of a workload on 5,000 nodes; see docs/performance.md.
+	go test -run '^$$' -bench . -benchmem ./controllers/workload
 
 # The size of make bench-fleet, and further flags of it and of make bench-memory, such as
 # FLEETFLAGS='-watch-per-node -o json' and MEMORYFLAGS='-mode pages'.

@@ -135,12 +135,18 @@ func TestUndoAndHistory(t *testing.T) {
 	if got := image(); mw.Spec.Template.Spec.SchedulerName != "" {
 		t.Errorf("%s was rolled back with its defaults: %+v", got, mw.Spec.Template.Spec)
 	}
+	if got := mw.Annotations[annotationChangeCause]; got != "new \x1b[31mimage" {
+		t.Errorf("change cause %q, want that of revision 2", got)
+	}
 	if got := image(); got != "app:v2" || hashOf(mw) != two.Labels[v1alpha1.LabelRevision] {
 		t.Errorf("rolled back to %s", got)
 	}
 	run(t, ns, "", "rollout", "undo", "web", "--to-revision=1").want(t, ExitOK, name+"rolled back\n", "")
 	if got := image(); got != "app:v1" {
 		t.Errorf("rolled back to %s", got)
+	}
+	if got, has := mw.Annotations[annotationChangeCause]; has {
+		t.Errorf("change cause %q, want none, as revision 1", got)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,11 +49,77 @@ func applied(t *testing.T) string {
 	return ns
 }
 
+const noLease = `The namespace "managedworkload-system" has no Lease of a shim: each node is taken to have a shim. ` +
+	"If the manager runs in another namespace, name it with --manager-namespace."
+
+// Every ManagedWorkload of a file is planned, and what is none is named. What is wrong with
+// one keeps no other from its answer.
+func TestPlanOfSeveralDocuments(t *testing.T) {
+	ns := applied(t)
+	next := strings.Replace(strings.Replace(planFile, "%s", "", 1), "app:v1", "app:v2", 1)
+	other := strings.Replace(next, "name: web", "name: other", 1)
+	const settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+	file := "# comments alone\n---\n" + next + "---\n" + settings + "---\n" + other
+	const left = `-: document 3: kind "ConfigMap" of "v1" is not a ManagedWorkload; not planned` + "\n"
+
+	r := run(t, ns, file, "plan", "-f", "-")
+	if r.code != ExitNo || r.err != left || !strings.Contains(r.out, "/web: 3 containers would be killed") || !strings.Contains(r.out, "\n\nmanagedworkload.managedworkload.dev/other: no ") {
+		t.Errorf("%+v", r)
+	}
+	r = run(t, ns, file, "plan", "-f", "-", "-o", "json")
+	var list planList
+	if err := json.Unmarshal([]byte(r.out), &list); err != nil || list.Kind != "PlanList" || len(list.Items) != 2 || list.Items[0].Kills != 3 || !list.Items[1].New {
+		t.Errorf("%v, %+v", err, r)
+	}
+	asList := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(next), "\n", "\n  ")
+	if r := run(t, ns, asList, "plan", "-f", "-"); r.code != ExitNo || !strings.Contains(r.out, "/web: 3 containers would be killed") {
+		t.Errorf("of a list: %+v", r)
+	}
+	r = run(t, ns, next+"---\n"+strings.Replace(other, "name: other", "name: Other", 1), "plan", "-f", "-")
+	if r.code != ExitError || !strings.Contains(r.err, "document 2: ") || !strings.Contains(r.out, "/web: 3 containers") {
+		t.Errorf("with a bad one: %+v", r)
+	}
+	run(t, ns, "# nothing\n", "plan", "-f", "-").want(t, ExitError, "", "no ManagedWorkload in it")
+}
+
+// Which nodes have a shim is read in the manager's namespace; where that says nothing a note
+// does.
+func TestPlanReadsLeases(t *testing.T) {
+	ns := applied(t)
+	other := newNamespace(t)
+	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: v1alpha1.LeaseNamePrefix + "n1"}})
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tenant"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"},
+	}}}
+	create(t, role)
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tenant"}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tenant"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+	})
+	fresh := strings.Replace(strings.Replace(planFile, "%s", "", 1), "name: web", "name: fresh", 1)
+	tests := map[string]struct {
+		args      []string
+		want, not string
+	}{
+		"none there":      {want: noLease, not: "ShimNotFound"},
+		"named namespace": {args: []string{"--manager-namespace", other}, want: "it never had a shim (ShimNotFound)", not: "Note:"},
+		"forbidden":       {args: []string{"--as=tenant"}, want: `Note: You may not list Leases in the namespace "managedworkload-system": each node is taken to have a shim.`, not: "ShimNotFound"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, ns, fresh, append([]string{"plan", "-f", "-"}, tc.args...)...)
+			if r.code != ExitOK || r.err != "" || !strings.Contains(r.out, tc.want) || strings.Contains(r.out, tc.not) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 func TestPlan(t *testing.T) {
 	ns := applied(t)
 	same := strings.Replace(planFile, "%s", "", 1)
 	next := strings.Replace(same, "app:v1", "app:v2", 1)
-	run(t, ns, same, "plan", "-f", "-").want(t, ExitOK, "managedworkload.managedworkload.dev/web: no node would change\n", "")
+	run(t, ns, same, "plan", "-f", "-").want(t, ExitOK, "managedworkload.managedworkload.dev/web: no node would change\n\nNote: "+noLease+"\n", "")
 
 	r := run(t, ns, next, "plan", "-f", "-")
 	for _, want := range []string{
@@ -96,7 +164,7 @@ func TestPlanRefused(t *testing.T) {
 	}{
 		"by the schema":         {text: strings.Replace(same, "maxUnavailable: 2", "maxUnavailable: 0", 1), want: "must be a number of nodes of at least 1"},
 		"unknown field":         {text: strings.Replace(same, "spec:\n", "spec:\n  pausedd: true\n", 1), want: `unknown field "pausedd"`},
-		"another kind":          {text: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: web}\n", want: `want one ManagedWorkload, not "DaemonSet"`},
+		"another kind":          {text: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: web}\n", want: `document 1: kind "DaemonSet" of "apps/v1" is not a ManagedWorkload`},
 		"no name":               {text: strings.Replace(same, "name: web", "labels: {}", 1), want: "metadata.name is missing"},
 		"another namespace":     {text: strings.Replace(same, "name: web", "name: web, namespace: other", 1), want: "does not match the namespace"},
 		"no file":               {args: []string{"-f", "/nowhere"}, want: "no such file"},

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/cli/forecast"
 	"github.com/managedworkload/managedworkload/cli/terminal"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
@@ -37,8 +36,8 @@ var waits = map[rollout.Reason]string{
 
 // print says what would happen: the sum, each kind of change with its nodes, the batches,
 // and who waits.
-func (a *planAnswer) print(p *terminal.Printer, after *v1alpha1.ManagedWorkload) error {
-	p.Printf("managedworkload.managedworkload.dev/%s: %s\n", after.Name, p.Paint(terminal.Bold, a.sum()))
+func (a *planAnswer) print(p *terminal.Printer) error {
+	p.Printf("managedworkload.managedworkload.dev/%s: %s\n", a.Name, p.Paint(terminal.Bold, a.sum()))
 	for _, g := range group(a.Forecast) {
 		p.Printf("\n%s:\n", p.Paint(terminal.Bold, g.title()))
 		if len(g.change.Kills) == 0 {

@@ -14,8 +14,6 @@ import (
 type timelineAnswer struct {
 	typeMeta
 	*timeline.Timeline
-	// More is how many ends --limit kept back.
-	More int `json:"more"`
 }
 
 func (a *app) timelineCommand() *cobra.Command {
@@ -43,15 +41,15 @@ NAME is a ManagedWorkload or a NodeWorkload; nw/NAME is a NodeWorkload.
 		if err != nil {
 			return err
 		}
-		all, more := selected.of(found, a.now())
-		t := timeline.New(c.namespace, found.name(), all, a.now())
+		all, left := selected.of(found, a.now())
+		t := timeline.New(c.namespace, found.name(), all, left, a.now())
 		switch output {
 		case "":
 			return t.WriteText(terminal.New(a.Out))
 		case formatHTML:
 			return t.WriteHTML(a.Out)
 		}
-		return write(a.Out, output, &timelineAnswer{typed("Timeline"), t, more})
+		return write(a.Out, output, &timelineAnswer{typed("Timeline"), t})
 	}
 	return cmd
 }

@@ -6,6 +6,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,15 +18,26 @@ func (a *app) undoCommand() *cobra.Command {
 	var to int64
 	cmd := &cobra.Command{
 		Use:   "undo NAME",
-		Short: "Go back to the template of an earlier revision",
-		Long: `Put the template of an earlier revision back into the ManagedWorkload, as its user wrote
-it: that of --to-revision, or of the revision before the present one. Other fields of the
-spec, such as the strategy, stay. It is rolled out like any other change.
+		Short: "Roll back to the template of an earlier revision",
+		Long: `Roll back to the template of an earlier revision: it is copied into spec.template, and the
+change cause of that revision into the annotation kubernetes.io/change-cause. Without
+--to-revision, it is the newest revision whose template differs from the present one.
+kubectl mw rollout history NAME lists the revisions.
+
+Nothing else of the spec changes. The template rolls out like any other change, within
+maxUnavailable, and restarts containers where they differ. A paused ManagedWorkload is not
+rolled back: resume it first. Where a file or a pipeline applies the ManagedWorkload, change
+it there, too; otherwise it applies the newer template again.
 ` + exitCodes,
+		Example: `  # Roll back to the revision before the present one
+  kubectl mw rollout undo web
+
+  # Ask the API server if it would accept revision 3, and change nothing
+  kubectl mw rollout undo web --to-revision=3 --dry-run=server`,
 		Args: cobra.ExactArgs(1),
 	}
 	c := a.changeFlags(cmd)
-	cmd.Flags().Int64Var(&to, "to-revision", 0, "The revision to go back to; 0 is the one before the present one")
+	cmd.Flags().Int64Var(&to, "to-revision", 0, "Number of the revision to roll back to, as rollout history shows it; 0 is the newest one with another template")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kube, mw, err := a.connectAndGet(cmd.Context(), args[0])
 		if err != nil {
@@ -47,9 +59,28 @@ spec, such as the strategy, stay. It is rolled out like any other change.
 		}
 		users := target.Spec.Template.DeepCopy()
 		template.RemoveDefaults(users)
-		return c.apply(cmd.Context(), kube, mw, "rolled back", operation{"replace", "/spec/template", users})
+		operations := append(causeOf(target, mw), operation{"replace", "/spec/template", users})
+		return c.apply(cmd.Context(), kube, mw, "rolled back", operations...)
 	}
 	return cmd
+}
+
+// causeOf gives a ManagedWorkload the change cause of a revision, or none, so that the words
+// for what is taken back do not stay.
+func causeOf(target *v1alpha1.ManagedWorkloadRevision, mw *v1alpha1.ManagedWorkload) []operation {
+	const path = "/metadata/annotations"
+	member := path + "/" + strings.ReplaceAll(annotationChangeCause, "/", "~1")
+	cause, has := target.Annotations[annotationChangeCause]
+	_, had := mw.Annotations[annotationChangeCause]
+	switch {
+	case has && mw.Annotations == nil:
+		return []operation{{"add", path, map[string]string{annotationChangeCause: cause}}}
+	case has:
+		return []operation{{"add", member, cause}}
+	case had:
+		return []operation{{"remove", member, nil}}
+	}
+	return nil
 }
 
 // chooseRevision returns the revision of a number, or for 0 the newest one that has not

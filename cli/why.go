@@ -23,8 +23,7 @@ type whyAnswer struct {
 	Waiting []ends.Wait `json:"waiting"`
 	// Ends are the kills and exits, the newest first.
 	Ends []ends.End `json:"ends"`
-	// More is how many ends --limit kept back.
-	More int `json:"more"`
+	ends.Omitted
 }
 
 // selection are the flags that choose ends.
@@ -40,12 +39,15 @@ func (s *selection) addFlags(cmd *cobra.Command, limit int) {
 	cmd.Flags().IntVar(&s.filter.Limit, "limit", limit, "At most so many, the newest; 0 for all")
 }
 
-func (s *selection) of(found share, now time.Time) ([]ends.End, int) {
+func (s *selection) of(found share, now time.Time) (selected []ends.End, left ends.Omitted) {
 	f := s.filter
 	if s.since > 0 {
 		f.Since = now.Add(-s.since)
 	}
-	return f.Select(ends.Collect(found.mw, found.nodes))
+	all := ends.Collect(found.mw, found.nodes)
+	left.NotKept = ends.NotKept(found.nodes, all, f.Node)
+	selected, left.More = f.Select(all)
+	return selected, left
 }
 
 func (a *app) whyCommand() *cobra.Command {
@@ -73,7 +75,7 @@ a ManagedWorkload or a NodeWorkload; nw/NAME is a NodeWorkload.
 			return err
 		}
 		answer := whyAnswer{typeMeta: typed("Why"), Namespace: c.namespace, Name: found.name(), Waiting: ends.Waits(found.mw, found.nodes, selected.filter.Node)}
-		answer.Ends, answer.More = selected.of(found, a.now())
+		answer.Ends, answer.Omitted = selected.of(found, a.now())
 		if output != "" {
 			return write(a.Out, output, &answer)
 		}
@@ -106,8 +108,8 @@ func (w *whyAnswer) print(p *terminal.Printer, now time.Time) error {
 	for i := range w.Ends {
 		printEnd(p, &w.Ends[i], now)
 	}
-	if w.More > 0 {
-		p.Printf("%d older ones are not shown; --limit=0 shows all.\n", w.More)
+	for _, sentence := range w.Sentences() {
+		p.Printf("%s\n", sentence)
 	}
 	return p.Err()
 }

@@ -15,14 +15,14 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=nw,categories=all
 // +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
-// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready containers of all containers"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`
-// +kubebuilder:printcolumn:name="Last-Kill",type=string,JSONPath=`.status.kills[0].summary`
+// +kubebuilder:printcolumn:name="Last-Kill",type=date,JSONPath=`.status.kills[0].startTime`,description="How long ago the last kill began"
 // +kubebuilder:printcolumn:name="Killed",type=string,JSONPath=`.status.kills[0].container`,priority=1,description="Container of the last kill"
-// +kubebuilder:printcolumn:name="When",type=date,JSONPath=`.status.kills[0].startTime`
-// +kubebuilder:printcolumn:name="Last-Exit",type=string,JSONPath=`.status.lastExit.summary`,description="The last exit that no kill of the shim caused"
+// +kubebuilder:printcolumn:name="How",type=string,JSONPath=`.status.kills[0].summary`,priority=1,description="Why and how the last kill went"
+// +kubebuilder:printcolumn:name="Last-Exit",type=string,JSONPath=`.status.lastExit.summary`,priority=1,description="The last exit that no kill of the shim caused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeWorkload struct {
 	metav1.TypeMeta `json:",inline"`

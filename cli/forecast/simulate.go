@@ -15,16 +15,18 @@ import (
 // available before the next batch.
 func (f *forecaster) simulate() {
 	in := &f.facts
+	sequence := rollout.NewSequence(in)
 	for {
-		batch := rollout.Next(in)
+		batch := sequence.Next()
 		if len(batch.Changes) == 0 && batch.Wake == 0 {
-			f.wait(batch.Waiting)
+			f.wait(rollout.Next(in).Waiting)
 			return
 		}
 		var changes []NodeChange
 		for _, c := range batch.Changes {
 			changes = append(changes, f.change(c))
 			in.Nodes[c.Node] = settled(&in.Nodes[c.Node], c.Revision)
+			sequence.Changed(c.Node)
 		}
 		if len(changes) > 0 {
 			slices.SortFunc(changes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })

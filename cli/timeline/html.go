@@ -40,6 +40,7 @@ type (
 		Gaps                  []gapData
 		Width, Height         float64
 		Entries               []entryData
+		Omitted               []string
 	}
 	laneData struct {
 		Node, Container string
@@ -93,7 +94,7 @@ func (t *Timeline) WriteHTML(w io.Writer) error {
 func (t *Timeline) data() *pageData {
 	s := newScale(t)
 	d := &pageData{
-		Namespace: terminal.Clean(t.Namespace), Name: terminal.Clean(t.Name), Made: t.Now.UTC().Format(time.RFC1123),
+		Namespace: terminal.Clean(t.Namespace), Name: terminal.Clean(t.Name), Made: t.Now.UTC().Format(time.RFC1123), Omitted: t.Sentences(),
 		Width: s.width, Height: float64(len(t.Lanes)*laneHeight) + axisHeight,
 	}
 	d.addScale(s)

@@ -28,7 +28,7 @@ var (
 func (t *Timeline) WriteText(p *terminal.Printer) error {
 	if len(t.Lanes) == 0 {
 		p.Printf("No kill or exit is recorded.\n")
-		return p.Err()
+		return t.writeOmitted(p)
 	}
 	for _, lane := range t.Lanes {
 		p.Printf("%s  %s\n", p.Paint(terminal.Bold, lane.Node), lane.Container)
@@ -37,6 +37,13 @@ func (t *Timeline) WriteText(p *terminal.Printer) error {
 		}
 	}
 	p.Printf("%s\n", p.Paint(terminal.Faint, "▒ preStop hook  ░ waits for its turn  █ signal sent  · grace left  ● in time  ✗ forced  ▲ exit without a kill"))
+	return t.writeOmitted(p)
+}
+
+func (t *Timeline) writeOmitted(p *terminal.Printer) error {
+	for _, sentence := range t.Sentences() {
+		p.Printf("%s\n", sentence)
+	}
 	return p.Err()
 }
 

@@ -19,6 +19,8 @@ type Timeline struct {
 	Now       time.Time `json:"now"`
 	// Lanes by node and container.
 	Lanes []Lane `json:"lanes"`
+	// What the lanes do not have.
+	ends.Omitted
 }
 
 // Lane is one container of one node.
@@ -86,9 +88,9 @@ type Mark struct {
 	Segments     []Segment `json:"segments,omitempty"`
 }
 
-// New sorts ends into lanes.
-func New(namespace, name string, all []ends.End, now time.Time) *Timeline {
-	t := &Timeline{Namespace: namespace, Name: name, Now: now, Lanes: []Lane{}}
+// New sorts ends into lanes. left is what they leave out.
+func New(namespace, name string, all []ends.End, left ends.Omitted, now time.Time) *Timeline {
+	t := &Timeline{Namespace: namespace, Name: name, Now: now, Lanes: []Lane{}, Omitted: left}
 	type key struct{ node, container string }
 	at := map[key]int{}
 	for i := len(all) - 1; i >= 0; i-- { // the oldest first

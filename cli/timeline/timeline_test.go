@@ -81,7 +81,7 @@ func sample() *Timeline {
 		three,
 	}
 	now := start.Add(26*time.Hour + 9*time.Second)
-	return New("shop", "web", ends.Collect(nil, nodes), now)
+	return New("shop", "web", ends.Collect(nil, nodes), ends.Omitted{More: 3, NotKept: 12}, now)
 }
 
 func golden(t *testing.T, name, got string) {
@@ -113,7 +113,7 @@ func TestPage(t *testing.T) {
 	text := html(t, sample())
 	golden(t, "sample.html", text)
 	checkPage(t, text)
-	checkPage(t, html(t, New("shop", "web", nil, start)))
+	checkPage(t, html(t, New("shop", "web", nil, ends.Omitted{}, start)))
 }
 
 func html(t *testing.T, timeline *Timeline) string {
@@ -176,7 +176,7 @@ func TestPageEscapes(t *testing.T) {
 			k.PreStop.Handler = evil
 			nw := node(evil, k)
 			nw.Status.LastExit = &v1alpha1.ContainerExit{Container: evil, Summary: evil}
-			text := html(t, New(evil, evil, ends.Collect(nil, []v1alpha1.NodeWorkload{nw}), start))
+			text := html(t, New(evil, evil, ends.Collect(nil, []v1alpha1.NodeWorkload{nw}), ends.Omitted{}, start))
 			decoder := xml.NewDecoder(strings.NewReader(text))
 			for {
 				token, err := decoder.Token()

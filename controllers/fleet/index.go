@@ -64,6 +64,23 @@ func (x *Index) Get(key types.NamespacedName) *Share {
 	return x.shares[key]
 }
 
+// Read is the Share of a NodeWorkload that was read past the index. A node's clock may be
+// years off, so since when it is ready or late is what the index knows.
+func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
+	s := ShareOf(nw, nil)
+	known := x.Get(s.Key())
+	if known == nil || known.UID != s.UID {
+		return s
+	}
+	if known.Ready() && s.Ready() && known.readyAt.Equal(s.readyAt) {
+		s.ReadySince = known.ReadySince
+	}
+	if !known.LateSince.IsZero() && known.lateAt.Equal(s.lateAt) {
+		s.LateSince = known.LateSince
+	}
+	return s
+}
+
 // OfWorkload are the Shares that the ManagedWorkload of that UID controls, in no order.
 func (x *Index) OfWorkload(uid types.UID) []*Share {
 	x.mu.RLock()

@@ -54,6 +54,9 @@ type Share struct {
 	// ReadySince is when it became ready, by the manager's clock as far as the manager saw
 	// it; zero: it is not. readyAt is the same by the node's clock, which may be years off.
 	ReadySince, readyAt time.Time
+	// LateSince is since when it waits, or is not ready, by the same clocks; zero: it does
+	// not, or its shim did not say.
+	LateSince, lateAt time.Time
 	// Killed: it has kill records.
 	Killed bool
 	// Waiting is why what its spec says does not run yet.
@@ -100,7 +103,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}
 	s.takeConditions(nw.Status.Conditions)
-	s.takeReady(nw.Status.Conditions, before)
+	s.takeTimes(nw.Status.Conditions, before)
 	if !s.Ready() {
 		s.Complaint = intern(writes.Limit(complaint(&nw.Status), maxText))
 	}
@@ -130,26 +133,49 @@ func (s *Share) takeConditions(conditions []metav1.Condition) {
 	}
 }
 
-// takeReady notes since when it is ready. A manager that has just begun has only the node's
-// word for it.
-func (s *Share) takeReady(conditions []metav1.Condition, before *Share) {
-	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionTrue {
-		return
+// takeTimes notes since when it is ready, or late. A manager that has just begun has only
+// the node's word for it.
+func (s *Share) takeTimes(conditions []metav1.Condition, before *Share) {
+	if before == nil || before.UID != s.UID {
+		before = &Share{}
 	}
-	s.readyAt = ready.LastTransitionTime.Time
+	s.ReadySince, s.readyAt, s.LateSince, s.lateAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if ready != nil && ready.Status == metav1.ConditionTrue {
+		s.readyAt = ready.LastTransitionTime.Time
+		s.ReadySince = began(s.readyAt, before, before.ReadySince, before.readyAt)
+	}
+	if late := lateBy(conditions); late != nil && !late.LastTransitionTime.IsZero() {
+		s.lateAt = late.LastTransitionTime.Time
+		s.LateSince = began(s.lateAt, before, before.LateSince, before.lateAt)
+	}
+}
+
+// lateBy is the condition that keeps a NodeWorkload from running what it should, or from
+// being ready; nil if none does.
+func lateBy(conditions []metav1.Condition) *metav1.Condition {
+	if waits := meta.FindStatusCondition(conditions, v1alpha1.ConditionUpdateWaiting); waits != nil && waits.Status == metav1.ConditionTrue {
+		return waits
+	}
+	for _, kind := range []string{v1alpha1.ConditionRuntimeUsable, v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return c
+		}
+	}
+	return nil
+}
+
+// began is when something began that a node's clock says began at a time. since and sinceAt
+// are what was known before, zero if it had not begun.
+func began(at time.Time, before *Share, since, sinceAt time.Time) time.Time {
 	now := time.Now()
 	switch {
-	case before == nil || before.UID != s.UID:
-		s.ReadySince = now
-		if s.readyAt.Before(now) {
-			s.ReadySince = time.Unix(max(s.readyAt.Unix(), 0), 0) // never zero: that were not ready
-		}
-	case before.Ready() && before.readyAt.Equal(s.readyAt):
-		s.ReadySince = before.ReadySince
-	default:
-		s.ReadySince = now
+	case before.UID == "" && at.Before(now):
+		return time.Unix(max(at.Unix(), 0), 0) // never zero: that were not begun
+	case !since.IsZero() && sinceAt.Equal(at):
+		return since
 	}
+	return now
 }
 
 // Key is its namespace and name.
@@ -189,7 +215,7 @@ func (s *Share) Edit() *writes.Edit { return writes.NewEdit(s.Key(), s.UID, s.Re
 // a status depends on, but in the resourceVersion.
 func (s *Share) sameReport(o *Share) bool {
 	return s.sameSpec(o) && s.ObservedGeneration == o.ObservedGeneration && s.TemplateHash == o.TemplateHash && s.Phase == o.Phase &&
-		s.ReadySince.Equal(o.ReadySince) && s.Killed == o.Killed && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
+		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
 		s.sameShim(o)
 }
 

@@ -59,6 +59,8 @@ type Input struct {
 	Strategy        Strategy
 	Nodes           []Node
 	Now             time.Time
+	// kept is which nodes the partition keeps, nil before that was computed.
+	kept []bool
 }
 
 // Change gives a node a revision. A node without a share gets one.
@@ -150,6 +152,9 @@ func (b *Batch) count(in *Input, n *Node, progressing *int) {
 
 // partition says which nodes the partition keeps.
 func (in *Input) partition() []bool {
+	if in.kept != nil {
+		return in.kept
+	}
 	kept := make([]bool, len(in.Nodes))
 	left := in.Strategy.Partition
 	if left == 0 {

@@ -72,7 +72,7 @@ func computeReady(f *facts, t *tally) conditionState {
 	case t.reachable() == 0:
 		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingUpdating]) > 0:
-		return no(updatingReason(f), with(rollingMessage(t), unreachableMessage(t)))
+		return no(updatingReason(f), with(rollingMessage(f, t), unreachableMessage(t)))
 	case len(t.by[standingFailed]) > 0:
 		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:
@@ -82,7 +82,7 @@ func computeReady(f *facts, t *tally) conditionState {
 	case len(t.by[standingReady]) == 0:
 		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
 	}
-	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(t), misscheduledMessage(f)), unreachableMessage(t)))
+	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(f, t), misscheduledMessage(f)), unreachableMessage(t)))
 }
 
 // computeStalled is True when nothing gets better without a person.
@@ -99,7 +99,7 @@ func computeStalled(f *facts, t *tally, late bool) conditionState {
 	case len(t.by[standingFailed]) > 0 && !updating:
 		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
 	case late:
-		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s: %s", f.deadline, computeReady(f, t).message))
+		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s%s: %s", f.deadline, inBrackets(since(f.progress.Since)), computeReady(f, t).message))
 	}
 	return no(v1alpha1.ReasonNotStalled, "Not stalled")
 }

@@ -119,7 +119,7 @@ func (r *Reconciler) eachLabelled(ctx context.Context, mw *v1alpha1.ManagedWorkl
 	return r.eachPage(ctx, labelled, func() error {
 		for i := range labelled.Items {
 			if metav1.IsControlledBy(&labelled.Items[i], mw) {
-				take(fleet.ShareOf(&labelled.Items[i], nil))
+				take(r.fleet.Shares.Read(&labelled.Items[i]))
 			}
 		}
 		return nil
@@ -138,7 +138,7 @@ func (r *Reconciler) liveShare(ctx context.Context, mw *v1alpha1.ManagedWorkload
 	if !metav1.IsControlledBy(nw, mw) {
 		return nil, nil
 	}
-	return fleet.ShareOf(nw, nil), nil
+	return r.fleet.Shares.Read(nw), nil
 }
 
 // eachPage reads a list past the cache page by page and calls look after each.

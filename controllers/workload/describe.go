@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
@@ -18,7 +21,7 @@ const maxDescribed = 3
 func notReadyMessage(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
-		parts = append(parts, n.name+": "+n.share.Complaint)
+		parts = append(parts, n.name+": "+listed(n.share.Complaint, since(n.share.LateSince)))
 	}
 	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
 }
@@ -35,11 +38,15 @@ func failedMessage(list []*nodeView) string {
 
 // youngMessage names nodes that are ready and not yet available.
 func youngMessage(list []*nodeView) string {
-	return "ready for less than minReadySeconds: " + names(namesOf(list))
+	var parts []string
+	for _, n := range list {
+		parts = append(parts, n.name+inBrackets(since(n.share.ReadySince)))
+	}
+	return "ready for less than minReadySeconds: " + names(parts)
 }
 
 // readyMessage says with what the nodes are ready.
-func readyMessage(t *tally) string {
+func readyMessage(f *facts, t *tally) string {
 	held := map[rollout.Reason][]string{}
 	for _, n := range t.by[standingReady] {
 		if n.waits.Holds() {
@@ -49,12 +56,12 @@ func readyMessage(t *tally) string {
 	if len(held) == 0 {
 		return nodes(t.reachable()) + " ready with the current template"
 	}
-	return fmt.Sprintf("%s ready, %d of them with the current template; %s", nodes(t.reachable()), t.updated, waitingMessage(held))
+	return fmt.Sprintf("%s ready, %d of them with the current template; %s", nodes(t.reachable()), t.updated, waitingMessage(held, f.waits))
 }
 
 // rollingMessage says how far a roll-out is: what keeps nodes that are being updated, and
 // why others wait.
-func rollingMessage(t *tally) string {
+func rollingMessage(f *facts, t *tally) string {
 	var busy []*nodeView
 	waiting := map[rollout.Reason][]string{}
 	for _, n := range t.by[standingUpdating] {
@@ -69,7 +76,7 @@ func rollingMessage(t *tally) string {
 	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
 		message = with(message, "not available: "+describeAll(late))
 	}
-	return with(message, waitingMessage(waiting))
+	return with(message, waitingMessage(waiting, f.waits))
 }
 
 // busyMessage says what keeps nodes from running what they should.
@@ -94,15 +101,43 @@ func (n *nodeView) keptBy() string {
 	case n.share == nil:
 		return ""
 	case n.share.Waiting.Reason != "":
-		return " (" + with(n.share.Waiting.Reason, n.share.Waiting.Message) + ")"
+		return inBrackets(listed(with(n.share.Waiting.Reason, n.share.Waiting.Message), since(n.share.LateSince)))
 	case n.share.Complaint != "":
-		return " (" + n.share.Complaint + ")"
+		return inBrackets(listed(n.share.Complaint, since(n.share.LateSince)))
 	}
 	return ""
 }
 
-// waitingMessage says which nodes wait for what.
-func waitingMessage(waiting map[rollout.Reason][]string) string {
+// since is since when something is so, "" if that is not known. It does not change as long
+// as it is so: a message that did would be a write at every look.
+func since(t time.Time) string { return rollout.Wait{Since: t}.String() }
+
+// silentSince is since when the shim of a node does not respond, as far as its NodeWorkload
+// says so.
+func (n *nodeView) silentSince() string {
+	if n.share == nil || n.share.Shim == nil || n.share.Shim.Status != metav1.ConditionFalse {
+		return ""
+	}
+	return since(n.share.Shim.LastTransitionTime.Time)
+}
+
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// listed joins two parts of a sentence, either of which may be empty.
+func listed(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
+}
+
+// waitingMessage says which nodes wait for what, and since when nodes do.
+func waitingMessage(waiting map[rollout.Reason][]string, waits rollout.Waits) string {
 	var reasons []rollout.Reason
 	for reason := range waiting {
 		reasons = append(reasons, reason)
@@ -116,7 +151,7 @@ func waitingMessage(waiting map[rollout.Reason][]string) string {
 		if len(list) == 1 {
 			verb = "waits"
 		}
-		message = with(message, fmt.Sprintf("%s %s (%s): %s", nodes(len(list)), verb, reason, names(list)))
+		message = with(message, fmt.Sprintf("%s %s (%s): %s", nodes(len(list)), verb, listed(string(reason), waits[reason].String()), names(list)))
 	}
 	return message
 }

@@ -35,6 +35,11 @@ const (
 	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
 	eventRollOut   = "RollOutStarted"
 	eventRolledOut = "RollOutComplete"
+	// eventPaused and eventResumed: spec.paused keeps nodes from the update, and no more.
+	eventPaused  = "RollOutPaused"
+	eventResumed = "RollOutResumed"
+	// eventHeld: partition, nodeSelector or OnDelete keeps nodes from the update.
+	eventHeld = "RollOutHeld"
 	// eventRevisionEdited: a revision was changed by hand and is made again.
 	eventRevisionEdited = "RevisionEdited"
 	// eventFieldsIgnored: the template has fields that have no effect.
@@ -49,8 +54,9 @@ const maxEventMessage = 1000
 // announce sends events and sets metrics for what is new in the written status.
 func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done ended) {
 	setWorkloadMetrics(mw, status)
-	setRollOutMetrics(mw, s.rolling, s.memory.progress)
+	setRollOutMetrics(mw, s.rolling, s.memory.progress, f.waits)
 	r.announceRollOut(mw, old, status)
+	r.announceHolds(mw, old, s, f)
 	r.announceKills(mw, done)
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionAccepted); changed && mw.DeletionTimestamp.IsZero() {
 		switch {

@@ -38,8 +38,10 @@ type facts struct {
 	rolled   rollout.Tally
 	// rolledOut: the update was rolled out before.
 	rolledOut bool
-	answer    admission.Answer
-	held      int
+	// waits are since when nodes wait.
+	waits  rollout.Waits
+	answer admission.Answer
+	held   int
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -157,7 +159,7 @@ func (f *facts) count() tally {
 		case n.shim.Reason == v1alpha1.ReasonShimNotFound:
 			t.without = append(t.without, n.name)
 		case s == standingUnreachable:
-			t.silent = append(t.silent, n.name)
+			t.silent = append(t.silent, n.name+inBrackets(n.silentSince()))
 		default:
 			t.countReachable(f, n)
 		}

@@ -19,6 +19,11 @@ import (
 type memory struct {
 	uid      types.UID
 	progress rollout.Progress
+	// waits are since when nodes wait, nil when this manager has just begun.
+	waits rollout.Waits
+	// paused: it was, and announced are the revisions for which an event named a hold.
+	paused    bool
+	announced map[rollout.Reason]string
 	// hashes are those of the admitted templates of its revisions.
 	hashes map[revisionKey]string
 	// applied is what all NodeWorkloads had last, nil when this manager has just begun.

@@ -22,6 +22,10 @@ var (
 		Name: "managedworkload_rollout_waiting_nodes",
 		Help: "Nodes of each ManagedWorkload that do not get the update revision now, by why they wait.",
 	}, []string{"namespace", "name", "reason"})
+	waitingSinceGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "managedworkload_rollout_waiting_timestamp_seconds",
+		Help: "Since when nodes of each ManagedWorkload wait, by why, in seconds since 1970; not earlier than this manager began.",
+	}, []string{"namespace", "name", "reason"})
 	progressGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "managedworkload_rollout_progress_timestamp_seconds",
 		Help: "When the roll-out of each ManagedWorkload made its last progress, in seconds since 1970; there is none for one that waits for nothing.",
@@ -29,7 +33,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(nodesGauge, waitingGauge, progressGauge)
+	metrics.Registry.MustRegister(nodesGauge, waitingGauge, waitingSinceGauge, progressGauge)
 }
 
 func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus) {
@@ -48,15 +52,17 @@ func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWo
 }
 
 // setRollOutMetrics says what waits, and since when nothing has come further.
-func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollout.Progress) {
+func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollout.Progress, waits rollout.Waits) {
 	of := prometheus.Labels{"namespace": mw.Namespace, "name": mw.Name}
 	waitingGauge.DeletePartialMatch(of)
+	waitingSinceGauge.DeletePartialMatch(of)
 	progressGauge.DeletePartialMatch(of)
 	if g == nil {
 		return
 	}
 	for reason, n := range g.waiting() {
 		waitingGauge.WithLabelValues(mw.Namespace, mw.Name, string(reason)).Set(float64(n))
+		waitingSinceGauge.WithLabelValues(mw.Namespace, mw.Name, string(reason)).Set(float64(waits[reason].Since.Unix()))
 	}
 	if !progress.Done && g.tally.Left > 0 && !g.in.Strategy.Paused {
 		progressGauge.WithLabelValues(mw.Namespace, mw.Name).Set(float64(progress.Since.Unix()))
@@ -65,7 +71,7 @@ func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollou
 
 func dropWorkloadMetrics(name types.NamespacedName) {
 	of := prometheus.Labels{"namespace": name.Namespace, "name": name.Name}
-	for _, gauge := range []*prometheus.GaugeVec{nodesGauge, waitingGauge, progressGauge} {
+	for _, gauge := range []*prometheus.GaugeVec{nodesGauge, waitingGauge, waitingSinceGauge, progressGauge} {
 		gauge.DeletePartialMatch(of)
 	}
 }

@@ -47,7 +47,7 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 		}
 		if !share.Deleting() {
 			if ended == rollout.MaxBatch || r.superseded(ctx, s) {
-				s.wakeAfter(nextRepairs)
+				s.more = true
 				break
 			}
 			ended++

@@ -48,6 +48,8 @@ type Reconciler struct {
 	admission     *admission.Judge
 	killsInterval time.Duration
 	memories      memories
+	// queue is that of its controller, nil without one.
+	queue requestQueue
 }
 
 // Fleet is what is remembered of NodeWorkloads, Nodes and shims.
@@ -121,6 +123,8 @@ type scope struct {
 	finished   bool
 	finalizers []string
 	requeue    time.Duration
+	// more: a batch was full, and the next reconciliation does the rest.
+	more bool
 }
 
 // wakeAfter asks for another look after d; the soonest wins, 0 asks for none.
@@ -157,7 +161,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err = r.act(ctx, s)
 	err = errors.Join(err, r.finish(ctx, s, err == nil))
 	r.memories.keepWritten(mw, s.memory)
+	if err != nil {
+		r.keepWake(req, s.requeue)
+	} else if s.more {
+		s.wakeAfter(nextBatch)
+	}
 	return writes.Result(ctx, s.requeue, err)
+}
+
+// nextBatch is when the rest of what was too much for one reconciliation is done.
+const nextBatch = 100 * time.Millisecond
+
+// minKeptWake keeps an error from being retried at once again and again.
+const minKeptWake = time.Second
+
+// keepWake asks for the look that a failed reconciliation needs at a time. The back-off for
+// its error, which drops what it asked for, may be longer; the earlier one of both counts.
+func (r *Reconciler) keepWake(req ctrl.Request, after time.Duration) {
+	if r.queue != nil && after > 0 {
+		r.queue.AddAfter(req, max(after, minKeptWake))
+	}
 }
 
 // act changes NodeWorkloads.

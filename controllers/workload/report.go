@@ -99,6 +99,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 	if s.rolling != nil {
 		f.rolled = s.rolling.tally
 	}
+	f.waits = s.waits()
 	view := func(node string, share *fleet.Share, gone bool) nodeView {
 		shim := r.fleet.Shims.Of(node, s.now)
 		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node)}

@@ -159,6 +159,9 @@ func (s *scope) revisionObject(hash string) *v1alpha1.ManagedWorkloadRevision {
 func (r *Reconciler) editRevision(ctx context.Context, s *scope, number int64, rolledOut bool) error {
 	edited := s.revision.DeepCopy()
 	edited.Spec.Revision, edited.Spec.RolledOut = number, rolledOut
+	if number != s.revision.Spec.Revision { // rolled out again, for another reason
+		setChangeCause(edited, s.mw)
+	}
 	if err := r.client.Patch(ctx, edited, writes.Locked(s.revision)); err != nil {
 		return fmt.Errorf("update revision %q: %w", s.revision.Name, err)
 	}
@@ -189,9 +192,7 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64)
 		},
 		Spec: v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: s.template, AdmittedPatch: patch},
 	}
-	if cause := s.mw.Annotations[annotationChangeCause]; cause != "" {
-		revision.Annotations = map[string]string{annotationChangeCause: cause}
-	}
+	setChangeCause(revision, s.mw)
 	err = r.client.Create(ctx, revision)
 	if apierrors.IsAlreadyExists(err) {
 		return r.takeRevision(ctx, s, revision)
@@ -202,6 +203,16 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64)
 	s.revision, s.revisions, s.current = revision, append(s.revisions, revision), ""
 	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", revision.Name, "number", number)
 	return nil
+}
+
+// setChangeCause gives a revision the words of the workload for its roll-out.
+func setChangeCause(revision *v1alpha1.ManagedWorkloadRevision, mw *v1alpha1.ManagedWorkload) {
+	cause := mw.Annotations[annotationChangeCause]
+	if cause == "" {
+		delete(revision.Annotations, annotationChangeCause)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&revision.ObjectMeta, annotationChangeCause, cause)
 }
 
 // takeRevision deals with a revision that has the name of ours: the cache is behind, or

@@ -109,6 +109,38 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	}
 }
 
+// A revision that is rolled out again has the words of the change that did it, and none of
+// the roll-out before.
+func TestChangeCauseOfARevisionRolledOutAgain(t *testing.T) {
+	for name, cause := range map[string]string{"with another": "back to the first", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			b := newFleet(t, interceptor.Funcs{})
+			apply := func(to, cause string) {
+				mw := b.workload()
+				mw.Annotations = map[string]string{annotationChangeCause: cause}
+				if err := b.client.Update(t.Context(), mw); err != nil {
+					t.Fatal(err)
+				}
+				b.change(image(to))
+				for range 7 {
+					b.turn()
+				}
+			}
+			apply("app:9", "try 9")
+			apply("app:10", "try 10")
+			apply("app:9", cause)
+			want := map[int64]string{1: "", 3: "try 10", 4: cause}
+			got := map[int64]string{}
+			for _, revision := range b.revisions() {
+				got[revision.Spec.Revision] = revision.Annotations[annotationChangeCause]
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("change causes by revision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A NodeWorkload of the time before there were revisions keeps the template that it has:
 // an upgrade writes a label and restarts nothing.
 func TestUpgradeToRevisions(t *testing.T) {

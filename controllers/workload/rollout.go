@@ -233,10 +233,8 @@ const (
 	// maxFailures is how many failed updates end a batch: what the API server refuses so
 	// often it mostly refuses for all.
 	maxFailures = 5
-	// maxRepairs is how many NodeWorkloads one reconciliation repairs, and nextRepairs when
-	// the next one does the rest.
-	maxRepairs  = rollout.MaxBatch
-	nextRepairs = 100 * time.Millisecond
+	// maxRepairs is how many NodeWorkloads one reconciliation repairs.
+	maxRepairs = rollout.MaxBatch
 )
 
 // repair puts labels, finalizer and back-off of NodeWorkloads right, which restarts
@@ -261,7 +259,7 @@ func (r *Reconciler) repair(ctx context.Context, s *scope) error {
 		errs.add(r.update(ctx, s, share, keeps))
 	}
 	if s.left > 0 {
-		s.wakeAfter(nextRepairs)
+		s.more = true
 	}
 	return errs.err()
 }

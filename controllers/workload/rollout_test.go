@@ -201,7 +201,7 @@ func TestBadImageStops(t *testing.T) {
 		mw = b.turn()
 	}
 	b.expect("bad", mw, map[string]int{"bad:1": 1, first: 4}, "updating 0/5", "InProgress")
-	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "(ImagePullBackOff; no such image)") || !strings.Contains(text, "4 nodes wait (MaxUnavailable): ") {
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "(ImagePullBackOff; no such image, since ") || !strings.Contains(text, "4 nodes wait (MaxUnavailable, since ") {
 		t.Errorf("Ready: %s", text)
 	}
 	b.change(image(first))
@@ -219,12 +219,13 @@ func TestStalledByName(t *testing.T) {
 			spec.ProgressDeadlineSeconds = new(int32(60))
 			spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.FromString("40%"))}}
 		})
+		began := time.Now().UTC().Format(time.RFC3339)
 		b.turn()
 		b.turn()
 		time.Sleep(time.Minute)
 		mw := b.turn()
 		b.expect("late", mw, map[string]int{"bad:1": 2, first: 3}, "stalled 0/5", "Failed")
-		if text := message(mw, v1alpha1.ConditionStalled); !strings.HasPrefix(text, "no progress for 1m0s: 0 of 5 reachable nodes run the current template; updating n") {
+		if text := message(mw, v1alpha1.ConditionStalled); !strings.HasPrefix(text, "no progress for 1m0s (since "+began+"): 0 of 5 reachable nodes run the current template; updating n") {
 			t.Errorf("Stalled: %s", text)
 		}
 	})
@@ -392,7 +393,7 @@ func TestRevisionDeletedByHand(t *testing.T) {
 	b.turn()
 	mw := b.turn()
 	b.expect("deleted", mw, map[string]int{"app:9": 5}, "paused 0/6", "InProgress")
-	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound): n6") {
+	if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "1 node waits (RevisionNotFound, since ") {
 		t.Errorf("Ready: %s", text)
 	}
 }

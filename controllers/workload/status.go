@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,8 +17,9 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
-// maxSummary is the API's limit of a summary's length.
-const maxSummary = 256
+// maxSummary is how long a summary of several parts may become: with the other columns, and
+// a name of 20 characters, kubectl get mw has room for so much on a line of 120.
+const maxSummary = 53
 
 // computeStatus is the status of a ManagedWorkload that the facts call for; kills
 // are not its matter. next is the progress to be remembered. wait is the time until
@@ -45,7 +47,7 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	ready := computeReady(f, &t)
 	stalled := computeStalled(f, &t, left == 0 && rolled.Left > 0 && ready.status != metav1.ConditionTrue)
 	reconciling := computeReconciling(f, &t, ready, stalled)
-	status.Summary = writes.Limit(computeSummary(f, &t, stalled), maxSummary)
+	status.Summary = fitting(computeSummary(f, &t, stalled))
 
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	if !f.deleting { // then the template is judged no more
@@ -114,7 +116,20 @@ func computeSummary(f *facts, t *tally, stalled conditionState) string {
 	case len(t.by[standingReady]) == 0:
 		return with("completed", aside)
 	}
-	return with(with(with("ready", heldSummary(t)), endingSummary(t)), aside)
+	return with(with(with("ready", heldSummary(t)), aside), endingSummary(t))
+}
+
+// fitting leaves out the last parts of a summary that is too long; conditions have them all.
+func fitting(summary string) string {
+	const more = "; ..."
+	for len(summary) > maxSummary {
+		i := strings.LastIndex(strings.TrimSuffix(summary, more), "; ")
+		if i < 0 {
+			return writes.Limit(summary, maxSummary)
+		}
+		summary = summary[:i] + more
+	}
+	return summary
 }
 
 // rollingSummary is what a roll-out does.
@@ -146,7 +161,7 @@ func misscheduledSummary(f *facts) string {
 func deletingSummary(f *facts, t *tally) string {
 	s := "deleting, " + nodes(len(f.leaving)) + " left"
 	if len(t.stuck) > 0 {
-		s += ", " + nodes(len(t.stuck)) + " without a responding shim"
+		s += fmt.Sprintf(", %d unreachable", len(t.stuck))
 	}
 	return s
 }

@@ -181,7 +181,7 @@ func TestComputeStatus(t *testing.T) {
 		},
 		"deleting": {
 			facts: facts{deleting: true, leaving: []nodeView{on("n1", running, true), on("n2", running, true, shim(noShim))}},
-			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 2 nodes left, 1 node without a responding shim", wantKstatus: "Terminating",
+			want:  counts{}, wantReady: "False Terminating", wantSummary: "deleting, 2 nodes left, 1 unreachable", wantKstatus: "Terminating",
 		},
 	}
 	for name, tc := range tests {
@@ -322,6 +322,22 @@ func TestSummaryAndMessagesAreBounded(t *testing.T) {
 	for _, c := range status.Conditions {
 		if len(c.Message) > 32768 {
 			t.Errorf("message of %s has %d bytes", c.Type, len(c.Message))
+		}
+	}
+}
+
+// The STATUS column leaves out what does not fit, the last part first, and says so.
+func TestSummaryFits(t *testing.T) {
+	for summary, want := range map[string]string{
+		"ready": "ready",
+		"5000 nodes without a shim; 5000 nodes not responding":                      "5000 nodes without a shim; 5000 nodes not responding",
+		"ready; 4999 nodes not updated; 12 nodes not responding; ending on 3 nodes": "ready; 4999 nodes not updated; ...",
+		"updating 4999/5000; 12 nodes without a shim; 12 nodes not responding":      "updating 4999/5000; 12 nodes without a shim; ...",
+		strings.Repeat("x", 60):         strings.Repeat("x", 50) + "...",
+		"a; " + strings.Repeat("x", 60): "a; ...",
+	} {
+		if got := fitting(summary); got != want {
+			t.Errorf("%q becomes %q, want %q", summary, got, want)
 		}
 	}
 }

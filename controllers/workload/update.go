@@ -33,7 +33,7 @@ func (r *Reconciler) update(ctx context.Context, s *scope, share *fleet.Share, t
 	if err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", share.Name, err) // and the status goes by share as it is
 	}
-	changed := fleet.ShareOf(nw, nil)
+	changed := r.fleet.Shares.Read(nw)
 	for _, key := range s.wanted.labelDrift(changed, to.revision) { // in what the API server made of it
 		s.wanted.imposed[key] = true
 	}

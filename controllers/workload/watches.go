@@ -72,8 +72,9 @@ func delay(shares int) time.Duration {
 	return min(max(time.Duration(shares)*delayEach, minDelay), maxDelay)
 }
 
-// watchShares wakes the ManagedWorkloads of NodeWorkloads.
+// watchShares wakes the ManagedWorkloads of NodeWorkloads. Its queue is that of all watches.
 func (r *Reconciler) watchShares(q requestQueue) {
+	r.queue = q
 	r.fleet.Kills.Begin(time.Now())
 	r.fleet.Shares.Listen(func(c fleet.Change) {
 		if c.Unchanged() {

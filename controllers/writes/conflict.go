@@ -23,14 +23,17 @@ func Locked(base client.Object) client.Patch {
 }
 
 // Result turns the outcome of a reconciliation into what the queue does: a write
-// that met another one is tried again without a word.
+// that met another one is tried again without a word, and no later than was asked for.
 func Result(ctx context.Context, requeue time.Duration, err error) (ctrl.Result, error) {
 	if err == nil {
 		return ctrl.Result{RequeueAfter: requeue}, nil
 	}
 	if OnlyConflicts(err) {
 		logr.FromContextOrDiscard(ctx).V(1).Info("Conflict with another write; retrying", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: retryAfter}, nil
+		if requeue <= 0 || requeue > retryAfter {
+			requeue = retryAfter
+		}
+		return ctrl.Result{RequeueAfter: requeue}, nil
 	}
 	return ctrl.Result{}, err
 }

@@ -19,18 +19,24 @@ func TestConflictsAreQuiet(t *testing.T) {
 	exists := apierrors.NewAlreadyExists(mws, "web")
 	tests := map[string]struct {
 		err       error
+		soon      bool
 		wantError bool
 		want      time.Duration
 	}{
 		"none":               {want: time.Minute},
 		"a conflict":         {err: conflict, want: retryAfter},
+		"a conflict, soon":   {err: conflict, soon: true, want: time.Millisecond},
 		"several":            {err: errors.Join(conflict, errors.Join(exists, conflict)), want: retryAfter},
 		"a conflict and not": {err: errors.Join(conflict, errors.New("boom")), wantError: true},
 		"another":            {err: errors.New("boom"), wantError: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			res, err := Result(t.Context(), time.Minute, tc.err)
+			requeue := time.Minute
+			if tc.soon {
+				requeue = time.Millisecond
+			}
+			res, err := Result(t.Context(), requeue, tc.err)
 			if (err != nil) != tc.wantError || res.RequeueAfter != tc.want {
 				t.Errorf("result = %v, %v", res, err)
 			}

@@ -60,7 +60,7 @@ const cgroupDriverAuto = "auto"
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Shared.AddFlags(flags, ":8090", "127.0.0.1:8091")
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node")
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -57,7 +58,7 @@ func (s *syncRun) resizeInPlace(ctx context.Context) error {
 	if err := checkMemory(ctx, resizer, a.MemoryToUpdate); err != nil {
 		return err
 	}
-	before := s.podBefore()
+	before := s.podWith(func(*plan.ContainerStatus) bool { return true })
 	for _, r := range []struct {
 		name    corev1.ResourceName
 		updates []plan.ResourceUpdate
@@ -75,7 +76,8 @@ func (s *syncRun) resizeInPlace(ctx context.Context) error {
 // resizeResource changes one resource: the pod's limits first where they grow,
 // last where they shrink, so that they are never below those of a container.
 func (s *syncRun) resizeResource(ctx context.Context, resizer Resizer, before *corev1.Pod, name corev1.ResourceName, updates []plan.ResourceUpdate) error {
-	pod, cgroup := s.in.Pod, s.e.cgroup
+	cgroup := s.e.cgroup
+	pod := s.podWith(func(c *plan.ContainerStatus) bool { return s.runsOn(c) && !s.updated(c) })
 	if cgroup != nil {
 		if err := cgroup.RaiseLimits(ctx, before, pod, name); err != nil {
 			return err
@@ -113,21 +115,40 @@ func (s *syncRun) updateContainer(ctx context.Context, resizer Resizer, name cor
 	return nil
 }
 
-// podBefore is the pod with the resources that its containers were given last.
-func (s *syncRun) podBefore() *corev1.Pod {
-	before := s.in.Pod.DeepCopy()
-	for _, containers := range [][]corev1.Container{before.Spec.InitContainers, before.Spec.Containers} {
+// podWith is the pod with the resources that some of its containers were given last.
+func (s *syncRun) podWith(given func(*plan.ContainerStatus) bool) *corev1.Pod {
+	pod := s.in.Pod.DeepCopy()
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			status := s.in.Observed.Current(containers[i].Name)
-			if status == nil {
+			c := &containers[i]
+			status := s.in.Observed.Current(c.Name)
+			if status == nil || !given(status) {
 				continue
 			}
-			if given, ok := plan.Actuated(s.in.Actuated, status); ok {
-				containers[i].Resources = given.Requirements()
+			if last, ok := plan.Actuated(s.in.Actuated, status); ok && last != plan.ResourcesOf(&c.Resources) {
+				c.Resources = last.Requirements()
 			}
 		}
 	}
-	return before
+	return pod
+}
+
+// limited is the pod that its cgroup is for while the sync starts containers: what runs
+// on has, until it is updated or replaced, the resources that it was given last.
+func (s *syncRun) limited() *corev1.Pod { return s.podWith(s.runsOn) }
+
+// runsOn is whether a container runs and this sync does not kill it.
+func (s *syncRun) runsOn(c *plan.ContainerStatus) bool {
+	a := &s.in.Actions
+	return c.State == plan.ContainerRunning && !a.KillPod &&
+		!slices.ContainsFunc(a.ContainersToKill, func(k plan.Kill) bool { return k.ID == c.ID }) &&
+		!slices.ContainsFunc(a.ContainersToReset, func(r plan.Reset) bool { return r.ID == c.ID })
+}
+
+// updated is whether this sync changes the resources of a running container.
+func (s *syncRun) updated(c *plan.ContainerStatus) bool {
+	its := func(u plan.ResourceUpdate) bool { return u.ID == c.ID }
+	return slices.ContainsFunc(s.in.Actions.MemoryToUpdate, its) || slices.ContainsFunc(s.in.Actions.CPUToUpdate, its)
 }
 
 // checkMemory refuses a memory limit below what a container uses: the kernel would

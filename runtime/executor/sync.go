@@ -175,7 +175,7 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	if s.e.prepare == nil || !s.startsAny() {
 		return nil
 	}
-	err := s.e.prepare(ctx, s.in.Pod)
+	err := s.e.prepare(ctx, s.limited())
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -88,9 +88,14 @@ func deliberatelyReplaced(r *SyncRequest, c *corev1.Container) bool {
 
 // Replaces is whether a plan ends, or waits to end, an instance of another definition.
 func (a *Actions) Replaces() bool {
-	return a.Redefined || len(a.Waits) > 0 || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool {
-		return deliberate(k.Trigger) || k.Trigger == v1alpha1.TriggerContainerRemoved
+	return len(a.Waits) > 0 || a.KillsOnPurpose() || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool {
+		return k.Trigger == v1alpha1.TriggerContainerRemoved
 	})
+}
+
+// KillsOnPurpose is whether a plan kills what a deliberate change replaces.
+func (a *Actions) KillsOnPurpose() bool {
+	return a.Redefined || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool { return deliberate(k.Trigger) })
 }
 
 // deliberate is whether a kill was asked for by whoever changed the template.

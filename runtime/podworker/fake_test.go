@@ -69,6 +69,10 @@ type fakeNode struct {
 	prepared         []*corev1.Pod
 	podDirConditions []corev1.PodCondition
 	outsideCgroup    bool
+	// imagesHang: the image service does not answer; imagesLost are images that were
+	// removed since they were pulled.
+	imagesHang bool
+	imagesLost map[string]bool
 	releaseErr       error
 	observeErr       error
 	failure          string
@@ -184,8 +188,11 @@ func (n *fakeNode) spins() bool {
 }
 
 // Images has every image but those whose name says that it does not.
-func (n *fakeNode) Images(_ context.Context, names []string) plan.Images {
+func (n *fakeNode) Images(ctx context.Context, names []string) plan.Images {
 	images := plan.Images{}
+	if n.asks(ctx) != nil {
+		return images
+	}
 	for _, name := range names {
 		images[name] = "sha256:" + name
 		if strings.HasPrefix(name, "absent") {
@@ -193,6 +200,30 @@ func (n *fakeNode) Images(_ context.Context, names []string) plan.Images {
 		}
 	}
 	return images
+}
+
+// ImageRef has every image that was not removed.
+func (n *fakeNode) ImageRef(ctx context.Context, image string) (string, error) {
+	if err := n.asks(ctx); err != nil {
+		return "", err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.imagesLost[image] {
+		return "", nil
+	}
+	return image, nil
+}
+
+// asks waits for the image service if it hangs.
+func (n *fakeNode) asks(ctx context.Context) error {
+	n.mu.Lock()
+	hangs := n.imagesHang
+	n.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+	}
+	return ctx.Err()
 }
 
 func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {

@@ -19,6 +19,22 @@ func (s *syncer) withImages(ctx context.Context, in plan.Input, actions plan.Act
 	return plan.Compute(in)
 }
 
+// ask asks the runtime about images and stays awake: a change of what is wanted ends it,
+// and so does time.
+func (s *syncer) ask(ctx context.Context, question func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, imagePatience)
+	defer cancel()
+	woken := false
+	attend(ctx, s.wake, question, func(cancel func()) {
+		if woken = true; s.mem.changed() {
+			cancel()
+		}
+	})
+	if woken {
+		s.wakeUp() // the step that asks looked before
+	}
+}
+
 // startsOnly says that a plan starts containers and has nothing to end before, which
 // may take so long that what the runtime says of images by then is out of date.
 func startsOnly(observed *plan.PodStatus, a plan.Actions) bool {

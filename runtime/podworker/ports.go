@@ -42,6 +42,9 @@ type Runtime interface {
 	// Images returns what the runtime calls the images of these names of templates;
 	// one that it could not be asked for is left out.
 	Images(ctx context.Context, names []string) plan.Images
+	// ImageRef returns what the runtime calls an image, also by what it calls it; empty
+	// if it does not have it.
+	ImageRef(ctx context.Context, image string) (string, error)
 	// RecordedPod restores the pod from labels and annotations alone; nil when
 	// the runtime has nothing of it.
 	RecordedPod(ctx context.Context, uid types.UID) (*corev1.Pod, error)

@@ -54,6 +54,30 @@ func (p *pulls) prepared() map[plan.ImageKey]plan.Preparation {
 	return prepared
 }
 
+// refs returns what the runtime calls the images that were prepared.
+func (p *pulls) refs() map[plan.ImageKey]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	refs := map[plan.ImageKey]string{}
+	for key, image := range p.images {
+		if image.Ref != "" {
+			refs[key] = image.Ref
+		}
+	}
+	return refs
+}
+
+// renew has an image prepared once more, after a while, if it is still waited for.
+func (p *pulls) renew(key plan.ImageKey) plan.Preparation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pulling := plan.Preparation{Reason: plan.Reason{Reason: v1alpha1.ReasonPulling}}
+	if p.images[key] != nil {
+		p.images[key] = &pull{Preparation: pulling, again: time.Now().Add(jitter(errorDelay))}
+	}
+	return pulling
+}
+
 // keep gives up the images that are not in use any more, and all that were asked for
 // before another restart was requested.
 func (p *pulls) keep(inUse func() map[plan.ImageKey]bool, restartedAt string) {

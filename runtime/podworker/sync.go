@@ -54,7 +54,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 	}
 	s.removeDead(ctx, observed)
 	if usable.OK && d.held == "" {
-		s.awaitImages(ctx, d, observed)
+		if s.awaitImages(ctx, d, observed); s.mem.changed() {
+			return 0, nil
+		}
 	}
 	r := s.look(ctx, d, observed, false)
 	ended := d.terminates(&r.pod)

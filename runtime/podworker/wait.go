@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	in := s.planInput(d, observed)
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared = s.pulls.prepared()
-	actions := s.withPresent(ctx, &in)
+	actions := s.confirmed(ctx, &in, s.withPresent(ctx, &in))
 	if actions.Replaces() {
 		s.mem.unnoteTemplate(d)
 	}
@@ -57,21 +58,49 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 }
 
 // withPresent plans with those of the missing images that the runtime has by now: for
-// them the order of what kills a container is the kubelet's.
+// them the order of what kills a container is the kubelet's. Whoever prepares an image
+// asks for it too, and nothing else waits for a runtime that does not answer.
 func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 	actions := plan.Compute(*in)
-	names := plan.ImagesToAskFor(waitingContainers(in.Pod, actions.Waits))
+	untried := slices.DeleteFunc(slices.Clone(actions.Waits), func(w plan.ImageWait) bool {
+		_, tried := in.Prepared[w.Image]
+		return tried
+	})
+	names := plan.ImagesToAskFor(waitingContainers(in.Pod, untried))
 	if len(names) == 0 {
 		return actions
 	}
 	if in.Prepared == nil {
 		in.Prepared = map[plan.ImageKey]plan.Preparation{}
 	}
-	images := s.cfg.Runtime.Images(ctx, names)
-	for c := range waitingContainers(in.Pod, actions.Waits) {
+	var images plan.Images
+	s.ask(ctx, func(ctx context.Context) { images = s.cfg.Runtime.Images(ctx, names) })
+	for c := range waitingContainers(in.Pod, untried) {
 		if need := plan.DecideImage(c, images[c.Image]); need.Use == plan.ImagePresent {
 			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
 		}
+	}
+	return plan.Compute(*in)
+}
+
+// confirmed looks again, right before something is killed for it, whether what was
+// prepared is still there; what is not is prepared once more, and waited for.
+func (s *syncer) confirmed(ctx context.Context, in *plan.Input, actions plan.Actions) plan.Actions {
+	refs := s.pulls.refs()
+	if len(refs) == 0 || !actions.KillsOnPurpose() {
+		return actions
+	}
+	s.ask(ctx, func(ctx context.Context) {
+		maps.DeleteFunc(refs, func(_ plan.ImageKey, ref string) bool {
+			found, err := s.cfg.Runtime.ImageRef(ctx, ref)
+			return err == nil && found != ""
+		})
+	})
+	if len(refs) == 0 {
+		return actions
+	}
+	for key := range refs {
+		in.Prepared[key] = s.pulls.renew(key)
 	}
 	return plan.Compute(*in)
 }

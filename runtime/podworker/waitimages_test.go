@@ -1,0 +1,101 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// Nothing else waits for an image service that does not answer, and nothing is killed
+// while it does not.
+func TestImageServiceThatHangs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepared bool // before it hangs
+		image    string
+	}{
+		"asked whether the image is there":       {false, "image:2"},
+		"asked whether it is there before a kill": {true, "absent:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				r, p := newRegistry(n), n.start(t)
+				p.Update(workload("a"))
+				n.settle(time.Second)
+				old := n.runs(t, "a")
+				if tt.prepared {
+					p.Update(workload("a", generation(2), image(tt.image)))
+					n.settle(time.Second)
+					r.set(func() { r.pushed[tt.image] = true })
+				}
+				r.set(func() { n.imagesHang = true })
+				if tt.prepared {
+					close(r.hangs)
+					n.settle(2 * errorDelay)
+				} else {
+					p.Update(workload("a", generation(2), image(tt.image)))
+				}
+				n.settle(10 * time.Millisecond)
+				if id := n.runs(t, "a"); id != old {
+					t.Errorf("%s was replaced", old)
+				}
+				p.Wake("a")
+				n.settle(2 * imagePatience)
+				p.Update(workload("a", deleted(nil)))
+				n.settle(time.Millisecond)
+				if len(n.killed) != 1 {
+					t.Errorf("%d pod kills after the deletion", len(n.killed))
+				}
+			})
+		})
+	}
+}
+
+// A deletion does not wait for a question that is under way.
+func TestDeletionWhileTheImageServiceHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.imagesHang = true
+		n.mu.Unlock()
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Millisecond)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(time.Millisecond)
+		if len(n.killed) != 1 {
+			t.Errorf("%d pod kills after the deletion", len(n.killed))
+		}
+	})
+}
+
+// What was prepared is looked at again before the kill: it may have been removed since.
+func TestPreparedImageThatIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		p.Update(workload("a", generation(2), image("absent:2")))
+		n.settle(time.Second)
+		r.set(func() { n.imagesLost, r.pushed["absent:2"] = map[string]bool{"sha256:absent:2": true}, true })
+		close(r.hangs)
+		n.settle(5 * errorDelay)
+		if id := n.runs(t, "a"); id != old || n.waits("a") == nil || r.tries < 3 || r.tries > 6 {
+			t.Errorf("%s runs after %d pulls, condition %+v", id, r.tries, n.waits("a"))
+		}
+		r.set(func() { n.imagesLost = nil })
+		n.settle(2 * errorDelay)
+		if images := n.synced[1].Actions.Images; n.runs(t, "a") == old || len(images) != 1 || images[0].Use != plan.ImagePulled {
+			t.Errorf("%s runs, images %+v", n.runs(t, "a"), images)
+		}
+	})
+}

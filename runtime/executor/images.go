@@ -42,6 +42,9 @@ type imageManager struct {
 	mu sync.Mutex
 	// lastError is what the last pull of a pod and image failed with.
 	lastError map[types.UID]map[string]string
+	// aheads hold a token for a pull ahead of a kill that is under way, by pod: one at a
+	// time, so that no pod takes all slots.
+	aheads map[types.UID]chan struct{}
 }
 
 func newImageManager(runtime Runtime, events Events, d plan.Differences) *imageManager {
@@ -54,6 +57,7 @@ func newImageManager(runtime Runtime, events Events, d plan.Differences) *imageM
 		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
 		slots:     make(chan struct{}, slots),
 		lastError: map[types.UID]map[string]string{},
+		aheads:    map[types.UID]chan struct{}{},
 	}
 }
 
@@ -169,15 +173,33 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 
 // pullNow pulls as soon as there is room among the pulls at one time.
 func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration, err error) {
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return "", 0, ctx.Err()
+	for _, room := range p.rooms() {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return "", 0, ctx.Err()
+		}
+		defer func() { <-room }()
 	}
-	defer func() { <-p.slots }()
 	begun := time.Now()
 	ref, err = p.runtime.PullImage(ctx, p.image, p.pod)
 	return ref, time.Since(begun), err
+}
+
+// rooms are what a pull takes a place in. A start waits for no pull ahead of a kill of
+// its own pod.
+func (p *imagePull) rooms() []chan struct{} {
+	if p.begins == nil {
+		return []chan struct{}{p.slots}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.aheads[p.pod.UID]
+	if own == nil {
+		own = make(chan struct{}, 1)
+		p.aheads[p.pod.UID] = own
+	}
+	return []chan struct{}{own, p.slots}
 }
 
 func (p *imagePull) pullFailed(key string, err error) error {
@@ -242,5 +264,6 @@ func (m *imageManager) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.lastError, uid)
+	delete(m.aheads, uid)
 	m.backoff.GC()
 }

@@ -6,7 +6,9 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,4 +168,30 @@ func TestStartUsesThePulledImage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A workload whose pulls hang leaves room for those of others, and for its own starts.
+func TestPullsAheadLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
+		e, pod := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime, Differences: plan.AllDifferences()}), testPod(30, nil)
+		var pulls sync.WaitGroup
+		for i := range 2 * parallelPulls {
+			c := corev1.Container{Name: "c", Image: fmt.Sprintf("img:%d", i), ImagePullPolicy: corev1.PullAlways}
+			pulls.Go(func() { _, _ = e.PrepareImage(t.Context(), pod, &c, func() {}) })
+		}
+		synctest.Wait()
+		if got := r.underWay.Load(); got != 1 {
+			t.Errorf("%d pulls of one workload at once, want 1", got)
+		}
+		pulls.Go(func() { e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) })
+		another := testPod(30, func(pod *corev1.Pod) { pod.UID = "another" })
+		pulls.Go(func() { _, _ = e.PrepareImage(t.Context(), another, &another.Spec.Containers[0], func() {}) })
+		synctest.Wait()
+		if got := r.underWay.Load(); got != 3 {
+			t.Errorf("%d pulls, want those of a start and of another workload too", got)
+		}
+		close(r.released)
+		pulls.Wait()
+	})
 }

@@ -86,6 +86,8 @@ type Actions struct {
 	// deliberate may still kill them. Held do not run, and their start waits.
 	Kept []string
 	Held []HeldStart
+	// KeepsSandbox: the whole sandbox waits to be replaced.
+	KeepsSandbox bool
 	// MemoryToUpdate and CPUToUpdate are the containers that get other resources
 	// while they run, decreases first; before main containers start.
 	MemoryToUpdate, CPUToUpdate []ResourceUpdate

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Compute decides what one sync of a pod has to do. Without a pod or without an
@@ -76,7 +77,7 @@ func (p *planner) confirmed() *Definitions {
 
 // candidate is a running container that a rule may kill.
 func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
-	f := candidate{container: c, status: s, probes: p.Probes[s.ID], definitions: p.confirmed()}
+	f := candidate{container: c, probed: p.probedBy(c), status: s, probes: p.Probes[s.ID], definitions: p.confirmed()}
 	if f.definitions == nil {
 		return f
 	}
@@ -85,6 +86,16 @@ func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
 		f.current, f.desired = current, desired
 	}
 	return f
+}
+
+// probedBy is the definition by which a container is probed.
+func (p *planner) probedBy(c *corev1.Container) *corev1.Container {
+	if p.Probed != nil {
+		if probed := podspec.Container(p.Probed, c.Name); probed != nil {
+			return probed
+		}
+	}
+	return c
 }
 
 func (p *planner) startInit(i int) {

@@ -13,7 +13,9 @@ import (
 
 // candidate is what the rules look at: one running container.
 type candidate struct {
-	container   *corev1.Container
+	container *corev1.Container
+	// probed is the definition by which it is probed (ProbedPod).
+	probed      *corev1.Container
 	status      *ContainerStatus
 	probes      ProbeResults
 	definitions *Definitions
@@ -78,7 +80,7 @@ var mainRules = []killRule{
 var sidecarRules = []killRule{
 	{
 		trigger: v1alpha1.TriggerStartupProbe,
-		applies: func(f candidate) bool { return f.container.StartupProbe != nil && startupFailed(f) },
+		applies: func(f candidate) bool { return f.probed.StartupProbe != nil && startupFailed(f) },
 		message: "Init container %s failed startup probe",
 	},
 	{
@@ -95,7 +97,7 @@ var sidecarRules = []killRule{
 	},
 	{
 		trigger:     v1alpha1.TriggerLivenessProbe,
-		applies:     func(f candidate) bool { return f.container.LivenessProbe != nil && livenessFailed(f) },
+		applies:     func(f candidate) bool { return f.probed.LivenessProbe != nil && livenessFailed(f) },
 		message:     "Init container %s failed liveness probe",
 		onceStarted: true,
 	},
@@ -145,11 +147,11 @@ func startupFailed(f candidate) bool { return f.probes.Startup == ProbeFailure }
 // sidecarMayResize is whether a sidecar that has started may be resized: not
 // before the first verdict of its liveness probe, if it has one.
 func sidecarMayResize(f candidate) bool {
-	return f.container.LivenessProbe == nil || f.probes.Liveness != ""
+	return f.probed.LivenessProbe == nil || f.probes.Liveness != ""
 }
 
 // sidecarStarted is whether a running sidecar has started: its startup probe
 // has succeeded, if it has one.
 func sidecarStarted(f candidate) bool {
-	return f.container.StartupProbe == nil || f.probes.Startup == ProbeSuccess
+	return f.probed.StartupProbe == nil || f.probes.Startup == ProbeSuccess
 }

@@ -85,9 +85,11 @@ func (p *planner) heldChange(change sandboxVerdict) sandboxVerdict {
 	return sandboxVerdict{id: newest.ID, attempt: newest.Attempt}
 }
 
+// anyMayRun is whether there is something to keep. One in unknown state is killed in any
+// case, and one that we did not make is not waited for.
 func (p *planner) anyMayRun() bool {
 	return slices.ContainsFunc(p.Observed.Containers, func(s ContainerStatus) bool {
-		return s.State == ContainerRunning || s.State == ContainerUnknown
+		return s.State == ContainerRunning && !Foreign(p.Pod, &s)
 	})
 }
 
@@ -138,6 +140,7 @@ func (p *planner) holdStarts() {
 	}
 	if p.held {
 		p.keepAll()
+		a.KeepsSandbox = true
 		a.EphemeralContainersToStart = nil
 	}
 	a.InitContainersToStart = p.startable(p.Pod.Spec.InitContainers, a.InitContainersToStart)

@@ -152,6 +152,21 @@ func TestDeliberateChangesWaitForImages(t *testing.T) {
 			},
 			want: waiting{waits: []string{"a "}, kept: []string{"a"}},
 		},
+		"a sandbox in which only another's container runs does not wait": {
+			containers: []string{"a"}, change: func(in *plan.Input) {
+				anotherPod(in)
+				status(*in, "a").State = plan.ContainerExited
+				in.Observed.Containers = append(in.Observed.Containers, plan.ContainerStatus{ID: "foreign", Name: "foreign", State: plan.ContainerRunning})
+			},
+			want: waiting{podKill: true, starts: []string{"a"}},
+		},
+		"a sandbox does not wait for a container in unknown state, which is killed anyway": {
+			containers: []string{"a"}, change: func(in *plan.Input) {
+				anotherPod(in)
+				status(*in, "a").State = plan.ContainerUnknown
+			},
+			want: waiting{podKill: true, starts: []string{"a"}},
+		},
 		"a sandbox in which nothing runs does not wait": {
 			containers: []string{"a"}, change: func(in *plan.Input) {
 				anotherPod(in)

@@ -65,7 +65,7 @@ func missing(in plan.Input, name string) bool {
 func checkPodKill(t *rapid.T, in plan.Input, a plan.Actions) {
 	t.Helper()
 	runs := slices.ContainsFunc(in.Observed.Containers, func(c plan.ContainerStatus) bool {
-		return c.State == plan.ContainerRunning || c.State == plan.ContainerUnknown
+		return c.State == plan.ContainerRunning && !plan.Foreign(in.Pod, &c)
 	})
 	if !a.Redefined || !runs {
 		return

@@ -73,11 +73,11 @@ type fakeNode struct {
 	// removed since they were pulled.
 	imagesHang bool
 	imagesLost map[string]bool
-	releaseErr       error
-	observeErr       error
-	failure          string
-	clock            *clock.Clock
-	pool             *Pool
+	releaseErr error
+	observeErr error
+	failure    string
+	clock      *clock.Clock
+	pool       *Pool
 }
 
 type fakePod struct {

@@ -200,6 +200,13 @@ func (m *memory) unnoteTemplate(d desired) {
 	}
 }
 
+// runsWanted is whether all that runs is known to be of the template that is wanted.
+func (m *memory) runsWanted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want.hash != "" && m.want.hash == m.rec.TemplateHash
+}
+
 // templateHash is that of the template that runs, "" if none was ever noted.
 func (m *memory) templateHash() string {
 	m.mu.Lock()

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -42,7 +43,7 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		Previous:         &before,
 		Generation:       d.generation,
 		TemplateHash:     m.rec.TemplateHash,
-		Pod:              d.reported(),
+		Pod:              cmp.Or(r.of, d.reported()),
 		Status:           r.pod,
 		Conditions:       append(conditions, m.troubles()...),
 		Kills:            before.Kills,

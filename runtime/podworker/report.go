@@ -35,7 +35,9 @@ type view struct {
 // report is a computed status of the pod, with the events that are due once it is in
 // the API.
 type report struct {
-	pod    corev1.PodStatus
+	pod corev1.PodStatus
+	// of is the pod that it is about, if that is not what is wanted.
+	of     *corev1.Pod
 	resize resize
 	// oomKilled: the kernel has just killed for memory in the pod's cgroup.
 	oomKilled bool
@@ -104,6 +106,9 @@ func (s *scope) unseen() report {
 // report keeps a report and has it published if it is news.
 func (s *scope) report(d desired, r report, usable Usable) {
 	s.resize = r.resize
+	if d.pod != nil {
+		r.of = s.probed(d)
+	}
 	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waitConditions(d)...), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {

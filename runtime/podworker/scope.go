@@ -35,6 +35,10 @@ type scope struct {
 	// waits is what deliberate changes wait for, and pulls what becomes of that.
 	waits imageWaits
 	pulls *pulls
+	// made is what the containers that are there were made from, and sandbox the pod that
+	// the newest sandbox was made from.
+	made    plan.Made
+	sandbox sandboxOf
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.

@@ -139,7 +139,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
 	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
-	if ended && createdAny(observed, after) {
+	if ended && createdAny(observed, after) && s.waits.keeps == nil {
 		// It ended before it was seen to run: it was this template nevertheless.
 		s.mem.noteTemplate(d)
 	} else if s.noteTemplate(d, after, next) && !starts(actions) {
@@ -190,7 +190,7 @@ func (s *scope) until(t time.Time) time.Duration { return t.Sub(s.cfg.Clock.Now(
 func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions plan.Actions) plan.SyncOutcome {
 	observed := in.Observed
 	request := plan.SyncRequest{
-		Pod: d.pod, Observed: observed, Actions: actions,
+		Pod: in.Pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
 		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy,
 	}
@@ -279,6 +279,11 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 // inputOf is what the plan of a sync decides on.
 func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
+	if keeps := s.waits.keeps; keeps != nil && s.waits.pod == d.pod {
+		// As long as the sandbox waits, what is in it is kept, and nothing is killed for a
+		// difference.
+		in.Pod, in.Definitions, in.Unconfirmed = keeps, nil, true
+	}
 	in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)
 	in.RestartAllContainers = plan.AllContainersRestarting(st)
 	return in
@@ -318,6 +323,9 @@ func starts(a plan.Actions) bool {
 // killed or resized, or waits for that, which is not known before the API has shown the
 // object. It says whether that is news.
 func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Actions) bool {
+	if s.waits.keeps != nil {
+		return false // the plan is not that of the template
+	}
 	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || len(left.Waits) > 0 {
 		return false
 	}

@@ -21,12 +21,18 @@ import (
 // imageWaits is what deliberate changes wait for, as the last plan said.
 type imageWaits struct {
 	images []plan.ImageWait
-	// kept are the running containers that are left as they are meanwhile.
-	kept []string
 	// prepared is what was known of the images.
 	prepared map[plan.ImageKey]plan.Preparation
-	// probed is plan.ProbedPod of pod.
+	// probed is plan.ProbedPod of pod, or keeps.
 	probed, pod *corev1.Pod
+	// keeps is plan.KeptPod while a sandbox waits to be replaced, nil if that is not known.
+	keeps *corev1.Pod
+}
+
+// sandboxOf is the pod that a sandbox was made from.
+type sandboxOf struct {
+	id  string
+	pod *corev1.Pod
 }
 
 // awaitImages plans for what deliberate changes wait, and has it pulled.
@@ -34,6 +40,8 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	in := s.planInput(d, observed)
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared = s.pulls.prepared()
+	old := plan.RunsEarlier(in.Definitions, observed)
+	in.Probed = plan.ProbedPod(d.pod, s.made, observed, old)
 	actions := s.confirmed(ctx, &in, s.withPresent(ctx, &in))
 	if actions.Replaces() {
 		s.mem.unnoteTemplate(d)
@@ -42,18 +50,36 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 		actions.Waits = nil
 	}
 	s.pulls.want(ctx, d.pod, actions.Waits)
-	old := actions.Kept
-	if in.Unconfirmed { // what runs may be of an earlier definition, and is not replaced yet
-		old = append(slices.Clone(old), plan.RunsEarlier(in.Definitions, observed)...)
-	}
-	s.waits = imageWaits{
-		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
-		probed: plan.ProbedPod(d.pod, d.previous, observed, old), pod: d.pod,
+	s.noteMade(in, actions, append(old, actions.Kept...))
+	if s.waits.keeps != nil {
+		return // nothing is held back
 	}
 	for _, held := range actions.Held {
 		if r := held.Reason; r != (plan.Reason{}) && r.Reason != v1alpha1.ReasonPulling {
 			s.waiting[held.Container] = r
 		}
+	}
+}
+
+// noteMade notes what there is was made from, and by what it is kept and probed. What an
+// earlier process wrote down counts if it says that all of it ran.
+func (s *syncer) noteMade(in plan.Input, actions plan.Actions, old []string) {
+	if keeps := s.waits.keeps; keeps != nil { // what has been started since is made from it
+		s.made = s.made.Note(keeps, plan.Define(keeps), in.Observed, nil)
+	}
+	if pod := in.Pod; !actions.KeepsSandbox && (!in.Unconfirmed || s.mem.runsWanted()) {
+		s.made = s.made.Note(pod, in.Definitions, in.Observed, old)
+		if plan.MadeSandbox(pod, in.Definitions, in.Observed) {
+			s.sandbox = sandboxOf{in.Observed.Sandboxes[0].ID, pod}
+		}
+	}
+	s.waits = imageWaits{
+		images: actions.Waits, prepared: in.Prepared,
+		probed: plan.ProbedPod(in.Pod, s.made, in.Observed, old), pod: in.Pod,
+	}
+	if actions.KeepsSandbox && s.sandbox.id == in.Observed.Sandboxes[0].ID {
+		s.waits.keeps = plan.KeptPod(s.sandbox.pod, s.made, in.Observed)
+		s.waits.probed = s.waits.keeps
 	}
 }
 

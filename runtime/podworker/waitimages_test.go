@@ -18,7 +18,7 @@ func TestImageServiceThatHangs(t *testing.T) {
 		prepared bool // before it hangs
 		image    string
 	}{
-		"asked whether the image is there":       {false, "image:2"},
+		"asked whether the image is there":        {false, "image:2"},
 		"asked whether it is there before a kill": {true, "absent:2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,10 +62,14 @@ func (m *memory) changed() bool {
 func (m *memory) demand(next func(desired) desired) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.want.version
+	before := m.want
 	m.want = next(m.want)
-	if m.want.version == before {
+	if m.want.version == before.version {
 		return false
+	}
+	if m.rec.State == Syncing && before.hash != "" && before.hash != m.want.hash && m.want.hash == m.rec.TemplateHash {
+		// It is taken back: what was done of the other one is to be looked at first.
+		m.rec.TemplateHash = ""
 	}
 	m.touch()
 	return true

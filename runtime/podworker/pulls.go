@@ -78,6 +78,17 @@ func (p *pulls) renew(key plan.ImageKey) plan.Preparation {
 	return pulling
 }
 
+// spent has the images pulled again, after a while, whose starts have failed and which
+// each start pulls.
+func (p *pulls) spent(pod *corev1.Pod, images []plan.ImageNeed, outcome plan.SyncOutcome) {
+	for _, need := range images {
+		c, failed := podspec.Container(pod, need.Container), outcome.Tried[need.Container] != (plan.Reason{})
+		if failed && need.Use == plan.ImagePulled && !plan.PresenceMatters(c) {
+			p.renew(plan.ImageKeyOf(c))
+		}
+	}
+}
+
 // keep gives up the images that are not in use any more, and all that were asked for
 // before another restart was requested.
 func (p *pulls) keep(inUse func() map[plan.ImageKey]bool, restartedAt string) {

@@ -38,7 +38,7 @@ func (v view) nextResize() (next resize, resizing *status.Reason, due []notice) 
 		return resize{}, nil, nil
 	}
 	if !v.inProgress {
-		if before.generation != 0 {
+		if before.generation != 0 && !v.waits {
 			due = append(due, before.notice(v.Pod, corev1.EventTypeNormal, resizeCompletedReason, resizeCompletedMessage))
 		}
 		return resize{}, nil, due

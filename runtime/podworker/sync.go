@@ -210,6 +210,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 		})
 	s.keepBackoff(request.Backoff)
 	s.keepActuated(request.Actuated, observed)
+	s.pulls.spent(in.Pod, request.Actions.Images, outcome)
 	s.resize.failed = outcome.ResizeError
 	s.mem.setKillError(outcome.KillError)
 	return outcome

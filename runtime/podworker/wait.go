@@ -21,6 +21,8 @@ import (
 // imageWaits is what deliberate changes wait for, as the last plan said.
 type imageWaits struct {
 	images []plan.ImageWait
+	// kept are the running containers that are left as they are meanwhile.
+	kept []string
 	// prepared is what was known of the images.
 	prepared map[plan.ImageKey]plan.Preparation
 	// probed is plan.ProbedPod of pod, or keeps.
@@ -43,7 +45,7 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	old := plan.RunsEarlier(in.Definitions, observed)
 	in.Probed = plan.ProbedPod(d.pod, s.made, observed, old)
 	actions := s.confirmed(ctx, &in, s.withPresent(ctx, &in))
-	if actions.Replaces() {
+	if actions.Replaces() || actions.Resizes() {
 		s.mem.unnoteTemplate(d)
 	}
 	if actions.KillPod {
@@ -74,7 +76,7 @@ func (s *syncer) noteMade(in plan.Input, actions plan.Actions, old []string) {
 		}
 	}
 	s.waits = imageWaits{
-		images: actions.Waits, prepared: in.Prepared,
+		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
 		probed: plan.ProbedPod(in.Pod, s.made, in.Observed, old), pod: in.Pod,
 	}
 	if actions.KeepsSandbox && s.sandbox.id == in.Observed.Sandboxes[0].ID {

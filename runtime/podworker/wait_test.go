@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -460,4 +461,127 @@ func TestPullPanics(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
+}
+
+// The image of a start that failed is pulled again for the next try, where each start
+// pulls.
+func TestFailedStartPullsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		r.pushed["image:2"] = true
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		fails := true
+		r.set(func() {
+			n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+				n.exit("a", 0) // the kill succeeds, and is not followed by an instance
+				if fails {
+					return plan.SyncOutcome{Err: errors.New("no"), Tried: map[string]plan.Reason{"c": {Reason: "CreateContainerConfigError"}}}
+				}
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.run(r)
+				return plan.SyncOutcome{}
+			}
+		})
+		p.Update(workload("a", generation(2), image("image:2"), func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		}))
+		n.settle(time.Minute)
+		tries, syncs := r.tries, len(n.synced)-1
+		if tries < 4 || tries > 7 || syncs < tries-1 || syncs > tries {
+			t.Errorf("%d pulls for %d tries", tries, syncs)
+		}
+		if w := n.published("a").ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "CreateContainerConfigError" {
+			t.Errorf("state %+v", n.published("a").ContainerStatuses[0].State)
+		}
+		r.set(func() { fails = false })
+		n.settle(2 * errorDelay)
+		if !n.did("start c image:2") || n.waits("a") != nil {
+			t.Errorf("calls %q, condition %+v", n.log(), n.waits("a"))
+		}
+	})
+}
+
+// A template that is taken back runs once that was seen, and not before: the other one may
+// have been half made, and the runtime cannot be asked.
+func TestTakenBackWhileNothingCanBeSeen(t *testing.T) {
+	cpu := func(request string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+		}
+	}
+	for name, unusable := range map[string]Usable{
+		"not ready": {Reason: v1alpha1.ReasonRuntimeNotReady}, "not ours": {Reason: v1alpha1.ReasonForeignPods},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				p := n.start(t)
+				before := workload("a", cpu("1"))
+				p.Update(before)
+				n.settle(time.Second)
+				if st := n.published("a"); st.TemplateHash != hashOf(before) {
+					t.Fatalf("hash %q", st.TemplateHash)
+				}
+				p.SetUsable(unusable)
+				p.Update(workload("a", generation(2), cpu("2")))
+				n.settle(time.Second)
+				if st := n.published("a"); st.TemplateHash != hashOf(before) {
+					t.Errorf("hash %q while another is wanted", st.TemplateHash)
+				}
+				p.Update(workload("a", generation(3), cpu("1")))
+				n.settle(time.Second)
+				if st := n.published("a"); st.TemplateHash != "" || st.ObservedGeneration != 3 {
+					t.Errorf("hash %q of generation %d while nothing can be seen", st.TemplateHash, st.ObservedGeneration)
+				}
+				p.SetUsable(Usable{OK: true})
+				n.settle(time.Second)
+				if st := n.published("a"); st.TemplateHash != hashOf(before) {
+					t.Errorf("hash %q after a look", st.TemplateHash)
+				}
+			})
+		})
+	}
+}
+
+// A container that waits to be replaced is not resized, and nothing says so.
+func TestNoResizeIsReportedDuringAWait(t *testing.T) {
+	cpu := func(request string) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+		}
+	}
+	for name, resizing := range map[string]bool{"the image alone": false, "after a resize that has begun": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				newRegistry(n)
+				p := n.start(t)
+				p.Update(workload("a", cpu("1")))
+				n.settle(time.Second)
+				n.mu.Lock()
+				n.pods["a"].containers[0].Recorded.Resources = &plan.Resources{CPURequest: 1000}
+				n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+					return plan.SyncOutcome{ResizeError: "not now"}
+				}
+				n.mu.Unlock()
+				if resizing {
+					p.Update(workload("a", generation(2), cpu("2")))
+					n.settle(time.Second)
+				}
+				p.Update(workload("a", generation(3), cpu("2"), image("absent:2")))
+				n.settle(time.Minute)
+				if c := meta.FindStatusCondition(n.published("a").Conditions, string(corev1.PodResizeInProgress)); c != nil || n.waits("a") == nil {
+					t.Errorf("condition %+v", c)
+				}
+				for _, call := range n.log() {
+					if strings.Contains(call, "ResizeCompleted") || !resizing && strings.Contains(call, "ResizeStarted") {
+						t.Error(call)
+					}
+				}
+			})
+		})
+	}
 }

@@ -28,6 +28,12 @@ var waitMistakes = []mistake{
 		"!p.Unconfirmed && networkOf(newest) != networkFor(p.Pod) ||", "false ||"},
 	{"what was pulled before the kill is pulled again", "image.go",
 		"case prepared.Pulled && p.replaced(c):", "case false:"},
+	{"a sidecar that waits is judged by the new template's startup probe", "rules.go",
+		"return f.probed.StartupProbe == nil ||", "return f.container.StartupProbe == nil ||"},
+	{"a container of somebody else has a sandbox wait", "wait.go",
+		"&& !Foreign(p.Pod, &s)", ""},
+	{"a second change makes the probes of the first one be forgotten", "probed.go",
+		"c = m[s.ID]", "c = nil"},
 	{"a container that waits is killed by the new template's probes", "probed.go",
 		"c.LivenessProbe, c.StartupProbe = nil, nil", "_ = c"},
 }

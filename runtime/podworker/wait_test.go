@@ -585,3 +585,32 @@ func TestNoResizeIsReportedDuringAWait(t *testing.T) {
 		})
 	}
 }
+
+// A shim without a checkpoint does not believe a status that what runs contradicts.
+func TestStatusOfAnotherTemplateIsNotBelieved(t *testing.T) {
+	for name, change := range map[string]func(*plan.ContainerStatus){
+		"another definition": func(c *plan.ContainerStatus) { c.Hash = "v2:another" },
+		"other resources":    func(c *plan.ContainerStatus) { c.Recorded.Resources = &plan.Resources{CPURequest: 1000} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				newRegistry(n)
+				n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome { return plan.SyncOutcome{ResizeError: "not now"} }
+				nw := workload("a", image("absent:1"))
+				nw.Status = v1alpha1.NodeWorkloadStatus{TemplateHash: hashOf(nw), ObservedGeneration: 1, Phase: corev1.PodRunning}
+				c := plan.ContainerStatus{
+					ID: "c", Name: "c", SandboxID: "sandbox", State: plan.ContainerRunning, Hash: plan.HashContainer(&template.Pod(nw).Spec.Containers[0]),
+				}
+				change(&c)
+				n.pods["a"] = &fakePod{sandbox: "sandbox", containers: []plan.ContainerStatus{c}}
+				p := n.start(t)
+				p.Update(nw)
+				n.settle(time.Second)
+				if st := n.published("a"); st.TemplateHash != "" || st.ObservedGeneration != 1 {
+					t.Errorf("hash %q of generation %d", st.TemplateHash, st.ObservedGeneration)
+				}
+			})
+		})
+	}
+}

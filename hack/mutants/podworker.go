@@ -19,7 +19,7 @@ var podworkerMistakes = []mistake{
 	{"an image of a failed start is used for ever", "pulls.go",
 		"failed && need.Use == plan.ImagePulled &&", "false &&"},
 	{"what crashes in a sandbox that waits stays down", "sync.go",
-		"keeps != nil && s.waits.pod == d.pod {", "keeps != nil && false {"},
+		"keeps != nil && s.waits.pod == d.pod && !in.OutsideCgroup {", "keeps != nil && false {"},
 	{"what is started in a sandbox that waits loses its probes", "wait.go",
 		"if keeps := s.waits.keeps; keeps != nil {", "if keeps := s.waits.keeps; false {"},
 	{"a template counts as the one that runs while what was before is kept", "sync.go",

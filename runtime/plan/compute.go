@@ -90,7 +90,7 @@ func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
 
 // probedBy is the definition by which a container is probed.
 func (p *planner) probedBy(c *corev1.Container) *corev1.Container {
-	if p.Probed != nil {
+	if p.Probed != nil && p.Probed != p.Pod {
 		if probed := podspec.Container(p.Probed, c.Name); probed != nil {
 			return probed
 		}

@@ -127,3 +127,29 @@ func TestWaitingSidecarIsJudgedByItsOwnProbes(t *testing.T) {
 		})
 	}
 }
+
+// What an instance was made from is known as long as it is there, however many templates
+// come after.
+func TestMadeIsKept(t *testing.T) {
+	t.Parallel()
+	in := runningInput(corev1.RestartPolicyAlways, "a", "b", "c")
+	made := plan.Made{}.Note(in.Pod, in.Definitions, in.Observed, nil)
+	next := in.Pod.DeepCopy()
+	next.Spec.Containers = next.Spec.Containers[:2] // without c
+	next.Spec.Containers[0].Image = "next"
+	for range 2 {
+		next = next.DeepCopy()
+		made = made.Note(next, plan.Define(next), in.Observed, nil)
+	}
+	if made["a-id"] != spec(in, "a") || made["b-id"] != &next.Spec.Containers[1] || made["c-id"] != spec(in, "c") {
+		t.Errorf("made: %v", made)
+	}
+	kept := made.Note(in.Pod, in.Definitions, in.Observed, []string{"b"})
+	if kept["b-id"] != &next.Spec.Containers[1] {
+		t.Error("what waits takes the probes of the template")
+	}
+	in.Observed.Containers = nil
+	if left := made.Note(next, plan.Define(next), in.Observed, nil); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -83,7 +83,7 @@ func (p *pulls) renew(key plan.ImageKey) plan.Preparation {
 func (p *pulls) spent(pod *corev1.Pod, images []plan.ImageNeed, outcome plan.SyncOutcome) {
 	for _, need := range images {
 		c, failed := podspec.Container(pod, need.Container), outcome.Tried[need.Container] != (plan.Reason{})
-		if failed && need.Use == plan.ImagePulled && !plan.PresenceMatters(c) {
+		if c != nil && failed && need.Use == plan.ImagePulled && !plan.PresenceMatters(c) {
 			p.renew(plan.ImageKeyOf(c))
 		}
 	}

@@ -280,12 +280,12 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 // inputOf is what the plan of a sync decides on.
 func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
-	if keeps := s.waits.keeps; keeps != nil && s.waits.pod == d.pod {
+	in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)
+	if keeps := s.waits.keeps; keeps != nil && s.waits.pod == d.pod && !in.OutsideCgroup {
 		// As long as the sandbox waits, what is in it is kept, and nothing is killed for a
 		// difference.
-		in.Pod, in.Definitions, in.Unconfirmed = keeps, nil, true
+		in.Pod, in.Definitions, in.Unconfirmed = keeps, plan.Define(keeps), true
 	}
-	in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)
 	in.RestartAllContainers = plan.AllContainersRestarting(st)
 	return in
 }

@@ -229,8 +229,8 @@ func TestProbeKillDoesNotWait(t *testing.T) {
 			t.Errorf("state %+v, summary %q, condition %+v", st.ContainerStatuses[0].State, st.Summary, n.waits("a"))
 		}
 		n.settle(time.Minute)
-		if len(n.synced) != 2 {
-			t.Errorf("%d syncs: started without its image", len(n.synced))
+		if hash := n.published("a").TemplateHash; len(n.synced) != 2 || hash == hashOf(workload("a", image("absent:2"))) {
+			t.Errorf("%d syncs: started without its image, or hash %s is said to run", len(n.synced), hash)
 		}
 		r.set(func() { r.pushed["absent:2"], n.syncing = true, nil })
 		n.settle(2 * errorDelay)
@@ -596,7 +596,9 @@ func TestStatusOfAnotherTemplateIsNotBelieved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNode(t)
 				newRegistry(n)
-				n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome { return plan.SyncOutcome{ResizeError: "not now"} }
+				n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+					return plan.SyncOutcome{ResizeError: "not now"}
+				}
 				nw := workload("a", image("absent:1"))
 				nw.Status = v1alpha1.NodeWorkloadStatus{TemplateHash: hashOf(nw), ObservedGeneration: 1, Phase: corev1.PodRunning}
 				c := plan.ContainerStatus{

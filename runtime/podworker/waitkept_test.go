@@ -150,3 +150,25 @@ func TestKeptSandbox(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose cgroup is gone is started over as the template says: that does not wait.
+func TestKeptSandboxWithoutItsCgroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		newRegistry(n)
+		p := n.start(t)
+		p.Update(workload("w", twoContainers("image:1", "image:1", "/1")))
+		n.settle(time.Second)
+		p.Update(workload("w", generation(2), twoContainers("absent:2", "absent:2", "/2"), onTheHost))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.outsideCgroup = true
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome { return plan.SyncOutcome{} }
+		n.mu.Unlock()
+		p.Wake("w")
+		n.settle(10 * time.Millisecond)
+		if last := n.synced[len(n.synced)-1]; !last.Actions.KillPod || last.Actions.Trigger != v1alpha1.TriggerPodCgroupMissing || last.Pod.Spec.Containers[0].Image != "absent:2" {
+			t.Errorf("%s of %s", last.Actions.Trigger, last.Pod.Spec.Containers[0].Image)
+		}
+	})
+}

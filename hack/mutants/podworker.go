@@ -17,7 +17,7 @@ var podworkerMistakes = []mistake{
 	{"a prepared image is not looked at again before the kill", "wait.go",
 		"if len(refs) == 0 || !actions.KillsOnPurpose() {", "if true {"},
 	{"an image of a failed start is used for ever", "pulls.go",
-		"failed && need.Use == plan.ImagePulled &&", "false &&"},
+		"failed && need.Use == plan.ImagePulled &&", "failed && false &&"},
 	{"what crashes in a sandbox that waits stays down", "sync.go",
 		"keeps != nil && s.waits.pod == d.pod && !in.OutsideCgroup {", "keeps != nil && false {"},
 	{"what is started in a sandbox that waits loses its probes", "wait.go",

@@ -616,3 +616,31 @@ func TestStatusOfAnotherTemplateIsNotBelieved(t *testing.T) {
 		})
 	}
 }
+
+// What an earlier process wrote down, and could not carry out, is not said to run before
+// the API has shown it.
+func TestTemplateOfTheCheckpointIsNotNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.pods["a"].containers[0].Recorded.Resources = &plan.Resources{}
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+			return plan.SyncOutcome{ResizeError: "not now"}
+		}
+		n.mu.Unlock()
+		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		}))
+		n.settle(time.Second)
+		m := restarted(t, n)
+		m.apiDown = false
+		m.start(t)
+		m.settle(time.Minute)
+		if hash := m.published("a").TemplateHash; hash != hashOf(workload("a")) {
+			t.Errorf("hash %q, want that of the first template", hash)
+		}
+	})
+}

@@ -40,26 +40,31 @@ func (b *bench) report(except ...string) {
 		b.t.Fatal(err)
 	}
 	for i := range list.Items {
-		nw := &list.Items[i]
-		status := &nw.Status
-		status.ObservedGeneration, status.Phase, status.Summary, status.Ready = nw.Generation, corev1.PodRunning, "Running", "1/1"
-		ready, waits := metav1.ConditionTrue, metav1.ConditionFalse
-		switch hash := template.Hash(&nw.Spec.Template); {
-		case nw.Spec.Template.Spec.Containers[0].Image == "bad:1":
-			waits = metav1.ConditionTrue
-		case strings.Contains(strings.Join(except, " "), nw.Spec.NodeName):
-			ready, status.TemplateHash, status.Ready = metav1.ConditionFalse, hash, "0/1"
-		default:
-			status.TemplateHash = hash
-		}
-		if status.TemplateHash == "" {
-			ready = metav1.ConditionFalse
-		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: "UpdateWaiting", Status: waits, Reason: "ImagePullBackOff", Message: "no such image"})
-		if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
-			b.t.Fatal(err)
-		}
+		b.reportOf(&list.Items[i], except...)
+	}
+}
+
+// reportOf lets one shim carry out its NodeWorkload.
+func (b *bench) reportOf(nw *v1alpha1.NodeWorkload, except ...string) {
+	b.t.Helper()
+	status := &nw.Status
+	status.ObservedGeneration, status.Phase, status.Summary, status.Ready = nw.Generation, corev1.PodRunning, "Running", "1/1"
+	ready, waits := metav1.ConditionTrue, metav1.ConditionFalse
+	switch hash := template.Hash(&nw.Spec.Template); {
+	case nw.Spec.Template.Spec.Containers[0].Image == "bad:1":
+		waits = metav1.ConditionTrue
+	case strings.Contains(strings.Join(except, " "), nw.Spec.NodeName):
+		ready, status.TemplateHash, status.Ready = metav1.ConditionFalse, hash, "0/1"
+	default:
+		status.TemplateHash = hash
+	}
+	if status.TemplateHash == "" {
+		ready = metav1.ConditionFalse
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: "UpdateWaiting", Status: waits, Reason: "ImagePullBackOff", Message: "no such image"})
+	if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

@@ -245,28 +245,35 @@ func TestHeldNodes(t *testing.T) {
 		summary string
 		kstatus string
 		back    string
+		waits   string
 	}{
 		"paused": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = true },
-			map[string]int{first: 5}, "paused 0/5", "InProgress", first,
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused)",
 		},
 		"partition": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first,
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition)",
 		},
 		"canary": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
 			},
-			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first,
+			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector)",
+		},
+		"canary of no node": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "6"}}}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector)",
 		},
 		"OnDelete": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete)",
 		},
 	}
 	for name, tc := range tests {
@@ -278,6 +285,9 @@ func TestHeldNodes(t *testing.T) {
 			mw := b.turn()
 			b.memories = memories{} // the manager restarts, and remembers nothing
 			b.expect("held", mw, tc.images, tc.summary, tc.kstatus)
+			if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, tc.waits) {
+				t.Errorf("Ready: %q, want %q in it", text, tc.waits)
+			}
 			nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}}
 			nw.Finalizers = nil
 			if err := b.client.Delete(t.Context(), nw); err != nil {

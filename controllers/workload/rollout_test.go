@@ -249,31 +249,31 @@ func TestHeldNodes(t *testing.T) {
 	}{
 		"paused": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = true },
-			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused)",
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused, since ",
 		},
 		"partition": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition)",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition, since ",
 		},
 		"canary": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
 			},
-			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector)",
+			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector, since ",
 		},
 		"canary of no node": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "6"}}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector)",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector, since ",
 		},
 		"OnDelete": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete)",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete, since ",
 		},
 	}
 	for name, tc := range tests {

@@ -169,9 +169,9 @@ func TestBadImageAndRevert(t *testing.T) {
 // An image that appears late is rolled out when it is there. Until then the old
 // containers run.
 func TestImageThatAppearsLate(t *testing.T) {
-	const late = "managedworkload.dev/testprogram:late"
 	two := rolling("maxUnavailable: 2")
 	w := startRolledOut(t, two)
+	late := "managedworkload.dev/testprogram:" + w.Namespace // that no earlier run pushed
 	f, before := w.follow(), w.processes()
 	w.apply(late, two)
 	f.until("two nodes wait for it", func(s shares) bool { return len(s.have(late)) == 2 })

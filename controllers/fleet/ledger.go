@@ -164,11 +164,11 @@ func (l *Ledger) Lost(uid types.UID) {
 	}
 }
 
-// add keeps the records of nw that differ from those it reported last. No more
-// than a status shows are taken from one NodeWorkload.
+// add keeps the records of nw that differ from those it reported last: all of them, for
+// those that no status shows count, too.
 func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, since time.Time) (now *reports, words bool) {
 	now = &reports{owner: writes.ControllerUID(nw)}
-	kills := nw.Status.Kills[:min(len(nw.Status.Kills), maxRecentKills)]
+	kills := nw.Status.Kills
 	if len(kills) > 0 {
 		now.kills = make([]reported, 0, len(kills))
 	}

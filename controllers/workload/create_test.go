@@ -52,7 +52,7 @@ func newCreateBench(t *testing.T, nodes int, refuse func(node string) bool) (b *
 
 // What is refused for all nodes is asked once, and said once, in short.
 func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
-	b, asked := newCreateBench(t, 600, func(string) bool { return true })
+	b, asked := newCreateBench(t, 5000, func(string) bool { return true })
 	for range 3 {
 		_, _, err := b.reconcile()
 		if err == nil || len(err.Error()) > 300 || asked() != 1 {

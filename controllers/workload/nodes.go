@@ -46,6 +46,10 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 			by = byReplacement
 		}
 		if !share.Deleting() {
+			if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+				errs.add(err)
+				break
+			}
 			if ended == rollout.MaxBatch || r.superseded(ctx, s) {
 				s.more = true
 				break

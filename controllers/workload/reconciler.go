@@ -358,6 +358,8 @@ func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
 
 // confirm asks past the cache, once, whether the object exists and is not being
 // deleted: what is created, adopted or restarted for it after that would only be killed.
+// An object that was changed since it was read is a conflict: another manager may carry the
+// change out already, and what this one would write would take it back.
 func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 	if s.confirmed == nil {
 		current := &v1alpha1.ManagedWorkload{}
@@ -365,7 +367,12 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("get ManagedWorkload past the cache: %w", err)
 		}
-		s.confirmed = new(err == nil && current.UID == s.mw.UID && current.DeletionTimestamp.IsZero())
+		wanted := err == nil && current.UID == s.mw.UID && current.DeletionTimestamp.IsZero()
+		if wanted && current.Generation != s.mw.Generation {
+			return false, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("managedworkloads").GroupResource(), s.mw.Name,
+				errors.New("it has changed since it was read"))
+		}
+		s.confirmed = &wanted
 		s.changedBy = writes.LastWriter(current.ManagedFields, "spec")
 	}
 	return *s.confirmed, nil

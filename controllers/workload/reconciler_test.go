@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,8 +56,17 @@ func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 		}
 		return c.Create(ctx, obj, opts...)
 	}
-	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})...).WithInterceptorFuncs(funcs).
+	scheme := managertest.Scheme(t)
+	// One that keeps no managedFields, which would take most of the time.
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})...).WithInterceptorFuncs(funcs).
 		WithStatusSubresource(&v1alpha1.ManagedWorkload{}, &v1alpha1.NodeWorkload{}).Build()
+	return newBenchOf(t, c)
+}
+
+// newBenchOf is a further reconciler over an API server in memory.
+func newBenchOf(t *testing.T, c client.Client) *bench {
+	t.Helper()
 	recorder := record.NewFakeRecorder(1000)
 	kills := fleet.NewLedger()
 	known := Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims("system"), Kills: kills}

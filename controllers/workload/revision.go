@@ -157,6 +157,9 @@ func (s *scope) revisionObject(hash string) *v1alpha1.ManagedWorkloadRevision {
 
 // editRevision writes what of the revision of the template may change.
 func (r *Reconciler) editRevision(ctx context.Context, s *scope, number int64, rolledOut bool) error {
+	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
+		return err
+	}
 	edited := s.revision.DeepCopy()
 	edited.Spec.Revision, edited.Spec.RolledOut = number, rolledOut
 	if number != s.revision.Spec.Revision { // rolled out again, for another reason

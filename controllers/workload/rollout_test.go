@@ -40,26 +40,31 @@ func (b *bench) report(except ...string) {
 		b.t.Fatal(err)
 	}
 	for i := range list.Items {
-		nw := &list.Items[i]
-		status := &nw.Status
-		status.ObservedGeneration, status.Phase, status.Summary, status.Ready = nw.Generation, corev1.PodRunning, "Running", "1/1"
-		ready, waits := metav1.ConditionTrue, metav1.ConditionFalse
-		switch hash := template.Hash(&nw.Spec.Template); {
-		case nw.Spec.Template.Spec.Containers[0].Image == "bad:1":
-			waits = metav1.ConditionTrue
-		case strings.Contains(strings.Join(except, " "), nw.Spec.NodeName):
-			ready, status.TemplateHash, status.Ready = metav1.ConditionFalse, hash, "0/1"
-		default:
-			status.TemplateHash = hash
-		}
-		if status.TemplateHash == "" {
-			ready = metav1.ConditionFalse
-		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: "UpdateWaiting", Status: waits, Reason: "ImagePullBackOff", Message: "no such image"})
-		if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
-			b.t.Fatal(err)
-		}
+		b.reportOf(&list.Items[i], except...)
+	}
+}
+
+// reportOf lets one shim carry out its NodeWorkload.
+func (b *bench) reportOf(nw *v1alpha1.NodeWorkload, except ...string) {
+	b.t.Helper()
+	status := &nw.Status
+	status.ObservedGeneration, status.Phase, status.Summary, status.Ready = nw.Generation, corev1.PodRunning, "Running", "1/1"
+	ready, waits := metav1.ConditionTrue, metav1.ConditionFalse
+	switch hash := template.Hash(&nw.Spec.Template); {
+	case nw.Spec.Template.Spec.Containers[0].Image == "bad:1":
+		waits = metav1.ConditionTrue
+	case strings.Contains(strings.Join(except, " "), nw.Spec.NodeName):
+		ready, status.TemplateHash, status.Ready = metav1.ConditionFalse, hash, "0/1"
+	default:
+		status.TemplateHash = hash
+	}
+	if status.TemplateHash == "" {
+		ready = metav1.ConditionFalse
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: "UpdateWaiting", Status: waits, Reason: "ImagePullBackOff", Message: "no such image"})
+	if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -240,28 +245,35 @@ func TestHeldNodes(t *testing.T) {
 		summary string
 		kstatus string
 		back    string
+		waits   string
 	}{
 		"paused": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = true },
-			map[string]int{first: 5}, "paused 0/5", "InProgress", first,
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused, since ",
 		},
 		"partition": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first,
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition, since ",
 		},
 		"canary": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
 			},
-			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first,
+			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector, since ",
+		},
+		"canary of no node": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "6"}}}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector, since ",
 		},
 		"OnDelete": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete, since ",
 		},
 	}
 	for name, tc := range tests {
@@ -273,6 +285,9 @@ func TestHeldNodes(t *testing.T) {
 			mw := b.turn()
 			b.memories = memories{} // the manager restarts, and remembers nothing
 			b.expect("held", mw, tc.images, tc.summary, tc.kstatus)
+			if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, tc.waits) {
+				t.Errorf("Ready: %q, want %q in it", text, tc.waits)
+			}
 			nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement.NodeWorkloadName("web", "n1")}}
 			nw.Finalizers = nil
 			if err := b.client.Delete(t.Context(), nw); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
@@ -87,6 +88,9 @@ func (o *Options) complete() error {
 	errs := []error{o.Validate(), err}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
+	}
+	if longest := 253 - len(v1alpha1.LeaseNamePrefix); len(o.NodeName) > longest {
+		errs = append(errs, fmt.Errorf("--node-name must have at most %d characters: the shim's Lease is named %s<node>", longest, v1alpha1.LeaseNamePrefix))
 	}
 	for flag, dir := range map[string]string{"--state-dir": o.StateDir, "--pod-log-dir": o.PodLogDir} {
 		if !filepath.IsAbs(dir) {

@@ -289,6 +289,7 @@ func TestOptions(t *testing.T) {
 	}{
 		"valid":         {func(*Options) {}, ""},
 		"no node":       {func(o *Options) { o.NodeName = "" }, "--node-name"},
+		"a long node":   {func(o *Options) { o.NodeName = strings.Repeat("n", 233) }, "at most 232 characters"},
 		"relative path": {func(o *Options) { o.StateDir = "state" }, "--state-dir"},
 		"no address":    {func(o *Options) { o.NodeIPs = []string{"localhost"} }, "localhost"},
 		"no namespace":  {func(o *Options) { o.Namespace = "" }, "--namespace"},

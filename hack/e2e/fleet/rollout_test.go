@@ -94,6 +94,49 @@ func TestRollOutKeepsBudget(t *testing.T) {
 	w.wantStarts(2)
 }
 
+// Probes, grace periods and resources reach all nodes without a kill. A restart that is
+// asked for goes through the budget like any other change.
+func TestRestartsOnlyWhereAsked(t *testing.T) {
+	w := startRolledOut(t, rolling("maxUnavailable: 2"))
+	f, before, first := w.follow(), w.processes(), w.Get().Status.UpdateRevision
+	w.kubectl("patch", "mw", w.Name, "--type=json", "-p", `[
+		{"op": "replace", "path": "/spec/template/spec/terminationGracePeriodSeconds", "value": 11},
+		{"op": "add", "path": "/spec/template/spec/containers/0/resources", "value": {"limits": {"cpu": "700m", "memory": "128Mi"}}},
+		{"op": "replace", "path": "/spec/template/spec/containers/0/readinessProbe/periodSeconds", "value": 2}]`)
+	f.until("all nodes have the change", func(s shares) bool {
+		return len(s.where(func(nw *v1alpha1.NodeWorkload) bool {
+			spec := &nw.Spec.Template.Spec
+			return available(nw) && *spec.TerminationGracePeriodSeconds == 11 && spec.Containers[0].ReadinessProbe.PeriodSeconds == 2 &&
+				limitIs(nw, "128Mi")
+		})) == nodes
+	})
+	w.awaitRolledOut()
+	second := w.Get().Status
+	if second.UpdateRevision == first || second.UpdatedNodes != nodes {
+		t.Errorf("update revision %q after %q, on %d nodes", second.UpdateRevision, first, second.UpdatedNodes)
+	}
+	w.wantProcesses(before)
+
+	const at = "2026-01-02T03:04:05Z"
+	w.kubectl("patch", "mw", w.Name, "--type=merge", "-p", `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"`+at+`"}}}}}`)
+	f.until("all nodes have restarted", func(s shares) bool {
+		return len(s.where(func(nw *v1alpha1.NodeWorkload) bool {
+			return available(nw) && nw.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == at
+		})) == nodes
+	})
+	w.awaitRolledOut()
+	if down := w.downAtOnce(); f.unavailable != 2 || down != 2 {
+		t.Errorf("at most %d nodes were unavailable and %d containers down at once, want 2 of each", f.unavailable, down)
+	}
+	w.wantStarts(2)
+}
+
+// limitIs reports whether the runtime has given the container a memory limit.
+func limitIs(nw *v1alpha1.NodeWorkload, want string) bool {
+	statuses := nw.Status.ContainerStatuses
+	return len(statuses) == 1 && statuses[0].Resources != nil && statuses[0].Resources.Limits.Memory().String() == want
+}
+
 // A bad image stops at the first nodes, which keep their containers, and is reported by
 // node. The revert costs nothing.
 func TestBadImageAndRevert(t *testing.T) {
@@ -126,9 +169,9 @@ func TestBadImageAndRevert(t *testing.T) {
 // An image that appears late is rolled out when it is there. Until then the old
 // containers run.
 func TestImageThatAppearsLate(t *testing.T) {
-	const late = "managedworkload.dev/testprogram:late"
 	two := rolling("maxUnavailable: 2")
 	w := startRolledOut(t, two)
+	late := "managedworkload.dev/testprogram:" + w.Namespace // that no earlier run pushed
 	f, before := w.follow(), w.processes()
 	w.apply(late, two)
 	f.until("two nodes wait for it", func(s shares) bool { return len(s.have(late)) == 2 })

@@ -4,7 +4,9 @@
 // Package upgrade replaces the manager and the shim of an older commit, with its
 // CRDs and rights, by those of this tree, while workloads of many shapes run; then it goes
 // back, and upgrades again. None of this may restart a container or lose a kill that is
-// under way, but for what docs/upgrading.md says of going back.
+// under way, but for what docs/upgrading.md says of going back. It has one node: that a
+// manager which takes over several writes labels only is what TestUpgradeWritesNoSpec of
+// controllers tests.
 package upgrade
 
 import (

@@ -30,7 +30,7 @@ var waitMistakes = []mistake{
 		"case prepared.Pulled && p.replaced(c):", "case false:"},
 	{"a sidecar that waits is judged by the new template's startup probe", "rules.go",
 		"return f.probed.StartupProbe == nil ||", "return f.container.StartupProbe == nil ||"},
-	{"a container of somebody else has a sandbox wait", "wait.go",
+	{"a foreign container has a sandbox wait", "wait.go",
 		"&& !Foreign(p.Pod, &s)", ""},
 	{"a second change makes the probes of the first one be forgotten", "probed.go",
 		"c = m[s.ID]", "c = nil"},

@@ -72,12 +72,7 @@ func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
 	if known == nil || known.UID != s.UID {
 		return s
 	}
-	if known.Ready() && s.Ready() && known.readyAt.Equal(s.readyAt) {
-		s.ReadySince = known.ReadySince
-	}
-	if !known.LateSince.IsZero() && known.lateAt.Equal(s.lateAt) {
-		s.LateSince = known.LateSince
-	}
+	s.takeTimes(nw.Status.Conditions, known)
 	return s
 }
 

@@ -40,6 +40,11 @@ func TestReadySinceGoesByTheManagersClock(t *testing.T) {
 		}
 		report(metav1.ConditionFalse, started)
 		time.Sleep(time.Minute)
+		behind := nw.DeepCopy()
+		behind.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(started.Add(-time.Hour))}}
+		if got := index.Read(behind).ReadySince; !got.Equal(time.Now()) {
+			t.Errorf("read as ready where the index knows that it was not: %s, want %s", got, time.Now())
+		}
 		if got := report(metav1.ConditionTrue, started.Add(-365*24*time.Hour)).ReadySince; !got.Equal(time.Now()) {
 			t.Errorf("ready again with a clock that is behind: %s, want %s", got, time.Now())
 		}

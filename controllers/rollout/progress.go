@@ -34,8 +34,8 @@ func Count(in *Input, b *Batch) Tally {
 		case !n.Responds:
 		case b.Waiting[i].Holds():
 			t.Complete = false
-		case !n.Desired && n.Revision == in.Update:
-			// It is leaving, or only tolerated: nothing waits for it.
+		case !n.Desired && (n.Ending || n.Revision == in.Update && n.settled()):
+			// It is leaving, or only tolerated: it needs not be available.
 		default:
 			t.Left++
 			t.Complete = false

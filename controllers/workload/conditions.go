@@ -30,6 +30,9 @@ const (
 // maxMessage keeps a condition's message below the API's limit of 32 KiB.
 const maxMessage = 16 * 1024
 
+// noMatchMessage is what there is to say without desired nodes.
+const noMatchMessage = "No node matches the template's placement"
+
 // conditionState is a condition without its type, generation and times.
 type conditionState struct {
 	status  metav1.ConditionStatus
@@ -58,21 +61,21 @@ func computeAccepted(f *facts) conditionState {
 }
 
 // computeReady is True when every reachable node that the template admits runs
-// the current template and is ready or completed.
+// the current template and is ready or completed, and no other node is being updated.
 func computeReady(f *facts, t *tally) conditionState {
 	switch {
 	case f.deleting:
 		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
 	case !f.verdict.Accepted:
 		return no(f.verdict.Reason, fmt.Sprintf("Rejected; %d of %d nodes still run the previous template", t.ready, t.desired))
-	case t.desired == 0:
-		return yes(v1alpha1.ReasonNoMatchingNodes, with("No node matches the template's placement", misscheduledMessage(f)))
 	case len(t.by[standingConflict]) > 0:
 		return no(reasonNameConflict, conflictMessage(t))
-	case t.reachable() == 0:
-		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingUpdating]) > 0:
 		return no(updatingReason(f), with(rollingMessage(f, t), unreachableMessage(t)))
+	case t.desired == 0:
+		return yes(v1alpha1.ReasonNoMatchingNodes, with(noMatchMessage, misscheduledMessage(f)))
+	case t.reachable() == 0:
+		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingFailed]) > 0:
 		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:

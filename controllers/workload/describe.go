@@ -72,6 +72,9 @@ func rollingMessage(f *facts, t *tally) string {
 		}
 	}
 	message := fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable())
+	if t.desired == 0 {
+		message = with(noMatchMessage, misscheduledMessage(f))
+	}
 	message = with(message, busyMessage(busy))
 	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
 		message = with(message, "not available: "+describeAll(late))

@@ -46,6 +46,8 @@ type facts struct {
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
 	desired []nodeView
+	// tolerated are the others that keep what they run, and get the updates of it.
+	tolerated []nodeView
 	// leaving are nodes that have a NodeWorkload and should have none, or whose
 	// Node is gone. While deleting, all of them.
 	leaving []nodeView
@@ -136,7 +138,9 @@ func sameBackoff(a, b *v1alpha1.RestartBackoff) bool {
 // tally counts nodes by how far they are.
 type tally struct {
 	desired, current, updated, ready, available int
-	by                                          map[standing][]*nodeView
+	// by are the desired nodes, and the tolerated ones that are being updated: these take up
+	// budget, too.
+	by map[standing][]*nodeView
 	// without and silent are the unreachable nodes: that never had a shim, and
 	// whose shim does not respond any more.
 	without, silent []string
@@ -162,6 +166,11 @@ func (f *facts) count() tally {
 			t.silent = append(t.silent, n.name+inBrackets(n.silentSince()))
 		default:
 			t.countReachable(f, n)
+		}
+	}
+	for i := range f.tolerated {
+		if n := &f.tolerated[i]; n.standing(f) == standingUpdating && !n.share.Deleting() {
+			t.by[standingUpdating] = append(t.by[standingUpdating], n)
 		}
 	}
 	for i := range f.leaving {

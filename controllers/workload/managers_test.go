@@ -244,6 +244,9 @@ func (w *managers) wantOneResult(t *rapid.T) {
 func TestStaleObjectTakesNothingBack(t *testing.T) {
 	w := newManagers(t, 2)
 	w.change(image("app:9"))
+	w.change(func(spec *v1alpha1.ManagedWorkloadSpec) {
+		spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: new(int32(7))}
+	})
 	fresh, stale := w.all[0], w.all[1]
 	fresh.mw = w.workload()
 	for range 2 {
@@ -257,12 +260,30 @@ func TestStaleObjectTakesNothingBack(t *testing.T) {
 	}
 	before := w.images()
 	w.look(stale, len(w.history)-1)
+	live := &countingGets{Reader: stale.live}
+	stale.Reconciler.live = live
 	if _, err := stale.Reconciler.Reconcile(t.Context(), request("default", "web")); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, w.images()); diff != "" || before["app:9"] == 0 {
 		t.Errorf("images (-before +after):\n%s", diff)
 	}
+	if live.gets != 1 {
+		t.Errorf("the object was read %d times past the cache, want once for all nodes", live.gets)
+	}
+}
+
+// countingGets counts the reads of ManagedWorkloads.
+type countingGets struct {
+	client.Reader
+	gets int
+}
+
+func (r *countingGets) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*v1alpha1.ManagedWorkload); ok {
+		r.gets++
+	}
+	return r.Reader.Get(ctx, key, obj, opts...)
 }
 
 // Nor does it end what the current placement lets run.

@@ -120,6 +120,9 @@ func (r *Reconciler) survey(s *scope) *facts {
 		}
 		if share != nil && !p.ShouldRun && !f.deleting {
 			f.misscheduled = append(f.misscheduled, node)
+			if p.ShouldContinue {
+				f.tolerated = append(f.tolerated, view(node, share, false))
+			}
 		}
 	}
 	if found < len(s.shares) || len(s.surplus) > 0 {

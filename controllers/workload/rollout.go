@@ -226,6 +226,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope, c *change) error {
 func (r *Reconciler) superseded(ctx context.Context, s *scope) bool {
 	latest := &v1alpha1.ManagedWorkload{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(s.mw), latest, client.UnsafeDisableDeepCopy)
+	if err == nil && fleet.Later(latest.ResourceVersion, s.mw.ResourceVersion) == s.mw.ResourceVersion {
+		return false // it may be earlier: the object was read past a cache that lags
+	}
 	return err != nil || latest.UID != s.mw.UID || latest.Generation != s.mw.Generation || !latest.DeletionTimestamp.IsZero()
 }
 

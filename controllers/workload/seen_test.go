@@ -139,6 +139,41 @@ func TestStatusIsNotComparedWithAnEarlierOne(t *testing.T) {
 	}
 }
 
+// What was read past a cache that lags for long is carried out.
+func TestChangePastALaggingCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
+		cache := &laggingClient{Client: b.Reconciler.client}
+		b.Reconciler.client = cache
+		look := func() {
+			t.Helper()
+			if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		earlier := &v1alpha1.ManagedWorkload{}
+		if err := cache.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, earlier); err != nil {
+			t.Fatal(err)
+		}
+		look()
+		latest := &v1alpha1.ManagedWorkload{}
+		if err := cache.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, latest); err != nil {
+			t.Fatal(err)
+		}
+		latest.Generation++
+		latest.Spec.Template.Spec.Containers[0].Image = "image:9"
+		if err := cache.Client.Update(t.Context(), latest); err != nil {
+			t.Fatal(err)
+		}
+		cache.earlier = earlier
+		time.Sleep(seenPatience + time.Second)
+		look()
+		if got := b.nodeWorkload().Spec.Template.Spec.Containers[0].Image; got != "image:9" {
+			t.Errorf("image %s, want the latest", got)
+		}
+	})
+}
+
 // A status alone wakes a large workload later, at most a second.
 func TestDelay(t *testing.T) {
 	for shares, want := range map[int]time.Duration{

@@ -100,13 +100,13 @@ func computeSummary(f *facts, t *tally, stalled conditionState) string {
 	case !f.verdict.Accepted:
 		return "refused: " + f.verdict.Reason
 	case t.desired == 0:
-		return with(with("no matching nodes", misscheduledSummary(f)), endingSummary(t))
+		return with(with(with(rollingSummary(f, t, stalled), "no matching nodes"), misscheduledSummary(f)), endingSummary(t))
 	case len(t.by[standingConflict]) > 0:
 		return with("name conflict on "+nodes(len(t.by[standingConflict])), aside)
+	case len(t.by[standingUpdating]) > 0:
+		return with(fmt.Sprintf("%s %d/%d", rollingSummary(f, t, stalled), t.updated, t.reachable()), aside)
 	case t.reachable() == 0:
 		return aside
-	case len(t.by[standingUpdating]) > 0:
-		return with(fmt.Sprintf("%s %d/%d", rollingSummary(f, stalled), t.updated, t.reachable()), aside)
 	case len(t.by[standingFailed]) > 0:
 		return with("failed on "+nodes(len(t.by[standingFailed])), aside)
 	case len(t.by[standingNotReady]) > 0:
@@ -132,9 +132,11 @@ func fitting(summary string) string {
 	return summary
 }
 
-// rollingSummary is what a roll-out does.
-func rollingSummary(f *facts, stalled conditionState) string {
+// rollingSummary is what a roll-out does, "" without one.
+func rollingSummary(f *facts, t *tally, stalled conditionState) string {
 	switch {
+	case len(t.by[standingUpdating]) == 0:
+		return ""
 	case stalled.status == metav1.ConditionTrue:
 		return "stalled"
 	case f.strategy.Paused:

@@ -111,10 +111,11 @@ type scope struct {
 	verdict  admission.Verdict
 	// wanted is what the NodeWorkloads of mw should have.
 	wanted *wanted
-	// confirmed is the answer of confirm, nil until it was asked, and changedBy who
-	// changed the template last, as far as that is known.
-	confirmed *bool
-	changedBy string
+	// confirmed is the answer of confirm, nil until it was asked, unconfirmed that the object
+	// has changed, and changedBy who changed the template last, as far as that is known.
+	confirmed   *bool
+	unconfirmed error
+	changedBy   string
 	// grace is what the annotation for a deletion asks for, in seconds, nil for nothing,
 	// and graceProblem what is wrong with it.
 	grace        *int64
@@ -361,7 +362,7 @@ func (r *Reconciler) reconcileVerdict(ctx context.Context, s *scope) error {
 // An object that was changed since it was read is a conflict: another manager may carry the
 // change out already, and what this one would write would take it back.
 func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
-	if s.confirmed == nil {
+	if s.confirmed == nil && s.unconfirmed == nil {
 		current := &v1alpha1.ManagedWorkload{}
 		err := r.live.Get(ctx, client.ObjectKeyFromObject(s.mw), current)
 		if client.IgnoreNotFound(err) != nil {
@@ -369,11 +370,15 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 		}
 		wanted := err == nil && current.UID == s.mw.UID && current.DeletionTimestamp.IsZero()
 		if wanted && current.Generation != s.mw.Generation {
-			return false, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("managedworkloads").GroupResource(), s.mw.Name,
+			s.unconfirmed = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("managedworkloads").GroupResource(), s.mw.Name,
 				errors.New("it has changed since it was read"))
+			return false, s.unconfirmed
 		}
 		s.confirmed = &wanted
 		s.changedBy = writes.LastWriter(current.ManagedFields, "spec")
+	}
+	if s.unconfirmed != nil {
+		return false, s.unconfirmed
 	}
 	return *s.confirmed, nil
 }

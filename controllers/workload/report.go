@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
@@ -112,17 +113,8 @@ func (r *Reconciler) survey(s *scope) *facts {
 		if share != nil {
 			found++
 		}
-		if p.ShouldRun {
-			f.desired = append(f.desired, view(node, share, false))
-		}
-		if share != nil && (f.deleting || !p.ShouldContinue) {
-			f.leaving = append(f.leaving, view(node, share, false))
-		}
-		if share != nil && !p.ShouldRun && !f.deleting {
-			f.misscheduled = append(f.misscheduled, node)
-			if p.ShouldContinue {
-				f.tolerated = append(f.tolerated, view(node, share, false))
-			}
+		if share != nil || p.ShouldRun {
+			f.add(p, view(node, share, false))
 		}
 	}
 	if found < len(s.shares) || len(s.surplus) > 0 {
@@ -130,6 +122,26 @@ func (r *Reconciler) survey(s *scope) *facts {
 	}
 	sortNodes(f.leaving)
 	return f
+}
+
+// add puts a node where its placement belongs.
+func (f *facts) add(p placement.Placement, v nodeView) {
+	if p.ShouldRun {
+		f.desired = append(f.desired, v)
+	}
+	if v.share == nil {
+		return
+	}
+	if f.deleting || !p.ShouldContinue {
+		f.leaving = append(f.leaving, v)
+	}
+	if p.ShouldRun || f.deleting {
+		return
+	}
+	f.misscheduled = append(f.misscheduled, v.name)
+	if p.ShouldContinue {
+		f.tolerated = append(f.tolerated, v)
+	}
 }
 
 // unplaced are the NodeWorkloads without a Node, and the surplus ones.

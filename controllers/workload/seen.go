@@ -20,8 +20,11 @@ const (
 	// watch wakes the workload earlier, as a rule.
 	seenRetry = 100 * time.Millisecond
 	// seenPatience is how long is waited for that: an etcd that was restored from a backup
-	// may never come to that resourceVersion.
+	// may never come to that resourceVersion. Then one object is read past the cache;
+	// listPatience is longer, because to list all NodeWorkloads of a workload holds up an API
+	// server more whose watch is late.
 	seenPatience = 5 * time.Second
+	listPatience = 30 * time.Second
 )
 
 // written is what a workload's reconciliations wrote last.
@@ -71,7 +74,7 @@ func (r *Reconciler) behind(w *written, now time.Time) bool {
 		*w = written{}
 		return false
 	}
-	return now.Sub(w.at) < seenPatience
+	return now.Sub(w.at) < listPatience
 }
 
 // sharesOf are the NodeWorkloads that the object controls: those of the index or, when that

@@ -50,7 +50,7 @@ func TestWhatWasWrittenIsSeenFirst(t *testing.T) {
 				t.Errorf("while the watch is behind: %v, again after %s, %d live lists", err, res.RequeueAfter, lists)
 			}
 		}
-		time.Sleep(seenPatience)
+		time.Sleep(listPatience)
 		if res, _, err := b.reconcile(); err != nil || res.RequeueAfter == seenRetry || lists != 1 {
 			t.Errorf("when it was behind for long: %v, again after %s, %d live lists", err, res.RequeueAfter, lists)
 		}

@@ -104,12 +104,6 @@ func TestWorkloadMetrics(t *testing.T) {
 		b.turn()
 		b.turn()
 		expect("complete again", at("5 5 5 5 5 0 0 0", nil))
-		time.Sleep(time.Minute)
-		if _, err := b.Reconciler.Reconcile(t.Context(), request("default", "web")); err != nil { // no lease was renewed
-			t.Fatal(err)
-		}
-		expect("no shim responds", at("5 5 0 0 0 5 5 0", nil))
-		b.turn()
 		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("bad:1")(spec) })
 		b.turn()
 		b.forget(types.NamespacedName{Namespace: "other", Name: "web"})

@@ -246,40 +246,61 @@ func TestHeldNodes(t *testing.T) {
 		kstatus string
 		back    string
 		waits   string
+		undo    bool
 	}{
 		"paused": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = true },
-			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused, since ",
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "5 nodes wait (Paused, since ", false,
 		},
 		"partition": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition, since ",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition, since ", false,
 		},
 		"canary": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
 			},
-			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector, since ",
+			map[string]int{"app:9": 1, first: 4}, "ready; 4 nodes not updated", "Current", first, "4 nodes wait (NodeSelector, since ", false,
+		},
+		"undo with partition": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
+			},
+			map[string]int{"app:9": 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (Partition, since ", true,
+		},
+		"undo with canary": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}}}
+			},
+			map[string]int{first: 1, "app:9": 4}, "ready; 4 nodes not updated", "Current", "app:9", "4 nodes wait (NodeSelector, since ", true,
 		},
 		"canary of no node": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "6"}}}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector, since ",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector, since ", false,
 		},
 		"OnDelete": {
 			func(spec *v1alpha1.ManagedWorkloadSpec) {
 				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
 			},
-			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete, since ",
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete, since ", false,
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newFleet(t, interceptor.Funcs{})
-			b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("app:9")(spec); tc.spec(spec) })
+			update := "app:9"
+			if tc.undo {
+				b.change(image(update))
+				for range 7 {
+					b.turn()
+				}
+				update = first
+			}
+			b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image(update)(spec); tc.spec(spec) })
 			b.turn()
 			b.turn()
 			mw := b.turn()

@@ -79,6 +79,8 @@ func outdated(n *viewed) {
 	n.nodeWorkload.Status.TemplateHash = template.Hash(&oldTemplate)
 }
 
+type others struct{ Current, Unavailable, Misscheduled int32 }
+
 type counts struct{ Desired, Updated, Ready, Available, Unreachable int32 }
 
 func TestComputeStatus(t *testing.T) {
@@ -91,6 +93,8 @@ func TestComputeStatus(t *testing.T) {
 		wantSummary string
 		wantKstatus string
 		wantStalled string
+		// wantOthers is checked where it is set.
+		wantOthers others
 	}{
 		"no matching nodes": {
 			facts: facts{}, wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes", wantKstatus: "Current",
@@ -138,6 +142,11 @@ func TestComputeStatus(t *testing.T) {
 		"shims gone silent": {
 			facts: facts{desired: []nodeView{on("n1", running, true, shim(expired)), on("n2", "", false, shim(noShim))}},
 			want:  counts{Desired: 2, Unreachable: 2}, wantReady: "False LeaseExpired", wantSummary: "1 node without a shim; 1 node not responding", wantKstatus: "InProgress",
+		},
+		"still where it should not run": {
+			facts: facts{desired: []nodeView{on("n1", running, true), {name: "n2", shim: alive}}, misscheduled: []string{"n3", "n4", "n5"}},
+			want:  counts{2, 1, 1, 1, 0}, wantReady: "False Updating", wantSummary: "updating 1/2", wantKstatus: "InProgress",
+			wantOthers: others{Current: 1, Unavailable: 1, Misscheduled: 3},
 		},
 		"all completed": {
 			facts: facts{desired: []nodeView{on("n1", succeeded, false), on("n2", succeeded, false)}},
@@ -195,6 +204,9 @@ func TestComputeStatus(t *testing.T) {
 			got := counts{status.DesiredNodes, status.UpdatedNodes, status.ReadyNodes, status.AvailableNodes, status.UnreachableNodes}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantOthers, others{status.CurrentNodes, status.UnavailableNodes, status.MisscheduledNodes}); diff != "" && tc.wantOthers != (others{}) {
+				t.Errorf("further counts (-want +got):\n%s", diff)
 			}
 			ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 			if diff := cmp.Diff(tc.wantReady, string(ready.Status)+" "+ready.Reason); diff != "" {

@@ -1,0 +1,127 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// gathered are the values of gauges about the workload of a bench, by name and the labels that
+// are not its name.
+func gathered(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			name, ours := strings.TrimPrefix(family.GetName(), "managedworkload_"), 0
+			for _, label := range m.Label {
+				switch label.GetName() + "=" + label.GetValue() {
+				case "namespace=default", "name=web":
+					ours++
+				default:
+					name += " " + label.GetValue()
+				}
+			}
+			if ours == 2 && m.Gauge != nil {
+				values[name] = m.Gauge.GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// The gauges have what the alerts go by, follow the roll-out, and go with the workload.
+func TestWorkloadMetrics(t *testing.T) {
+	at := func(nodes string, further map[string]float64) map[string]float64 {
+		want := map[string]float64{}
+		for i, state := range []string{"desired", "current", "updated", "ready", "available", "unavailable", "unreachable", "misscheduled"} {
+			var n float64
+			if _, err := fmt.Sscan(strings.Fields(nodes)[i], &n); err != nil {
+				t.Fatal(err)
+			}
+			want["nodes "+state] = n
+		}
+		maps.Copy(want, further)
+		return want
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newFleet(t, interceptor.Funcs{})
+		expect := func(what string, want map[string]float64) {
+			t.Helper()
+			if diff := cmp.Diff(want, gathered(t)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		expect("complete", at("5 5 5 5 5 0 0 0", nil))
+		time.Sleep(time.Minute)
+		paused := float64(time.Now().Unix())
+		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("bad:1")(spec); spec.Paused = true })
+		b.turn()
+		time.Sleep(time.Minute)
+		b.turn()
+		expect("paused", at("5 5 0 5 5 0 0 0", map[string]float64{
+			"rollout_waiting_nodes Paused": 5, "rollout_waiting_timestamp_seconds Paused": paused,
+		}))
+		resumed := float64(time.Now().Unix())
+		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = false })
+		b.turn()
+		time.Sleep(time.Hour)
+		expect("resumed", at("5 5 0 5 5 0 0 0", map[string]float64{
+			"rollout_waiting_nodes MaxUnavailable": 4, "rollout_waiting_timestamp_seconds MaxUnavailable": resumed,
+			"rollout_progress_timestamp_seconds": resumed,
+		}))
+		b.taint("NoSchedule", "n4", "n5")
+		if mw := b.turn(); !strings.HasPrefix(mw.Status.Summary, "stalled ") {
+			t.Errorf("summary %q", mw.Status.Summary)
+		}
+		expect("stalled, with two tolerated nodes", at("3 3 0 3 3 0 0 2", map[string]float64{
+			"rollout_waiting_nodes MaxUnavailable": 4, "rollout_waiting_timestamp_seconds MaxUnavailable": resumed,
+			"rollout_progress_timestamp_seconds": resumed,
+		}))
+		b.taint("", "n4", "n5")
+		b.change(image(first))
+		b.turn()
+		b.turn("n1")
+		b.turn("n1")
+		expect("n1 is not ready", at("5 5 5 4 4 1 0 0", nil))
+		b.turn()
+		b.turn()
+		expect("complete again", at("5 5 5 5 5 0 0 0", nil))
+		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("bad:1")(spec) })
+		b.turn()
+		b.forget(types.NamespacedName{Namespace: "other", Name: "web"})
+		b.forget(types.NamespacedName{Namespace: "default", Name: "other"})
+		if got := gathered(t); len(got) != 11 {
+			t.Errorf("after the end of others: %v", got)
+		}
+		mw := b.workload()
+		mw.Finalizers = nil
+		if err := b.client.Update(t.Context(), mw); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.client.Delete(t.Context(), mw); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil {
+			t.Fatal(err)
+		}
+		expect("deleted", map[string]float64{})
+	})
+}

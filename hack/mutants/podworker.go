@@ -26,6 +26,8 @@ var podworkerMistakes = []mistake{
 		"if s.waits.keeps != nil {\n\t\treturn false", "if false {\n\t\treturn false"},
 	{"a resize is reported of what waits to be replaced", "report.go",
 		"s.waits.kept),", "nil),"},
+	{"the deadline of what is kept counts instead of the template's", "report.go",
+		"wanted:     d.pod,", "wanted:     s.probed(d),"},
 	{"a pull that is not wanted any more continues", "pulls.go",
 		"image.giveUp()\n\t\t\tdelete(p.images, key)", "_ = image\n\t\t\tdelete(p.images, key)"},
 	{"a deletion leaves a pull behind", "terminate.go",

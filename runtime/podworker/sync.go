@@ -30,6 +30,9 @@ type syncer struct {
 	saver *saver
 	// exited are the containers that were dead at the last look.
 	exited map[string]bool
+	// askAgain is when the runtime is asked once more about images that it has not
+	// answered about; zero if there are none.
+	askAgain time.Time
 }
 
 // step keeps the containers as the template says: observe, plan, carry out,
@@ -76,7 +79,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
 	delay, err := s.carryOut(ctx, d, observed, r, usable)
-	if left, ok := s.pulls.untilRetry(s.waits.images); ok {
+	if left, ok := s.untilImages(); ok {
 		delay = min(delay, left)
 	}
 	return delay, err

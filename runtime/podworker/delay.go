@@ -29,7 +29,8 @@ const (
 	// repeatDelay is the time until a plan that has changed nothing is carried
 	// out again.
 	repeatDelay = time.Second
-	// imagePatience is how long a step waits for what the runtime says of images.
+	// imagePatience is how long a step waits for what the runtime says of the images that
+	// a change needs, and right before a kill for what it says of each of them.
 	imagePatience = time.Second
 	// calmDown is how long nothing but a changed workload wakes a worker after
 	// an error, so that events which the failed try caused itself do not make it

@@ -69,10 +69,13 @@ type fakeNode struct {
 	prepared         []*corev1.Pod
 	podDirConditions []corev1.PodCondition
 	outsideCgroup    bool
-	// imagesHang: the image service does not answer; imagesLost are images that were
-	// removed since they were pulled.
+	// imagesHang: the image service does not answer; imagesTake is how long it takes for
+	// an answer; imagesLost are images that were removed since they were pulled, and
+	// imagesFail those about which it answers with an error.
 	imagesHang bool
+	imagesTake time.Duration
 	imagesLost map[string]bool
+	imagesFail map[string]bool
 	releaseErr error
 	observeErr error
 	failure    string
@@ -82,6 +85,7 @@ type fakeNode struct {
 
 type fakePod struct {
 	sandbox    string
+	onTheHost  bool
 	foreign    []plan.ForeignContainer
 	containers []plan.ContainerStatus
 }
@@ -209,19 +213,26 @@ func (n *fakeNode) ImageRef(ctx context.Context, image string) (string, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.imagesFail[image] {
+		return "", fmt.Errorf("no answer about %s", image)
+	}
 	if n.imagesLost[image] {
 		return "", nil
 	}
 	return image, nil
 }
 
-// asks waits for the image service if it hangs.
+// asks waits for the answer of the image service.
 func (n *fakeNode) asks(ctx context.Context) error {
 	n.mu.Lock()
-	hangs := n.imagesHang
+	hangs, take := n.imagesHang, n.imagesTake
 	n.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(take):
 	}
 	return ctx.Err()
 }
@@ -246,6 +257,9 @@ func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatu
 			ID: p.sandbox, State: plan.SandboxReady, NetworkNamespace: "POD",
 			Network: &plan.SandboxNetwork{IP: "10.0.0.2"}, CreatedAt: time.Now(),
 		}}
+		if p.onTheHost {
+			st.Sandboxes[0].NetworkNamespace = "NODE"
+		}
 		st.IPs, st.Foreign = []string{"10.0.0.2"}, p.foreign
 	}
 	st.Containers = slices.Clone(p.containers)
@@ -308,7 +322,7 @@ func (n *fakeNode) SyncPod(ctx context.Context, r plan.SyncRequest) plan.SyncOut
 func (n *fakeNode) run(r plan.SyncRequest) {
 	p := n.pods[r.Pod.UID]
 	if p == nil {
-		p = &fakePod{sandbox: "sandbox-" + string(r.Pod.UID)}
+		p = &fakePod{sandbox: "sandbox-" + string(r.Pod.UID), onTheHost: r.Pod.Spec.HostNetwork}
 		n.pods[r.Pod.UID] = p
 	}
 	for _, k := range r.Actions.ContainersToKill {

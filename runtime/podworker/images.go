@@ -6,7 +6,11 @@ package podworker
 import (
 	"context"
 	"slices"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -19,11 +23,39 @@ func (s *syncer) withImages(ctx context.Context, in plan.Input, actions plan.Act
 	return plan.Compute(in)
 }
 
-// ask asks the runtime about images and stays awake: a change of what is wanted ends it,
-// and so does time.
+// maxQuestions is how many images of a workload the runtime is asked about at a time.
+const maxQuestions = 8
+
+// found asks which of the images the runtime has, each with a patience of its own. An
+// image that has no answer is not in what it returns. A runtime that does not answer in
+// time is asked no more.
+func (s *syncer) found(ctx context.Context, refs map[plan.ImageKey]string) map[plan.ImageKey]bool {
+	var mu sync.Mutex
+	found := map[plan.ImageKey]bool{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxQuestions)
+	for key, ref := range refs {
+		group.Go(func() error {
+			return panics.Contain(s.log, "asking for an image", func() error {
+				ctx, cancel := context.WithTimeout(ctx, imagePatience)
+				defer cancel()
+				there, err := s.cfg.Runtime.ImageRef(ctx, ref)
+				if err != nil {
+					return ctx.Err() // another error says nothing about the other images
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				found[key] = there != ""
+				return nil
+			})
+		})
+	}
+	_ = group.Wait() // the first that took too long
+	return found
+}
+
+// ask asks the runtime about images and stays awake: a change of what is wanted ends it.
 func (s *syncer) ask(ctx context.Context, question func(context.Context)) {
-	ctx, cancel := context.WithTimeout(ctx, imagePatience)
-	defer cancel()
 	woken := false
 	attend(ctx, s.wake, question, func(cancel func()) {
 		if woken = true; s.mem.changed() {

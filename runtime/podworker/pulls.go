@@ -40,6 +40,9 @@ type pull struct {
 	again time.Time
 }
 
+// pulling is what is known of an image that is waited for.
+var pulling = plan.Preparation{Reason: plan.Reason{Reason: v1alpha1.ReasonPulling}}
+
 // prepared returns what has become of the images.
 func (p *pulls) prepared() map[plan.ImageKey]plan.Preparation {
 	p.mu.Lock()
@@ -68,14 +71,12 @@ func (p *pulls) refs() map[plan.ImageKey]string {
 }
 
 // renew has an image prepared once more, after a while, if it is still waited for.
-func (p *pulls) renew(key plan.ImageKey) plan.Preparation {
+func (p *pulls) renew(key plan.ImageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pulling := plan.Preparation{Reason: plan.Reason{Reason: v1alpha1.ReasonPulling}}
 	if p.images[key] != nil {
 		p.images[key] = &pull{Preparation: pulling, again: time.Now().Add(jitter(errorDelay))}
 	}
-	return pulling
 }
 
 // spent has the images pulled again, after a while, whose starts have failed and which

@@ -22,6 +22,9 @@ const maxConditionMessage = 32768
 // view is what a report is computed from.
 type view struct {
 	status.Input
+	// wanted is the pod as the template defines it: its deadline counts, also while Pod
+	// is an earlier one that is kept.
+	wanted *corev1.Pod
 	// syncing: the workload is kept as the template says.
 	syncing bool
 	// inProgress: resources are on their way to what the template says.
@@ -51,7 +54,7 @@ func (v view) compute() report {
 	r := report{}
 	r.resize, v.Resizing, r.due = v.nextResize()
 	if v.Ending == nil {
-		v.Ending = plan.PastActiveDeadline(v.Pod, v.Previous, v.active)
+		v.Ending = plan.PastActiveDeadline(v.wanted, v.Previous, v.active)
 	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
 		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Ending.Reason, Message: v.Ending.Message})
@@ -82,6 +85,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			RuntimeName:             s.cfg.RuntimeName,
 			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
 		},
+		wanted:     d.pod,
 		syncing:    syncing,
 		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed), s.waits.kept),
 		waits:      len(s.waits.kept) > 0,

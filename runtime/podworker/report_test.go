@@ -57,6 +57,7 @@ func TestComputeReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := view{
 				Input:   status.Input{Pod: pod, Previous: tt.previous, Observed: &plan.PodStatus{}, Now: now},
+				wanted:  pod,
 				syncing: !tt.ending, inProgress: tt.inProgress && !tt.ending, resize: tt.resize,
 			}
 			if tt.previous != nil && tt.previous.StartTime != nil {

@@ -30,6 +30,9 @@ type syncer struct {
 	saver *saver
 	// exited are the containers that were dead at the last look.
 	exited map[string]bool
+	// askAgain is when the runtime is asked once more about images that it has not
+	// answered about; zero if there are none.
+	askAgain time.Time
 }
 
 // step keeps the containers as the template says: observe, plan, carry out,
@@ -71,12 +74,12 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 	if !usable.OK || d.held != "" {
 		return jitter(resyncInterval), nil
 	}
-	if err := s.networkError(d.pod); err != nil {
+	if err := s.networkError(ctx, d, observed); err != nil {
 		s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
 		return networkDelay, fmt.Errorf("%s: %w", networkNotReadyMessage, err)
 	}
 	delay, err := s.carryOut(ctx, d, observed, r, usable)
-	if left, ok := s.pulls.untilRetry(s.waits.images); ok {
+	if left, ok := s.untilImages(); ok {
 		delay = min(delay, left)
 	}
 	return delay, err
@@ -281,10 +284,9 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
 	in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)
-	if keeps := s.waits.keeps; keeps != nil && s.waits.pod == d.pod && !in.OutsideCgroup {
-		// As long as the sandbox waits, what is in it is kept, and nothing is killed for a
-		// difference.
-		in.Pod, in.Definitions, in.Unconfirmed = keeps, plan.Define(keeps), true
+	if pod := s.planned(d, in.OutsideCgroup); pod != d.pod {
+		// What is kept is killed for no difference.
+		in.Pod, in.Definitions, in.Unconfirmed = pod, plan.Define(pod), true
 	}
 	in.RestartAllContainers = plan.AllContainersRestarting(st)
 	return in
@@ -376,10 +378,20 @@ func (s *syncer) remember(outcome plan.SyncOutcome) {
 	}
 }
 
-// networkError tells why a pod that needs the pod network cannot be started.
-func (s *syncer) networkError(pod *corev1.Pod) error {
-	if pod.Spec.HostNetwork {
+// networkError tells why what is planned cannot be started for want of the pod network.
+func (s *syncer) networkError(ctx context.Context, d desired, observed *plan.PodStatus) error {
+	err := s.cfg.NetworkReady()
+	if err == nil || s.planned(d, s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)).Spec.HostNetwork {
 		return nil
 	}
-	return s.cfg.NetworkReady()
+	return err
+}
+
+// planned is the pod that is planned for. As long as the sandbox waits, that is what is in
+// it, unless it runs outside the pod's cgroup and is started over.
+func (s *syncer) planned(d desired, outsideCgroup bool) *corev1.Pod {
+	if s.waits.keeps != nil && s.waits.pod == d.pod && !outsideCgroup {
+		return s.waits.keeps
+	}
+	return d.pod
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +103,11 @@ func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 		in.Prepared = map[plan.ImageKey]plan.Preparation{}
 	}
 	var images plan.Images
-	s.ask(ctx, func(ctx context.Context) { images = s.cfg.Runtime.Images(ctx, names) })
+	s.ask(ctx, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, imagePatience)
+		defer cancel()
+		images = s.cfg.Runtime.Images(ctx, names)
+	})
 	for c := range waitingContainers(in.Pod, untried) {
 		if need := plan.DecideImage(c, images[c.Image]); need.Use == plan.ImagePresent {
 			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
@@ -112,25 +117,42 @@ func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 }
 
 // confirmed looks again, right before something is killed for it, whether what was
-// prepared is still there; what is not is prepared once more, and waited for.
+// prepared is still there; what is not is prepared once more, and waited for. What the
+// runtime does not say is waited for too, and asked again after a while.
 func (s *syncer) confirmed(ctx context.Context, in *plan.Input, actions plan.Actions) plan.Actions {
+	s.askAgain = time.Time{}
 	refs := s.pulls.refs()
 	if len(refs) == 0 || !actions.KillsOnPurpose() {
 		return actions
 	}
-	s.ask(ctx, func(ctx context.Context) {
-		maps.DeleteFunc(refs, func(_ plan.ImageKey, ref string) bool {
-			found, err := s.cfg.Runtime.ImageRef(ctx, ref)
-			return err == nil && found != ""
-		})
-	})
+	var found map[plan.ImageKey]bool
+	s.ask(ctx, func(ctx context.Context) { found = s.found(ctx, refs) })
+	maps.DeleteFunc(refs, func(key plan.ImageKey, _ string) bool { return found[key] })
 	if len(refs) == 0 {
 		return actions
 	}
 	for key := range refs {
-		in.Prepared[key] = s.pulls.renew(key)
+		in.Prepared[key] = pulling
+		if _, answered := found[key]; answered {
+			s.pulls.renew(key)
+		} else {
+			s.askAgain = time.Now().Add(jitter(errorDelay))
+		}
 	}
 	return plan.Compute(*in)
+}
+
+// untilImages is when to look again for the sake of images; false if for none.
+func (s *syncer) untilImages() (time.Duration, bool) {
+	left, ok := s.pulls.untilRetry(s.waits.images)
+	if s.askAgain.IsZero() {
+		return left, ok
+	}
+	again := max(0, time.Until(s.askAgain))
+	if ok {
+		again = min(again, left)
+	}
+	return again, true
 }
 
 // waitingContainers yields the containers of waits.

@@ -36,14 +36,14 @@ func (w *world) check(in *Input, b *Batch) {
 			w.t.Fatalf("%s is changed although its shim is away", n.Name)
 		}
 	}
-	used := w.checkBudget(in, b)
+	spent := w.checkBudget(in, b)
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		has := n.Present && n.Revision == in.Update && !n.Edited && !n.Ending
 		switch reason := b.Waiting[i]; {
 		case (n.Desired || n.Present) && !has && !changed[i] && reason == "":
 			w.t.Fatalf("%s does not get the revision, and no reason is given", n.Name)
-		case reason != "" && !isTrue(in, n, kept[i], reason, used):
+		case reason != "" && !isTrue(in, n, kept[i], reason, spent):
 			w.t.Fatalf("%s waits for %s, which is not true", n.Name, reason)
 		}
 	}
@@ -77,7 +77,7 @@ func revisionsFor(in *Input, n *Node, kept bool) []string {
 }
 
 // isTrue reports whether a reason to wait is a fact.
-func isTrue(in *Input, n *Node, kept bool, reason Reason, used int) bool {
+func isTrue(in *Input, n *Node, kept bool, reason Reason, spent int) bool {
 	free := !isHeld(in, n, kept) || n.Edited // what was edited is put back where it is held, too
 	return map[Reason]bool{
 		WaitPaused:       in.Strategy.Paused,
@@ -88,17 +88,18 @@ func isTrue(in *Input, n *Node, kept bool, reason Reason, used int) bool {
 		WaitEnding:       n.Ending,
 		WaitNoShim:       n.NoShim,
 		WaitShim:         !n.Responds && free,
-		WaitBudget:       used >= in.Strategy.MaxUnavailable && free,
+		WaitBudget:       spent >= in.Strategy.MaxUnavailable && free,
 	}[reason]
 }
 
-// checkBudget checks what a batch kills, and returns how much of the budget is used then.
+// checkBudget checks what a batch kills, and returns how many nodes may have spent budget:
+// those that take it up, and those that are changed.
 func (w *world) checkBudget(in *Input, b *Batch) int {
-	used, killed, unsettled := 0, 0, 0
+	before, added, killed, unsettled := 0, 0, 0, 0
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		if takesUp(in, n) {
-			used++
+			before++
 		}
 		if n.Present && n.Ready && n.Revision == in.Update && !n.Edited && !n.Ending && takesUp(in, n) && !n.settled() {
 			unsettled++
@@ -114,16 +115,16 @@ func (w *world) checkBudget(in *Input, b *Batch) int {
 			killed++
 		default:
 			killed++
-			used++
+			added++
 		}
 	}
-	if killed > 0 && used > in.Strategy.MaxUnavailable {
-		w.t.Fatalf("%d ready nodes are changed, and %d are not available then, with a budget of %d", killed, used, in.Strategy.MaxUnavailable)
+	if killed > 0 && before+added > in.Strategy.MaxUnavailable {
+		w.t.Fatalf("%d ready nodes are changed, and %d are not available then, with a budget of %d", killed, before+added, in.Strategy.MaxUnavailable)
 	}
 	if replaced > 0 && replaced+unsettled > in.Strategy.MaxUnavailable {
 		w.t.Fatalf("%d nodes get the update before they carried out an earlier change, beside %d, with a budget of %d", replaced, unsettled, in.Strategy.MaxUnavailable)
 	}
-	return used
+	return before + killed
 }
 
 // takesUp reports whether a node takes up budget: it is not available, or has something to

@@ -92,6 +92,9 @@ func newWorld(t *rapid.T) *world {
 	}
 	for _, m := range w.machines {
 		w.scramble(m)
+		if m.spent = m.ready && m.runs != m.spec; m.spent { // an earlier budget was larger
+			w.allowed++
+		}
 	}
 	w.look()
 	return w
@@ -221,7 +224,8 @@ func (w *world) apply(n *Node, m *machine, revision string) bool {
 	if m.refused || m.share != n.Present || m.blocked {
 		return false
 	}
-	if n.Present && n.Ready && n.Runs != revision {
+	replaces := n.Edited && !n.RunsSpec // a person's change, which would disturb the node, too
+	if n.Present && n.Ready && n.Runs != revision && !replaces {
 		m.spent = true
 	}
 	if !m.share {

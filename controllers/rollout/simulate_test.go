@@ -4,13 +4,24 @@
 package rollout
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
+
+// TestMain looks at more fleets than the default of 100: a mistake with dead nodes, say,
+// shows in one in several hundred.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "500"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // kind is what becomes of a node that gets a revision.
 type kind int
@@ -110,7 +121,7 @@ func (w *world) kind() kind { return kind(rapid.IntRange(0, int(kinds)-1).Draw(w
 
 // scramble gives a node any share, and lets it run anything.
 func (w *world) scramble(m *machine) {
-	any := func(label string) string { return rapid.SampledFrom(w.revisions).Draw(w.t, label).Hash }
+	some := func(label string) string { return rapid.SampledFrom(w.revisions).Draw(w.t, label).Hash }
 	m.hadShim = rapid.IntRange(0, 5).Draw(w.t, "had a shim") > 0
 	m.shim = m.hadShim && rapid.IntRange(0, 5).Draw(w.t, "shim") > 0
 	m.selected = rapid.IntRange(0, 2).Draw(w.t, "selected") > 0
@@ -118,9 +129,9 @@ func (w *world) scramble(m *machine) {
 	if !m.share {
 		return
 	}
-	m.spec = any("spec")
+	m.spec = some("spec")
 	if m.hadShim && rapid.IntRange(0, 5).Draw(w.t, "runs something") > 0 {
-		m.runs = any("runs")
+		m.runs = some("runs")
 		m.ready = w.kinds[m.runs] == good && rapid.IntRange(0, 3).Draw(w.t, "ready") > 0
 		w.report(m)
 	}

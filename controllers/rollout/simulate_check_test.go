@@ -78,6 +78,9 @@ func revisionsFor(in *Input, n *Node, kept bool) []string {
 
 // isTrue reports whether a reason to wait is a fact.
 func isTrue(in *Input, n *Node, kept bool, reason Reason, spent int) bool {
+	if isHeld(in, n, kept) && n.Present && !n.Ending && !n.RunsSpec && n.Runs != "" {
+		return false // what it has not carried out is taken back
+	}
 	free := !isHeld(in, n, kept) || n.Edited // what was edited is put back where it is held, too
 	return map[Reason]bool{
 		WaitPaused:       in.Strategy.Paused,

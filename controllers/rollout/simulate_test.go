@@ -255,6 +255,7 @@ func (w *world) sync(m *machine) {
 	switch {
 	case m.ending:
 		m.share, m.ending, m.edit, m.runs, m.ready, m.reported = false, false, "", "", false, nil
+		m.spent = false // a person disturbed it
 		return
 	case m.runs != m.content() && w.kinds[m.content()] == noImage:
 	case m.runs != m.content():

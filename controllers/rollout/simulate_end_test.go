@@ -16,6 +16,7 @@ func (w *world) end() {
 	w.arrives()
 	w.spoil(noImage)
 	w.spoil(crashes)
+	w.leave()
 	w.hold()
 	w.calm()
 	w.arrives()
@@ -94,13 +95,36 @@ func (w *world) newcomer(want string) {
 	w.runs(len(w.machines)-1, want)
 }
 
+// leave lets shims go away before they carried out a revision: they keep no other node
+// from the next one.
+func (w *world) leave() {
+	w.roll(noImage)
+	w.settle()
+	for _, m := range w.machines {
+		m.shim = m.spec != w.update
+	}
+	w.roll(good)
+	w.settle()
+	for i, m := range w.machines {
+		if m.shim {
+			w.runs(i, w.update)
+		}
+	}
+	w.calm()
+	w.arrives()
+}
+
 // obstruct keeps the update from any nodes.
 func (w *world) obstruct() {
-	w.strategy = w.anyStrategy()
-	w.allowed = max(w.allowed, w.strategy.MaxUnavailable)
+	free := rapid.Bool().Draw(w.t, "free")
+	away := rapid.SampledFrom([]int{1, 5}).Draw(w.t, "away")
+	if !free {
+		w.strategy = w.anyStrategy()
+		w.allowed = max(w.allowed, w.strategy.MaxUnavailable)
+	}
 	for _, m := range w.machines {
-		m.selected = rapid.IntRange(0, 4).Draw(w.t, "selected") > 0
-		m.shim = rapid.IntRange(0, 5).Draw(w.t, "shim") > 0
+		m.selected = free || rapid.IntRange(0, 4).Draw(w.t, "selected") > 0
+		m.shim = rapid.IntRange(0, away).Draw(w.t, "shim") > 0
 	}
 }
 

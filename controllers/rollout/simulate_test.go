@@ -216,6 +216,11 @@ func (w *world) plan() bool {
 	in := w.input()
 	b := Next(in)
 	w.check(in, &b)
+	for i := range in.Nodes {
+		if n := &in.Nodes[i]; !n.Responds && n.Revision != in.Update {
+			w.machines[i].spent = false // a dead node with an earlier revision blocks nothing
+		}
+	}
 	changed := false
 	for _, c := range b.Changes {
 		changed = w.apply(&in.Nodes[c.Node], w.machines[c.Node], c.Revision) || changed

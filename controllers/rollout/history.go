@@ -31,18 +31,22 @@ func Current(revisions []Revision, update string, shares map[string]int) string 
 		all += n
 	}
 	var rolledOut, most Revision
+	majority := ""
 	for _, r := range revisions {
-		switch {
-		case r.Hash == update && r.RolledOut, r.Hash != update && 2*shares[r.Hash] > all:
-			return r.Hash
-		case r.RolledOut && r.Number > rolledOut.Number:
+		if r.Hash == update && r.RolledOut {
+			return update
+		}
+		if r.Hash != update && 2*shares[r.Hash] > all {
+			majority = r.Hash
+		}
+		if r.RolledOut && r.Number > rolledOut.Number {
 			rolledOut = r
 		}
 		if cmp.Or(cmp.Compare(shares[r.Hash], shares[most.Hash]), cmp.Compare(before(r, update), before(most, update)), cmp.Compare(r.Number, most.Number)) > 0 {
 			most = r
 		}
 	}
-	return cmp.Or(rolledOut.Hash, most.Hash, update)
+	return cmp.Or(majority, rolledOut.Hash, most.Hash, update)
 }
 
 // before is 1 for a revision that is not the update.

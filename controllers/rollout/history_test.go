@@ -52,16 +52,17 @@ func TestCurrent(t *testing.T) {
 		shares    map[string]int
 		want      string
 	}{
-		"the first one":                         {revisions: []Revision{a}, update: "a", want: "a"},
-		"none yet":                              {update: "a", want: "a"},
-		"the one that was rolled out":           {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"a": 2, "b": 2, "c": 1}, want: "a"},
-		"the one that most have, not complete":  {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"b": 5, "c": 1}, want: "b"},
-		"the update, on its way to most":        {revisions: []Revision{rolledOut(a), b}, update: "b", shares: map[string]int{"a": 2, "b": 3}, want: "a"},
-		"taken back, not complete again":        {revisions: []Revision{{Hash: "a", Number: 3}, b}, update: "a", shares: map[string]int{"a": 4, "b": 1}, want: "a"},
-		"the last one that was rolled out":      {revisions: []Revision{rolledOut(a), rolledOut(b), c}, update: "c", want: "b"},
-		"the update once it is rolled out":      {revisions: []Revision{rolledOut(a), rolledOut(c)}, update: "c", want: "c"},
-		"what most nodes have if none ever was": {revisions: []Revision{a, b, c}, update: "c", shares: map[string]int{"a": 2, "b": 1, "c": 1}, want: "a"},
-		"the one before if no node has any":     {revisions: []Revision{a, b, c}, update: "c", want: "b"},
+		"the first one":                                              {revisions: []Revision{a}, update: "a", want: "a"},
+		"none yet":                                                   {update: "a", want: "a"},
+		"the one that was rolled out":                                {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"a": 2, "b": 2, "c": 1}, want: "a"},
+		"the one that most have, not complete":                       {revisions: []Revision{rolledOut(a), b, c}, update: "c", shares: map[string]int{"b": 5, "c": 1}, want: "b"},
+		"the update, on its way to most":                             {revisions: []Revision{rolledOut(a), b}, update: "b", shares: map[string]int{"a": 2, "b": 3}, want: "a"},
+		"taken back, not complete again":                             {revisions: []Revision{{Hash: "a", Number: 3}, b}, update: "a", shares: map[string]int{"a": 4, "b": 1}, want: "a"},
+		"the last one that was rolled out":                           {revisions: []Revision{rolledOut(a), rolledOut(b), c}, update: "c", want: "b"},
+		"the update once it is rolled out":                           {revisions: []Revision{rolledOut(a), rolledOut(c)}, update: "c", want: "c"},
+		"the update once it is rolled out to the nodes that respond": {revisions: []Revision{rolledOut(a), rolledOut(b)}, update: "b", shares: map[string]int{"a": 2, "b": 1}, want: "b"},
+		"what most nodes have if none ever was":                      {revisions: []Revision{a, b, c}, update: "c", shares: map[string]int{"a": 2, "b": 1, "c": 1}, want: "a"},
+		"the one before if no node has any":                          {revisions: []Revision{a, b, c}, update: "c", want: "b"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ const (
 	urgencyDown
 	// urgencyUnsettled: an earlier change is not carried out yet, and took up budget.
 	urgencyUnsettled
-	// urgencyYoung: the node is ready and not yet available.
+	// urgencyYoung: the node is ready and not yet available, and so takes up budget already.
 	urgencyYoung
 	// urgencyUp: the node is available and takes up budget once it is changed.
 	urgencyUp
@@ -217,7 +217,7 @@ func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
 		return "", urgencyDown
 	case !n.RunsSpec:
 		return "", urgencyUnsettled
-	case n.availableIn(&in.Strategy, in.Now) > 0:
+	case n.Desired && n.availableIn(&in.Strategy, in.Now) > 0:
 		return "", urgencyYoung
 	}
 	return "", urgencyUp

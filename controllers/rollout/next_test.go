@@ -186,6 +186,10 @@ func TestNext(t *testing.T) {
 			strategy: one(), nodes: []Node{up("a", "old"), up("b", "new", tolerated, unsettled)},
 			want: []string{"a waits: MaxUnavailable"},
 		},
+		"nodes that are only tolerated are changed within the budget, however long they have been ready": {
+			strategy: one(func(s *Strategy) { s.MinReady = 10 * time.Second }), nodes: []Node{up("a", "old", young, tolerated), up("b", "old", young, tolerated)},
+			want: []string{"a: new", "b waits: MaxUnavailable"},
+		},
 		"OnDelete": {
 			strategy: one(func(s *Strategy) { s.OnDelete = true }), nodes: []Node{up("a", "old", down), empty("b")},
 			want: []string{"a waits: OnDelete", "b: new"},

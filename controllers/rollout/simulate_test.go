@@ -65,6 +65,9 @@ type machine struct {
 	refused bool
 	// spent: the controller changed the node while it counted on it.
 	spent bool
+	// free: it got a change while it was down, which took no budget, and has not carried it
+	// out. Next replaces that beside nodes that are down, although the node may be up since.
+	free bool
 	// unseen: what the controller wrote is not in its cache yet.
 	unseen bool
 }
@@ -103,6 +106,7 @@ func newWorld(t *rapid.T) *world {
 	}
 	for _, m := range w.machines {
 		w.scramble(m)
+		m.free = !m.ready
 		if m.spent = m.ready && m.runs != m.spec; m.spent { // an earlier budget was larger
 			w.allowed++
 		}
@@ -241,7 +245,8 @@ func (w *world) apply(n *Node, m *machine, revision string) bool {
 		return false
 	}
 	replaces := n.Edited && !n.RunsSpec // a person's change, which would disturb the node, too
-	if n.Present && n.Ready && n.Runs != revision && !replaces {
+	m.free = !n.Ready || m.free && !n.RunsSpec
+	if n.Present && n.Ready && n.Runs != revision && !replaces && !m.free {
 		m.spent = true
 	}
 	if !m.share {

@@ -22,6 +22,8 @@ var podworkerMistakes = []mistake{
 		"s.askAgain = time.Now().Add(", "_ = time.Now().Add("},
 	{"an image that the runtime does not answer about counts as there", "images.go",
 		"return ctx.Err() // another", "there = ref // another"},
+	{"a runtime that hangs is asked about each image", "images.go",
+		"return ctx.Err() // another", "return nil // another"},
 	{"an image of a failed start is used for ever", "pulls.go",
 		"failed && need.Use == plan.ImagePulled &&", "failed && false &&"},
 	{"what crashes in a sandbox that waits stays down", "sync.go",

@@ -113,6 +113,28 @@ func TestUnansweredImagesAreNotPulledAgain(t *testing.T) {
 	}
 }
 
+// A runtime that does not answer in time is asked no more for the while: nothing else waits
+// longer than one patience.
+func TestHangingImageServiceIsNotAskedAboutEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p, there := manyWait(t, n)
+		r.set(func() { n.imagesHang = true })
+		there()
+		n.settle(30 * time.Second)
+		p.Wake("w")
+		n.settle(2 * imagePatience)
+		r.set(func() { n.imagesAsked = 0 })
+		p.Wake("w")
+		n.settle(5 * imagePatience)
+		r.set(func() {
+			if n.imagesAsked == 0 || n.imagesAsked > maxQuestions {
+				t.Errorf("asked about %d images", n.imagesAsked)
+			}
+		})
+	})
+}
+
 // A change of the object that ends the question has nothing pulled again.
 func TestChangeWhileImagesAreConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

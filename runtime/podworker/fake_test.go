@@ -76,11 +76,13 @@ type fakeNode struct {
 	imagesTake time.Duration
 	imagesLost map[string]bool
 	imagesFail map[string]bool
-	releaseErr error
-	observeErr error
-	failure    string
-	clock      *clock.Clock
-	pool       *Pool
+	// imagesAsked counts the images that were asked about.
+	imagesAsked int
+	releaseErr  error
+	observeErr  error
+	failure     string
+	clock       *clock.Clock
+	pool        *Pool
 }
 
 type fakePod struct {
@@ -226,6 +228,7 @@ func (n *fakeNode) ImageRef(ctx context.Context, image string) (string, error) {
 func (n *fakeNode) asks(ctx context.Context) error {
 	n.mu.Lock()
 	hangs, take := n.imagesHang, n.imagesTake
+	n.imagesAsked++
 	n.mu.Unlock()
 	if hangs {
 		<-ctx.Done()

@@ -39,6 +39,9 @@ func (s *syncer) found(ctx context.Context, refs map[plan.ImageKey]string) map[p
 			return panics.Contain(s.log, "asking for an image", func() error {
 				ctx, cancel := context.WithTimeout(ctx, imagePatience)
 				defer cancel()
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				there, err := s.cfg.Runtime.ImageRef(ctx, ref)
 				if err != nil {
 					return ctx.Err() // another error says nothing about the other images

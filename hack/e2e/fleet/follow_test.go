@@ -29,6 +29,8 @@ type follower struct {
 	unavailable int
 	// most is the largest number of nodes that had an image at one moment.
 	most map[string]int
+	// changed are the nodes in the order in which they got an image.
+	changed map[string][]string
 }
 
 // follow begins with the NodeWorkloads as they are.
@@ -39,7 +41,7 @@ func (w *workload) follow() *follower {
 		w.t.Fatalf("watch NodeWorkloads: %v", err)
 	}
 	w.t.Cleanup(watching.Stop)
-	f := &follower{t: w.t, events: watching.ResultChan(), shares: shares{}, most: map[string]int{}}
+	f := &follower{t: w.t, events: watching.ResultChan(), shares: shares{}, most: map[string]int{}, changed: map[string][]string{}}
 	f.until("all nodes have one", func(s shares) bool { return len(s) == nodes })
 	f.unavailable = 0 // before this the list was not complete
 	return f
@@ -65,6 +67,9 @@ func (f *follower) until(what string, done func(shares) bool) {
 }
 
 func (f *follower) take(kind watch.EventType, nw *v1alpha1.NodeWorkload) {
+	if before := f.shares[nw.Spec.NodeName]; before == nil || image(before) != image(nw) {
+		f.changed[image(nw)] = append(f.changed[image(nw)], nw.Spec.NodeName)
+	}
 	if kind == watch.Deleted {
 		delete(f.shares, nw.Spec.NodeName)
 	} else {

@@ -3,8 +3,9 @@
 
 // Package fleet tests a ManagedWorkload on five nodes of one machine, each with a shim, a
 // containerd, a pod network and cgroups of its own: how a changed template reaches them,
-// and what happens when nodes or the manager go away meanwhile. Changes are made with
-// kubectl. Its tests share the nodes and run one after the other.
+// what happens when nodes or the manager go away meanwhile, and whether the plugin's plan
+// comes true. Changes are made with kubectl. Its tests share the nodes and run one after the
+// other.
 package fleet
 
 import (
@@ -20,5 +21,5 @@ const nodes = 5
 var env *harness.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Run(m, &env, localstack.Options{NodeName: "node", Nodes: nodes, WithRegistry: true}))
+	os.Exit(harness.Run(m, &env, localstack.Options{NodeName: "node", Nodes: nodes, WithRegistry: true}, harness.BuildPlugin))
 }

@@ -77,11 +77,11 @@ func (w *workload) wantSame(before map[string]int, nodes ...string) {
 }
 
 // A roll-out takes as many nodes at once as its budget allows and never more, by what
-// the nodes report and by what the containers wrote.
+// the nodes report and by what the containers wrote. It is what was planned.
 func TestRollOutKeepsBudget(t *testing.T) {
 	two := rolling("maxUnavailable: 2")
 	w := startRolledOut(t, two)
-	f := w.follow()
+	f, planned := w.follow(), w.plan(v2, two)
 	w.apply(v2, two)
 	f.until("all nodes run it", func(s shares) bool { return len(s.run(v2)) == nodes })
 	w.awaitRolledOut()
@@ -92,6 +92,7 @@ func TestRollOutKeepsBudget(t *testing.T) {
 		t.Errorf("at most %d containers were down at once, want 2", down)
 	}
 	w.wantStarts(2)
+	w.wantAsPlanned(planned, f.changed[v2])
 }
 
 // Probes, grace periods and resources reach all nodes without a kill. A restart that is

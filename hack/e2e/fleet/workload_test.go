@@ -55,16 +55,22 @@ func start(t *testing.T, spec ...string) *workload {
 // apply applies the manifest with an image and lines of the spec.
 func (w *workload) apply(image string, spec ...string) {
 	w.t.Helper()
+	w.kubectl("apply", "-f", w.write(image, spec...))
+}
+
+// write writes the file that apply applies.
+func (w *workload) write(image string, spec ...string) (file string) {
+	w.t.Helper()
 	lines := ""
 	for _, line := range spec {
 		lines += "  " + line + "\n"
 	}
-	file := filepath.Join(w.Dir, "workload.yaml")
+	file = filepath.Join(w.Dir, "workload.yaml")
 	text := fmt.Sprintf(manifest, w.Name, w.Namespace, lines, image, w.Dir)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	w.kubectl("apply", "-f", file)
+	return file
 }
 
 // kubectl runs kubectl in the workload's namespace.

@@ -32,6 +32,9 @@ type Workload struct {
 	node      *localstack.Node
 	Name      string
 	Namespace string
+	// Nodes is how many nodes its template matches: all of the stack unless a test says
+	// otherwise.
+	Nodes int
 	// Dir is a folder of the node that belongs to this test alone; templates name
 	// it as $DIR, and the containers keep their journals there.
 	Dir string
@@ -51,7 +54,7 @@ func (e *Env) Apply(t *testing.T, template string) *Workload {
 func (e *Env) New(t *testing.T) *Workload {
 	t.Helper()
 	name := nameOf(t)
-	w := &Workload{env: e, t: t, node: e.Stack.Node, Name: "w", Namespace: name, Dir: filepath.Join(e.Stack.Scratch(), name)}
+	w := &Workload{env: e, t: t, node: e.Stack.Node, Name: "w", Namespace: name, Dir: filepath.Join(e.Stack.Scratch(), name), Nodes: len(e.Stack.Nodes)}
 	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
 		t.Fatalf("make the test's folder: %v", err)
 	}
@@ -239,7 +242,7 @@ func (w *Workload) AwaitReady() *v1alpha1.NodeWorkload {
 	w.t.Helper()
 	w.AwaitObject("it is ready", func(mw *v1alpha1.ManagedWorkload) bool {
 		ready := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReady)
-		return mw.Status.ObservedGeneration == mw.Generation && ready != nil && ready.Status == metav1.ConditionTrue && int(mw.Status.ReadyNodes) == len(w.env.Stack.Nodes)
+		return mw.Status.ObservedGeneration == mw.Generation && ready != nil && ready.Status == metav1.ConditionTrue && int(mw.Status.ReadyNodes) == w.Nodes
 	})
 	return w.Node()
 }

@@ -16,7 +16,7 @@ import (
 
 // thereAndBack goes back to the older version and upgrades again. What runs stays, whichever
 // version created it, also while the newer programs have the older configuration.
-func thereAndBack(t *testing.T, workloads map[string]*harness.Workload) {
+func thereAndBack(t *testing.T, workloads map[string]*harness.Workload, all spread) {
 	t.Helper()
 	underWay := killsUnderWay()
 	applyAll(t, underWay)
@@ -24,9 +24,10 @@ func thereAndBack(t *testing.T, workloads map[string]*harness.Workload) {
 	for _, k := range underWay {
 		k.w.AwaitReady()
 	}
-	before := takeAll(t, workloads)
+	before, onAll := takeAll(t, workloads), all.take(t)
 	goBack(t, func() { beginAll(underWay) })
 	wantKept(t, workloads, before, 8)
+	all.wantKept(t, onAll, 8)
 	wantStatuses(workloads)
 	for _, k := range underWay {
 		k.finished(t, k.w)
@@ -36,9 +37,10 @@ func thereAndBack(t *testing.T, workloads map[string]*harness.Workload) {
 	changeOne(t, workloads["redefined"], "two")
 	end(t, workloads, "volumes")
 
-	before = takeAll(t, workloads)
+	before, onAll = takeAll(t, workloads), all.take(t)
 	upgrade(t)
 	wantKept(t, workloads, before, 9)
+	all.wantKept(t, onAll, 9)
 	wantStatuses(workloads)
 	waits.Await("the condition UpdateWaiting is gone", func(nw *v1alpha1.NodeWorkload) bool { return !updateWaiting(nw) })
 }
@@ -76,7 +78,7 @@ volumes: [{name: dir, hostPath: {path: $DIR}}]`
 // applyPaused has a changed template that spec.paused keeps from the node.
 func applyPaused(t *testing.T) *harness.Workload {
 	t.Helper()
-	w := env.Apply(t, oneContainer)
+	w := applyOnFirst(t, oneContainer)
 	w.AwaitReady()
 	w.ChangeObject(func(mw *v1alpha1.ManagedWorkload) {
 		mw.Spec.Paused = true
@@ -101,7 +103,7 @@ func wantRolledOutAtOnce(t *testing.T, w *harness.Workload) {
 // applyWaiting has a changed template that waits for an image, so that its container runs on.
 func applyWaiting(t *testing.T) *harness.Workload {
 	t.Helper()
-	w := env.Apply(t, oneContainer)
+	w := applyOnFirst(t, oneContainer)
 	w.AwaitReady()
 	w.Change(func(template *corev1.PodTemplateSpec) {
 		c := &template.Spec.Containers[0]
@@ -122,7 +124,7 @@ func updateWaiting(nw *v1alpha1.NodeWorkload) bool {
 func wantKilledWithoutImage(t *testing.T, w *harness.Workload) {
 	t.Helper()
 	w.Await("the change was made", waiting("ErrImageNeverPull"))
-	w.ApplyTemplate(w.Parse(oneContainer))
+	w.ApplyTemplate(onFirst(w, oneContainer))
 	if nw := w.AwaitReady(); !updateWaiting(nw) {
 		t.Errorf("the condition UpdateWaiting is gone: %v", nw.Status.Conditions)
 	}

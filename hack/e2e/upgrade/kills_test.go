@@ -36,7 +36,7 @@ func killsUnderWay() []*killUnderWay {
 			begin:    remove, sign: "preStop", phase: v1alpha1.KillPhasePreStop,
 			finished: func(t *testing.T, w *harness.Workload) {
 				w.AwaitGone()
-				wantJournal(t, w, "started", "preStop", "preStop", "signal SIGTERM", "stopped code=0")
+				wantJournal(t, w, "main", "started", "preStop", "preStop", "signal SIGTERM", "stopped code=0")
 			},
 		},
 		{ // A deletion in StopContainer: no second signal, and no SIGKILL before its time.
@@ -44,7 +44,7 @@ func killsUnderWay() []*killUnderWay {
 			begin:    remove, sign: "signal SIGTERM", phase: v1alpha1.KillPhaseStopping,
 			finished: func(t *testing.T, w *harness.Workload) {
 				w.AwaitGone()
-				wantJournal(t, w, "started", "signal SIGTERM", "stopped code=0")
+				wantJournal(t, w, "main", "started", "signal SIGTERM", "stopped code=0")
 			},
 		},
 		{ // A changed definition in the hook: killed once, started once.
@@ -58,7 +58,7 @@ func killsUnderWay() []*killUnderWay {
 			finished: func(t *testing.T, w *harness.Workload) {
 				kill := w.AwaitTrigger("main", v1alpha1.TriggerDefinitionChanged)
 				nw := w.AwaitReady()
-				wantJournal(t, w, "started", "preStop", "preStop", "signal SIGTERM", "stopped code=0", "started")
+				wantJournal(t, w, "main", "started", "preStop", "preStop", "signal SIGTERM", "stopped code=0", "started")
 				if kill.Outcome != v1alpha1.KillOutcomeGraceful || nw.Status.KillCount != 1 || nw.Status.Restarts != 1 {
 					t.Errorf("%d kills, %d restarts, the kill: %+v", nw.Status.KillCount, nw.Status.Restarts, kill)
 				}
@@ -71,7 +71,7 @@ func killsUnderWay() []*killUnderWay {
 func applyAll(t *testing.T, kills []*killUnderWay) {
 	t.Helper()
 	for _, k := range kills {
-		k.w = env.Apply(t, k.template)
+		k.w = applyOnFirst(t, k.template)
 	}
 }
 
@@ -84,11 +84,11 @@ func beginAll(kills []*killUnderWay) {
 	}
 }
 
-func wantJournal(t *testing.T, w *harness.Workload, want ...string) {
+func wantJournal(t *testing.T, w *harness.Workload, journal string, want ...string) {
 	t.Helper()
-	w.AwaitFind("main", "started", strings.Count(strings.Join(want, " "), "started"))
+	w.AwaitFind(journal, "started", strings.Count(strings.Join(want, " "), "started"))
 	var got []string
-	for _, text := range harness.Texts(w.Journal("main")) {
+	for _, text := range harness.Texts(w.Journal(journal)) {
 		text, _, _ := strings.Cut(text, " pid=")
 		got = append(got, text)
 	}

@@ -1,12 +1,13 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade replaces the manager and the shim of an older commit, with its
+// Package upgrade replaces the manager and the shims of an older commit, with its
 // CRDs and rights, by those of this tree, while workloads of many shapes run; then it goes
 // back, and upgrades again. None of this may restart a container or lose a kill that is
-// under way, but for what docs/upgrading.md says of going back. It has one node: that a
-// manager which takes over several writes labels only is what TestUpgradeWritesNoSpec of
-// controllers tests.
+// under way, but for what docs/upgrading.md says of going back. From the latest of the older
+// commits it does so with five nodes: one workload runs on all of them, and the shapes on
+// the first. That a manager which takes over writes labels only is what
+// TestUpgradeWritesNoSpec of controllers tests.
 package upgrade
 
 import (
@@ -33,14 +34,16 @@ type older struct {
 	leaseRoles bool
 	// revisions: it has ManagedWorkloadRevisions, and the way back to it restarts nothing.
 	revisions bool
+	// nodes is how many nodes there are.
+	nodes int
 }
 
 // olders are upgraded from each in a process of its own: before admission acted on
 // templates, and before roll-outs had a strategy. A clone without them fails the tests:
 // skipping them would be a green light for nothing.
 var olders = []older{
-	{commit: "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e", leaseRoles: true},
-	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true},
+	{commit: "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e", leaseRoles: true, nodes: 1},
+	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true, nodes: 5},
 }
 
 // fromVariable names the commit to the process that upgrades from it.
@@ -54,7 +57,7 @@ var (
 	env  *harness.Env
 	// oldConfig and newConfig are the folders that are applied.
 	oldConfig, newConfig string
-	// program is the file that the manager and the shim are started from, as one of
+	// program is the file that the manager and the shims are started from, as one of
 	// oldProgram and newProgram.
 	program, oldProgram, newProgram string
 )
@@ -107,7 +110,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "prepare the upgrade:", err)
 		return 1
 	}
-	return harness.Run(m, &env, localstack.Options{Config: oldConfig, Binary: program})
+	return harness.Run(m, &env, localstack.Options{Config: oldConfig, Binary: program, Nodes: from.nodes})
 }
 
 // haveCommit fails with what to do when the clone is too shallow.

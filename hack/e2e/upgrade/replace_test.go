@@ -5,12 +5,14 @@ package upgrade
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -21,7 +23,7 @@ import (
 func upgrade(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	stopBoth(t)
+	stopPrograms(t)
 	applyConfig(t, newConfig)
 	removed := runDocumented(t, "operations.md", "## Upgrades")
 	if from.leaseRoles {
@@ -31,7 +33,7 @@ func upgrade(t *testing.T) {
 		}
 	}
 	wantNothingElse(t, newConfig)
-	startBoth(t, newProgram)
+	startPrograms(t, newProgram)
 	t.Logf("the upgrade took %s", time.Since(began).Round(100*time.Millisecond))
 }
 
@@ -46,30 +48,51 @@ func goBack(t *testing.T, last func()) {
 	wantRemoved(t, removed, `resourcequota "managedworkload-priority" deleted`)
 	wantNothingElse(t, oldConfig)
 	last()
-	stopBoth(t)
-	startBoth(t, oldProgram)
+	stopPrograms(t)
+	startPrograms(t, oldProgram)
 }
 
-func stopBoth(t *testing.T) {
+func stopPrograms(t *testing.T) {
 	t.Helper()
-	for _, c := range []*localstack.Component{env.Stack.Manager, env.Stack.Shim} {
+	atOnce(t, func(c *localstack.Component) error {
 		if !c.Running() {
-			t.Fatal("the manager or the shim has ended by itself")
+			return errors.New("the manager or a shim has ended by itself")
 		}
-	}
-	if err := errors.Join(env.Stack.Manager.Stop(t.Context()), env.Stack.Shim.Stop(t.Context())); err != nil {
+		return c.Stop(t.Context())
+	})
+}
+
+// startPrograms starts the manager and all shims of what was built.
+func startPrograms(t *testing.T, built string) {
+	t.Helper()
+	if err := errors.Join(os.Remove(program), os.Link(built, program)); err != nil {
 		t.Fatal(err)
 	}
+	want, err := os.Stat(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atOnce(t, func(c *localstack.Component) error {
+		if err := c.Start(t.Context()); err != nil {
+			return err
+		}
+		runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.PID()))
+		if err == nil && !os.SameFile(want, runs) {
+			err = fmt.Errorf("process %d does not run %s", c.PID(), built)
+		}
+		return err
+	})
 }
 
-// startBoth starts manager and shim of what was built.
-func startBoth(t *testing.T, built string) {
+// atOnce does something with the manager and all shims at once.
+func atOnce(t *testing.T, do func(*localstack.Component) error) {
 	t.Helper()
-	err := errors.Join(os.Remove(program), os.Link(built, program))
-	if err == nil {
-		err = errors.Join(env.Stack.Manager.Start(t.Context()), env.Stack.Shim.Start(t.Context()))
+	var group errgroup.Group
+	group.Go(func() error { return do(env.Stack.Manager) })
+	for _, n := range env.Stack.Nodes {
+		group.Go(func() error { return do(n.Shim) })
 	}
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,37 +14,41 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// An upgrade of CRDs, rights, manager and shim leaves every container as it is,
+// An upgrade of CRDs, rights, manager and shims leaves every container as it is,
 // finishes the kills that were under way, and can then change and end everything. So
 // does the way back, and another upgrade.
 func TestUpgradeRestartsNothing(t *testing.T) {
-	all := shapes()
+	all := applyToAll(t)
 	workloads := map[string]*harness.Workload{}
-	for _, s := range all {
+	for _, s := range shapes() {
 		workloads[s.name] = apply(t, s)
 	}
 	underWay := killsUnderWay()
 	applyAll(t, underWay)
-	for _, s := range all {
+	for _, s := range shapes() {
 		s.settle(workloads[s.name])
 	}
 	for _, k := range underWay {
 		k.w.AwaitReady()
 	}
+	all.AwaitReady()
 	beginAll(underWay)
 
-	before := takeAll(t, workloads)
+	before, onAll := takeAll(t, workloads), all.take(t)
 	upgrade(t)
 	wantKept(t, workloads, before, 7)
+	all.wantKept(t, onAll, 7)
 	for _, k := range underWay {
 		k.finished(t, k.w)
 	}
 	if from.revisions {
-		thereAndBack(t, workloads)
+		thereAndBack(t, workloads, all)
 	}
 	changeOne(t, workloads["redefined"], "three")
+	all.change(t)
 	for _, w := range workloads {
 		w.Delete()
 	}
@@ -90,10 +94,10 @@ func wantKept(t *testing.T, workloads map[string]*harness.Workload, before map[s
 // apply creates a shape with all of its spec at once.
 func apply(t *testing.T, s shape) *harness.Workload {
 	t.Helper()
-	w := env.New(t)
+	w := newOnFirst(t)
 	mw := &v1alpha1.ManagedWorkload{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace},
-		Spec:       v1alpha1.ManagedWorkloadSpec{Template: w.Parse(s.template), RestartBackoff: s.backoff},
+		Spec:       v1alpha1.ManagedWorkloadSpec{Template: onFirst(w, s.template), RestartBackoff: s.backoff},
 	}
 	if err := env.Kube.Create(t.Context(), mw); err != nil {
 		t.Fatalf("%s: %v", s.name, err)
@@ -105,6 +109,8 @@ func apply(t *testing.T, s shape) *harness.Workload {
 type picture struct {
 	// Containers and Sandboxes are those of the runtime: state by ID.
 	Containers, Sandboxes map[string]string
+	// PIDs are those of the running containers.
+	PIDs map[string]int
 	// Journals are what the containers wrote: starts, hooks, signals.
 	Journals map[string][]string
 
@@ -130,8 +136,14 @@ func takeAll(t *testing.T, workloads map[string]*harness.Workload) map[string]pi
 
 func take(t *testing.T, w *harness.Workload) picture {
 	t.Helper()
+	return takeOn(t, w, env.Stack.Node)
+}
+
+func takeOn(t *testing.T, w *harness.Workload, n *localstack.Node) picture {
+	t.Helper()
+	w = w.On(n)
 	p := picture{Containers: map[string]string{}, Sandboxes: map[string]string{}, Journals: map[string][]string{}}
-	cri, err := env.Stack.CRI()
+	cri, err := n.CRI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +167,8 @@ func take(t *testing.T, w *harness.Workload) picture {
 	if err != nil {
 		return p // deleted
 	}
-	for _, name := range []string{"first", "second", "main", "other"} {
+	p.PIDs = w.Processes()
+	for _, name := range []string{"first", "second", "main", "other", n.NodeName()} {
 		p.Journals[name] = harness.Texts(w.Journal(name))
 	}
 	s := nw.Status

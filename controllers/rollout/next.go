@@ -253,10 +253,7 @@ func (b *Batch) take(in *Input, candidates []int, kept []bool, most int) {
 		return
 	}
 	room := MaxBatch - (len(b.Changes) - b.served)
-	if len(candidates) > min(most, room) {
-		candidates = in.lastFirst(candidates)
-	}
-	for _, i := range candidates {
+	for _, i := range in.lastFirst(candidates) {
 		switch {
 		case most <= 0:
 			b.Waiting[i] = WaitBudget

@@ -151,6 +151,24 @@ func TestKeptSandbox(t *testing.T) {
 	}
 }
 
+// A template that differs in nothing but the sandbox does not run as long as that is kept.
+func TestKeptSandboxIsNotTheTemplates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		newRegistry(n)
+		p := n.start(t)
+		containers := twoContainers("absent:1", "absent:1", "/1") // started before its image was removed
+		before := workload("w", containers)
+		p.Update(before)
+		n.settle(time.Second)
+		p.Update(workload("w", generation(2), containers, onTheHost))
+		n.settle(time.Minute)
+		if st := n.published("w"); st.TemplateHash != hashOf(before) || n.waits("w") == nil || len(n.killed) > 0 {
+			t.Errorf("hash %q, condition %+v, %d pod kills", st.TemplateHash, n.waits("w"), len(n.killed))
+		}
+	})
+}
+
 // A pod whose cgroup is gone is started over as the template says: that does not wait.
 func TestKeptSandboxWithoutItsCgroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -102,6 +102,35 @@ func TestLatestUpdateWins(t *testing.T) {
 	})
 }
 
+// An update that comes while a sync continues does not wait for the delay after an error of
+// that sync.
+func TestUpdateDuringASyncThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		hang := make(chan struct{})
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			if r.Pod.Spec.Containers[0].Image == "image:1" {
+				<-hang
+				return plan.SyncOutcome{Err: errors.New("a registry that does not answer")}
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			return plan.SyncOutcome{}
+		}
+		p := n.start(t)
+		p.Update(workload("a", image("image:1")))
+		n.settle(time.Second)
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+		close(hang)
+		n.settle(100 * time.Millisecond)
+		if !n.did("start c image:2") {
+			t.Errorf("did %q, want the update carried out at once", n.log())
+		}
+	})
+}
+
 // A deletion that arrives while a sync hangs cancels it, shortens its kills and
 // continues to the end: final status first, then the finalizer.
 func TestDeletionWhileSyncing(t *testing.T) {

@@ -119,7 +119,6 @@ endif
 test-unit: assets race-needs promtool ## Run everything but e2e, with the race detector, against a real API server.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
-	go test -timeout 5m $(TESTFLAGS) ./runtime/podworker # with what the race detector itself does not stand
 
 .PHONY: conformance
 conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.

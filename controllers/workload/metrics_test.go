@@ -109,7 +109,7 @@ func TestWorkloadMetrics(t *testing.T) {
 		b.forget(types.NamespacedName{Namespace: "other", Name: "web"})
 		b.forget(types.NamespacedName{Namespace: "default", Name: "other"})
 		if got := gathered(t); len(got) != 11 {
-			t.Errorf("after the end of others: %v", got)
+			t.Errorf("after other workloads have ended: %v", got)
 		}
 		mw := b.workload()
 		mw.Finalizers = nil

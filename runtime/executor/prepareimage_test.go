@@ -170,7 +170,7 @@ func TestStartUsesThePulledImage(t *testing.T) {
 	}
 }
 
-// A workload whose pulls hang leaves room for those of others, and for its own starts.
+// A workload whose pulls hang leaves room for the pulls of other workloads, and for its own starts.
 func TestPullsAheadLeaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}

@@ -232,10 +232,11 @@ func (n *fakeNode) asks(ctx context.Context) error {
 	n.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(take):
+	} else if take > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(take):
+		}
 	}
 	return ctx.Err()
 }

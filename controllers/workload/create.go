@@ -46,8 +46,8 @@ func (s *scope) newNodeWorkload(c *change) (*v1alpha1.NodeWorkload, error) {
 
 // createAll creates the NodeWorkloads of nodes, in batches that double: what the API server
 // refuses once it mostly refuses for all, and is not asked 5,000 times. It ends with the
-// first batch in which one fails, and says so once. Nodes for which it failed come last
-// the next time, so that they hold up no other.
+// first batch in which one fails, and says so once. The roll-out puts nodes for which it
+// failed last the next time, so that they hold up no other.
 func (r *Reconciler) createAll(ctx context.Context, s *scope, changes []change) error {
 	if len(changes) == 0 {
 		return nil
@@ -55,11 +55,10 @@ func (r *Reconciler) createAll(ctx context.Context, s *scope, changes []change) 
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
-	due := refusedLast(changes, s.memory.refused)
 	created := 0
 	var errs failures
-	for size := 1; created < len(due) && errs.serious() == 0; size *= 2 {
-		batch := due[created:min(created+size, len(due))]
+	for size := 1; created < len(changes) && errs.serious() == 0; size *= 2 {
+		batch := changes[created:min(created+size, len(changes))]
 		for _, err := range r.createBatch(ctx, s, batch) {
 			errs.add(err)
 		}
@@ -69,22 +68,6 @@ func (r *Reconciler) createAll(ctx context.Context, s *scope, changes []change) 
 		r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventFailedCreate, "Error creating %d of %d NodeWorkloads: %v", n, len(changes), errs.first)
 	}
 	return errs.err()
-}
-
-// refusedLast are nodes in their order, those of refused behind the others.
-func refusedLast(changes []change, refused map[string]bool) []change {
-	if len(refused) == 0 {
-		return changes
-	}
-	var first, last []change
-	for _, c := range changes {
-		if refused[c.node] {
-			last = append(last, c)
-		} else {
-			first = append(first, c)
-		}
-	}
-	return append(first, last...)
 }
 
 // createBatch creates the NodeWorkloads of nodes at the same time.

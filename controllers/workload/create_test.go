@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 // newCreateBench has a workload on many nodes without NodeWorkloads; refuse says on which
@@ -64,13 +65,27 @@ func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
 	}
 }
 
+// inTurn are the nodes of newCreateBench in the order in which a roll-out takes them.
+func inTurn(n int) []string {
+	in := &rollout.Input{Nodes: make([]rollout.Node, n)}
+	for i := range in.Nodes {
+		in.Nodes[i] = rollout.Node{Name: fmt.Sprintf("n%04d", i), Desired: true, Selected: true, Responds: true}
+	}
+	var names []string
+	for _, c := range rollout.Next(in).Changes {
+		names = append(names, in.Nodes[c.Node].Name)
+	}
+	return names
+}
+
 // A batch in which one fails is the last, and the next reconciliation begins with others.
 func TestCreatesInDoublingBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, asked := newCreateBench(t, 200, func(node string) bool { return node == "n0002" || node == "n0100" })
+		nodes := inTurn(200)
+		b, asked := newCreateBench(t, len(nodes), func(node string) bool { return node == nodes[2] || node == nodes[100] })
 		for i, want := range []int{
-			1 + 2,                        // n0000, n0001 and n0002
-			1 + 2 + 4 + 8 + 16 + 32 + 64, // from n0003 on, with n0100
+			1 + 2,                        // with nodes[2]
+			1 + 2 + 4 + 8 + 16 + 32 + 64, // from nodes[3] on, with nodes[100]
 			200 - 3 - 127 + 2, 1, 1,      // and both again
 		} {
 			_, _, err := b.reconcile()

@@ -224,9 +224,15 @@ func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
 }
 
 // takenBack reports whether a node has not carried out what it has, and goes back to what it
-// runs, which kills nothing: to the update, or because it may not have what it has.
+// runs, which kills nothing: to the update, or because it may not have what it has, or because
+// its shim went away before it saw that, and would carry it out when it is back, beside whatever
+// node is being updated then.
 func (in *Input) takenBack(n *Node, kept bool) bool {
-	return !n.RunsSpec && n.Runs != "" && (n.Runs == in.Update || in.hold(n, kept) != "" && n.Runs != n.Revision || n.Edited && n.Runs == n.Revision)
+	if n.RunsSpec || n.Runs == "" {
+		return false
+	}
+	lost := !n.Responds && !n.Reported
+	return n.Runs == in.Update || n.Runs != n.Revision && (lost || in.hold(n, kept) != "") || n.Edited && n.Runs == n.Revision
 }
 
 // target is the revision that a node gets: one that the update may not reach gets the

@@ -37,6 +37,7 @@ func other(n *Node)      { n.Selected = false }
 func refused(n *Node)    { n.Refused = true }
 func tolerated(n *Node)  { n.Desired = false }
 func runsNew(n *Node)    { n.Runs = "new" }
+func runsOld(n *Node)    { n.Runs = "old" }
 
 // empty is a node without a share.
 func empty(name string, change ...func(*Node)) Node {
@@ -148,6 +149,14 @@ func TestNext(t *testing.T) {
 			strategy: one(), nodes: []Node{up("a", "old"), up("b", "bad", away, unsettled)},
 			want: []string{"a: new", "b waits: ShimNotResponding"},
 		},
+		"a shim that went away before it saw an earlier change has again what it runs": {
+			strategy: one(), nodes: []Node{up("a", "old"), up("b", "bad", away, unsettled, unreported, runsOld), up("c", "bad", away, unsettled, runsOld)},
+			want: []string{"a: new", "b: old", "c waits: ShimNotResponding"},
+		},
+		"a shim that went away before it saw the revision keeps it, and takes up the budget": {
+			strategy: one(), nodes: []Node{up("a", "old"), up("b", "new", away, unsettled, unreported, runsOld)},
+			want: []string{"a waits: MaxUnavailable"},
+		},
 		"what a shim that is away has not carried out yet is taken back": {
 			strategy: one(), nodes: []Node{up("a", "new"), up("b", "bad", away, unsettled, runsNew)},
 			want: []string{"b: new"},
@@ -167,7 +176,7 @@ func TestNext(t *testing.T) {
 			want: []string{"a: new"},
 		},
 		"a change that was not carried out is taken back also where the node is held": {
-			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "bad", unsettled, runsNew), up("b", "bad", unsettled, func(n *Node) { n.Runs = "old" })},
+			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "bad", unsettled, runsNew), up("b", "bad", unsettled, runsOld)},
 			want: []string{"a: new", "b: old"},
 		},
 		"what fails on one node does not keep the others waiting": {

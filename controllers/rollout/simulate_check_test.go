@@ -57,6 +57,9 @@ func isHeld(in *Input, n *Node, kept bool) bool {
 	return in.Strategy.Paused || in.Strategy.OnDelete || !n.Selected || kept
 }
 
+// isLost reports whether a shim went away before it saw what the node got.
+func isLost(n *Node) bool { return !n.Responds && !n.Reported }
+
 // revisionsFor are those that a node may get, none if it may get none.
 func revisionsFor(in *Input, n *Node, kept bool) []string {
 	held := isHeld(in, n, kept)
@@ -70,7 +73,7 @@ func revisionsFor(in *Input, n *Node, kept bool) []string {
 		return []string{in.Update}
 	case n.Edited && (held || n.Runs == n.Revision):
 		return []string{n.Revision, n.Runs} // what it had, or what it has not left yet
-	case held:
+	case held, isLost(n):
 		return []string{n.Runs}
 	}
 	return []string{in.Update}
@@ -78,7 +81,7 @@ func revisionsFor(in *Input, n *Node, kept bool) []string {
 
 // isTrue reports whether a reason to wait is a fact.
 func isTrue(in *Input, n *Node, kept bool, reason Reason, spent int) bool {
-	if isHeld(in, n, kept) && n.Present && !n.Ending && !n.RunsSpec && n.Runs != "" {
+	if (isHeld(in, n, kept) || isLost(n)) && n.Present && !n.Ending && !n.RunsSpec && n.Runs != "" {
 		return false // what it has not carried out is taken back
 	}
 	free := !isHeld(in, n, kept) || n.Edited // what was edited is put back where it is held, too

@@ -221,7 +221,8 @@ func (w *world) plan() bool {
 	b := Next(in)
 	w.check(in, &b)
 	for i := range in.Nodes {
-		if n := &in.Nodes[i]; !n.Responds && n.Revision != in.Update {
+		n := &in.Nodes[i]
+		if !n.Responds && n.Revision != in.Update && (n.Reported || n.Runs == "" || w.machines[i].refused) {
 			w.machines[i].spent = false // a dead node with an earlier revision blocks nothing
 		}
 	}

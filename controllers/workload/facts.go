@@ -61,6 +61,16 @@ type facts struct {
 // time is now as a condition carries it.
 func (f *facts) time() metav1.Time { return metav1.NewTime(f.now.Truncate(time.Second)) }
 
+// completed is how many of the desired nodes whose shims respond ran all containers to success.
+func (f *facts) completed() (n int) {
+	for i := range f.desired {
+		if d := &f.desired[i]; d.shim.Responding() && d.share != nil && d.share.Phase == corev1.PodSucceeded {
+			n++
+		}
+	}
+	return n
+}
+
 // nodeView is what is known about a node and its NodeWorkload.
 type nodeView struct {
 	name string

@@ -14,7 +14,7 @@ import (
 
 var nodesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "managedworkload_nodes",
-	Help: "Nodes of each ManagedWorkload by state: desired, current, updated, ready, available, unavailable, unreachable, misscheduled.",
+	Help: "Nodes of each ManagedWorkload by state: desired, current, updated, ready, available, completed, unavailable, unreachable, misscheduled.",
 }, []string{"namespace", "name", "state"})
 
 var (
@@ -36,7 +36,7 @@ func init() {
 	metrics.Registry.MustRegister(nodesGauge, waitingGauge, waitingSinceGauge, progressGauge)
 }
 
-func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus) {
+func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus, f *facts) {
 	for state, n := range map[string]int32{
 		"desired":      status.DesiredNodes,
 		"current":      status.CurrentNodes,
@@ -45,6 +45,7 @@ func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWo
 		"updated":      status.UpdatedNodes,
 		"ready":        status.ReadyNodes,
 		"available":    status.AvailableNodes,
+		"completed":    int32(f.completed()),
 		"unreachable":  status.UnreachableNodes,
 	} {
 		nodesGauge.WithLabelValues(mw.Namespace, mw.Name, state).Set(float64(n))

@@ -12,10 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -47,11 +51,27 @@ func gathered(t *testing.T) map[string]float64 {
 	return values
 }
 
+// complete lets the containers of nodes end with success.
+func (b *bench) complete(nodes ...string) {
+	b.t.Helper()
+	for _, node := range nodes {
+		nw := &v1alpha1.NodeWorkload{}
+		if err := b.client.Get(b.t.Context(), types.NamespacedName{Namespace: "default", Name: placement.NodeWorkloadName("web", node)}, nw); err != nil {
+			b.t.Fatal(err)
+		}
+		nw.Status.Phase = corev1.PodSucceeded
+		meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse})
+		if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
 // The gauges have what the alerts go by, follow the roll-out, and go with the workload.
 func TestWorkloadMetrics(t *testing.T) {
 	at := func(nodes string, further map[string]float64) map[string]float64 {
 		want := map[string]float64{}
-		for i, state := range []string{"desired", "current", "updated", "ready", "available", "unavailable", "unreachable", "misscheduled"} {
+		for i, state := range []string{"desired", "current", "updated", "ready", "available", "completed", "unavailable", "unreachable", "misscheduled"} {
 			var n float64
 			if _, err := fmt.Sscan(strings.Fields(nodes)[i], &n); err != nil {
 				t.Fatal(err)
@@ -69,21 +89,21 @@ func TestWorkloadMetrics(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		expect("complete", at("5 5 5 5 5 0 0 0", nil))
+		expect("complete", at("5 5 5 5 5 0 0 0 0", nil))
 		time.Sleep(time.Minute)
 		paused := float64(time.Now().Unix())
 		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("bad:1")(spec); spec.Paused = true })
 		b.turn()
 		time.Sleep(time.Minute)
 		b.turn()
-		expect("paused", at("5 5 0 5 5 0 0 0", map[string]float64{
+		expect("paused", at("5 5 0 5 5 0 0 0 0", map[string]float64{
 			"rollout_waiting_nodes Paused": 5, "rollout_waiting_timestamp_seconds Paused": paused,
 		}))
 		resumed := float64(time.Now().Unix())
 		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { spec.Paused = false })
 		b.turn()
 		time.Sleep(time.Hour)
-		expect("resumed", at("5 5 0 5 5 0 0 0", map[string]float64{
+		expect("resumed", at("5 5 0 5 5 0 0 0 0", map[string]float64{
 			"rollout_waiting_nodes MaxUnavailable": 4, "rollout_waiting_timestamp_seconds MaxUnavailable": resumed,
 			"rollout_progress_timestamp_seconds": resumed,
 		}))
@@ -91,7 +111,7 @@ func TestWorkloadMetrics(t *testing.T) {
 		if mw := b.turn(); !strings.HasPrefix(mw.Status.Summary, "stalled ") {
 			t.Errorf("summary %q", mw.Status.Summary)
 		}
-		expect("stalled, with two tolerated nodes", at("3 3 0 3 3 0 0 2", map[string]float64{
+		expect("stalled, with two tolerated nodes", at("3 3 0 3 3 0 0 0 2", map[string]float64{
 			"rollout_waiting_nodes MaxUnavailable": 4, "rollout_waiting_timestamp_seconds MaxUnavailable": resumed,
 			"rollout_progress_timestamp_seconds": resumed,
 		}))
@@ -100,15 +120,20 @@ func TestWorkloadMetrics(t *testing.T) {
 		b.turn()
 		b.turn("n1")
 		b.turn("n1")
-		expect("n1 is not ready", at("5 5 5 4 4 1 0 0", nil))
+		expect("n1 is not ready", at("5 5 5 4 4 0 1 0 0", nil))
 		b.turn()
 		b.turn()
-		expect("complete again", at("5 5 5 5 5 0 0 0", nil))
+		expect("complete again", at("5 5 5 5 5 0 0 0 0", nil))
+		b.complete("n2", "n3")
+		if _, _, err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		expect("two have completed", at("5 5 5 3 3 2 2 0 0", nil))
 		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { image("bad:1")(spec) })
 		b.turn()
 		b.forget(types.NamespacedName{Namespace: "other", Name: "web"})
 		b.forget(types.NamespacedName{Namespace: "default", Name: "other"})
-		if got := gathered(t); len(got) != 11 {
+		if got := gathered(t); len(got) != 12 {
 			t.Errorf("after other workloads have ended: %v", got)
 		}
 		mw := b.workload()

@@ -60,7 +60,14 @@ func Run(m *testing.M, env **Env, options localstack.Options, setups ...func(con
 			return 1
 		}
 	}
-	status := m.Run()
+	tests := make(chan int, 1)
+	go func() { tests <- m.Run() }()
+	status := 1
+	select {
+	case status = <-tests:
+	case <-ctx.Done(): // the tests end with the process
+		fmt.Fprintln(os.Stderr, "interrupted: taking the stack down")
+	}
 	if err := cleanup(); err != nil {
 		fmt.Fprintln(os.Stderr, "take the stack down:", err)
 		return 1

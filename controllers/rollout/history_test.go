@@ -176,6 +176,20 @@ func TestProgress(t *testing.T) {
 			{9 * time.Minute, 1, Tally{Available: 20, Left: 40}, false, time.Minute},
 			{30 * time.Second, 1, Tally{Available: 21, Left: 39}, false, deadline},
 		},
+		"a node that goes and comes back is no progress": {
+			{0, 1, Tally{Available: 4, Left: 1}, false, deadline},
+			{3 * time.Minute, 1, Tally{Available: 3, Left: 1}, false, 7 * time.Minute},
+			{time.Minute, 1, Tally{Available: 3, Left: 1}, false, 6 * time.Minute},
+			{3 * time.Minute, 1, Tally{Available: 4, Left: 1}, false, 3 * time.Minute},
+			{3 * time.Minute, 1, Tally{Available: 4, Left: 1}, false, 0},
+		},
+		"a node that waits, goes and comes back is progress once": {
+			{0, 1, Tally{Available: 3, Left: 2}, false, deadline},
+			{3 * time.Minute, 1, Tally{Available: 3, Left: 1}, false, deadline},
+			{3 * time.Minute, 1, Tally{Available: 3, Left: 2}, false, 7 * time.Minute},
+			{3 * time.Minute, 1, Tally{Available: 3, Left: 1}, false, 4 * time.Minute},
+			{4 * time.Minute, 1, Tally{Available: 3, Left: 2}, false, 0},
+		},
 		"nodes that are let go later have a deadline of their own": {
 			{0, 1, Tally{}, false, deadline},
 			{time.Hour, 1, Tally{Left: 3}, false, deadline},

@@ -52,9 +52,8 @@ type Progress struct {
 	// Revision is what is rolled out, and Generation that of the spec.
 	Revision   string
 	Generation int64
-	// Most is how many nodes were available with it at once, Fewest how few were left, and
-	// Nodes how many there were of both.
-	Most, Fewest, Nodes int
+	// Most is how many nodes were available with it at once, and Fewest how few were left.
+	Most, Fewest int
 	// Done: nothing was left at one time, and it reached a node. What happens to a node later
 	// is no matter of the roll-out.
 	Done bool
@@ -77,17 +76,13 @@ type State struct {
 func (p Progress) Next(s *State, now time.Time) Progress {
 	t := s.Tally
 	if p.Revision != s.Revision || p.Generation != s.Generation || p.Since.IsZero() {
-		p = Progress{Revision: s.Revision, Generation: s.Generation, Most: t.Available, Fewest: t.Left, Nodes: t.Available + t.Left, Done: s.RolledOut, Since: now}
+		p = Progress{Revision: s.Revision, Generation: s.Generation, Most: t.Available, Fewest: t.Left, Done: s.RolledOut, Since: now}
 	}
 	waited := p.Fewest > 0
-	if n := t.Available + t.Left; n < p.Nodes { // nodes are gone
-		p.Most, p.Fewest = min(p.Most, t.Available), max(p.Fewest-(p.Nodes-n), 0)
-	}
 	if t.Available > p.Most || t.Left < p.Fewest || t.Left == 0 || !waited || s.Paused {
 		p.Since = now
 		p.Most, p.Fewest = max(p.Most, t.Available), t.Left
 	}
-	p.Nodes = t.Available + t.Left
 	p.Done = p.Done || t.Left == 0 && t.Available > 0 && !s.Paused
 	return p
 }

@@ -66,10 +66,14 @@ func computeReady(f *facts, t *tally) conditionState {
 	switch {
 	case f.deleting:
 		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
+	case f.verdict.Undecided:
+		return no(f.verdict.Reason, with(f.verdict.Message, "what runs stays, and no node is changed before that is known"))
 	case !f.verdict.Accepted:
-		return no(f.verdict.Reason, fmt.Sprintf("Rejected; %d of %d nodes still run the previous template", t.ready, t.desired))
+		return no(f.verdict.Reason, fmt.Sprintf("Rejected; what runs stays: %d of %d nodes are ready with it", t.ready, t.desired))
+	case len(t.by[standingConflict]) > 0 && len(t.by[standingUpdating]) > 0:
+		return no(reasonNameConflict, with(with(conflictMessage(t), rollingMessage(f, t)), unreachableMessage(t)))
 	case len(t.by[standingConflict]) > 0:
-		return no(reasonNameConflict, conflictMessage(t))
+		return no(reasonNameConflict, with(conflictMessage(t), unreachableMessage(t)))
 	case len(t.by[standingUpdating]) > 0:
 		return no(updatingReason(f), with(rollingMessage(f, t), unreachableMessage(t)))
 	case t.desired == 0:
@@ -77,13 +81,13 @@ func computeReady(f *facts, t *tally) conditionState {
 	case t.reachable() == 0:
 		return no(unreachableReason(t), unreachableMessage(t))
 	case len(t.by[standingFailed]) > 0:
-		return no(v1alpha1.ReasonFailed, with(failedMessage(t.by[standingFailed]), unreachableMessage(t)))
+		return no(v1alpha1.ReasonFailed, with(with(failedMessage(t.by[standingFailed]), heldMessage(f, t)), unreachableMessage(t)))
 	case len(t.by[standingNotReady]) > 0:
-		return no(v1alpha1.ReasonNodesNotReady, with(notReadyMessage(t.by[standingNotReady]), unreachableMessage(t)))
+		return no(v1alpha1.ReasonNodesNotReady, with(with(notReadyMessage(t.by[standingNotReady]), heldMessage(f, t)), unreachableMessage(t)))
 	case len(t.by[standingYoung]) > 0:
-		return no(v1alpha1.ReasonNodesNotReady, with(youngMessage(t.by[standingYoung]), unreachableMessage(t)))
+		return no(v1alpha1.ReasonNodesNotReady, with(with(youngMessage(t.by[standingYoung]), heldMessage(f, t)), unreachableMessage(t)))
 	case len(t.by[standingReady]) == 0:
-		return yes(v1alpha1.ReasonCompleted, with("the containers have completed on every reachable node", unreachableMessage(t)))
+		return yes(v1alpha1.ReasonCompleted, with(with("the containers have completed on every reachable node", heldMessage(f, t)), unreachableMessage(t)))
 	}
 	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(f, t), misscheduledMessage(f)), unreachableMessage(t)))
 }

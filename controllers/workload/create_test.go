@@ -55,12 +55,15 @@ func newCreateBench(t *testing.T, nodes int, refuse func(node string) bool) (b *
 func TestRefusedCreatesAreNotTriedForAll(t *testing.T) {
 	b, asked := newCreateBench(t, 5000, func(string) bool { return true })
 	for range 3 {
-		_, _, err := b.reconcile()
+		_, mw, err := b.reconcile()
 		if err == nil || len(err.Error()) > 300 || asked() != 1 {
 			t.Errorf("error %v", err)
 		}
 		if events := b.drain(eventFailedCreate); len(events) != 1 || !strings.Contains(events[0], "Error creating 1 of 250 NodeWorkloads: create the NodeWorkload of node") {
 			t.Errorf("events %q", events)
+		}
+		if text := message(mw, v1alpha1.ConditionReady); !strings.Contains(text, "failed: n") || !strings.Contains(text, ": no xxx") || len(text) > 700 {
+			t.Errorf("Ready %q", text)
 		}
 	}
 }

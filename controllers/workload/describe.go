@@ -47,35 +47,52 @@ func youngMessage(list []*nodeView) string {
 
 // readyMessage says with what the nodes are ready.
 func readyMessage(f *facts, t *tally) string {
-	held := map[rollout.Reason][]string{}
-	for _, n := range t.by[standingReady] {
-		if n.waits.Holds() {
-			held[n.waits] = append(held[n.waits], n.name)
-		}
-	}
-	if len(held) == 0 {
+	held := heldMessage(f, t)
+	if held == "" {
 		return nodes(t.reachable()) + " ready with the current template"
 	}
-	return fmt.Sprintf("%s ready, %d of them with the current template; %s", nodes(t.reachable()), t.updated, waitingMessage(held, f.waits))
+	return fmt.Sprintf("%s ready, %d of them with the current template; %s", nodes(t.reachable()), t.updated, held)
+}
+
+// heldMessage names the nodes that a person lets keep another revision, "" for none.
+func heldMessage(f *facts, t *tally) string {
+	held := t.held()
+	return with(neverMessage(held, t.desired), waitingMessage(held, f.waits))
+}
+
+// neverMessage says that a strategy lets no node have the update.
+func neverMessage(held map[rollout.Reason][]string, desired int) string {
+	switch {
+	case desired == 0:
+		return ""
+	case len(held[rollout.WaitNodeSelector]) == desired:
+		return "no node has the labels of updateStrategy.rollingUpdate.nodeSelector"
+	case len(held[rollout.WaitPartition]) == desired:
+		return "updateStrategy.rollingUpdate.partition keeps every node"
+	}
+	return ""
 }
 
 // rollingMessage says how far a roll-out is: what keeps nodes that are being updated, and
 // why others wait.
 func rollingMessage(f *facts, t *tally) string {
-	var busy []*nodeView
-	waiting := map[rollout.Reason][]string{}
+	var busy, refused []*nodeView
+	waiting := t.held()
 	for _, n := range t.by[standingUpdating] {
-		if n.waits == "" {
-			busy = append(busy, n)
-		} else {
+		switch {
+		case n.waits != "" && !n.waits.Holds():
 			waiting[n.waits] = append(waiting[n.waits], n.name)
+		case n.waits == "" && n.refused != "":
+			refused = append(refused, n)
+		case n.waits == "":
+			busy = append(busy, n)
 		}
 	}
 	message := fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable())
 	if t.desired == 0 {
 		message = with(noMatchMessage, misscheduledMessage(f))
 	}
-	message = with(message, busyMessage(busy))
+	message = with(with(message, refusedMessage(refused)), busyMessage(busy))
 	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
 		message = with(message, "not available: "+describeAll(late))
 	}
@@ -88,6 +105,14 @@ func busyMessage(list []*nodeView) string {
 		return ""
 	}
 	return "updating " + describeAll(list)
+}
+
+// refusedMessage says why nodes could not be changed.
+func refusedMessage(list []*nodeView) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the change of %s failed: %s: %s", nodes(len(list)), names(namesOf(list)), list[0].refused)
 }
 
 func describeAll(list []*nodeView) string {

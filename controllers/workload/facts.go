@@ -83,6 +83,8 @@ type nodeView struct {
 	nodeGone bool
 	// waits is why the node does not get the update revision now, "" if it has or gets it.
 	waits rollout.Reason
+	// refused is why its last change failed, "" if it did not.
+	refused string
 }
 
 // standing is how far a node is.
@@ -205,16 +207,17 @@ func (t *tally) countReachable(f *facts, n *nodeView) {
 	}
 }
 
-// held is how many nodes a person lets keep another revision.
-func (t *tally) held() (n int) {
+// held are the nodes that a person lets keep another revision, by why.
+func (t *tally) held() map[rollout.Reason][]string {
+	held := map[rollout.Reason][]string{}
 	for _, list := range t.by {
-		for _, view := range list {
-			if view.waits.Holds() {
-				n++
+		for _, n := range list {
+			if n.waits.Holds() {
+				held[n.waits] = append(held[n.waits], n.name)
 			}
 		}
 	}
-	return n
+	return held
 }
 
 func (t *tally) unreachable() int { return len(t.without) + len(t.silent) }

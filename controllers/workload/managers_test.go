@@ -171,7 +171,9 @@ func TestManagersThatActAtOnce(t *testing.T) {
 		for _, m := range w.all { // they do not choose the same nodes
 			known := m.memories.of(m.mw)
 			for i := range 5 {
-				known.refused[fmt.Sprintf("n%d", i+1)] = rapid.Bool().Draw(rt, "last")
+				if rapid.Bool().Draw(rt, "last") {
+					known.refused[fmt.Sprintf("n%d", i+1)] = "no"
+				}
 			}
 			m.memories.keep(m.mw, known)
 		}

@@ -35,8 +35,8 @@ type memory struct {
 	// warned is the problem of its grace annotation that an event named last, and held
 	// what one said of grace periods that were set by hand.
 	warned, held string
-	// refused are nodes for which a NodeWorkload could not be created.
-	refused map[string]bool
+	// refused is why a change failed, by node.
+	refused map[string]string
 	// wrote is what was written last of its NodeWorkloads, and wroteSelf of itself.
 	wrote, wroteSelf written
 }
@@ -54,7 +54,7 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	if known := m.known[client.ObjectKeyFromObject(mw)]; known.uid == mw.UID {
 		return known
 	}
-	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]bool{}}
+	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]string{}}
 }
 
 func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {

@@ -71,7 +71,7 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 			g.in.Nodes = append(g.in.Nodes, r.nodeFacts(s, s.nodes[i], p, selector))
 		}
 	}
-	maps.DeleteFunc(s.memory.refused, func(node string, _ bool) bool { _, there := g.at[node]; return !there })
+	maps.DeleteFunc(s.memory.refused, func(node, _ string) bool { _, there := g.at[node]; return !there })
 	g.batch = rollout.Next(&g.in)
 	g.tally = rollout.Count(&g.in, &g.batch)
 	s.wakeAfter(g.batch.Wake)
@@ -85,7 +85,7 @@ func (r *Reconciler) nodeFacts(s *scope, node *corev1.Node, p placement.Placemen
 	n := rollout.Node{
 		Name: node.Name, Desired: p.ShouldRun, Selected: selector.Matches(labels.Set(node.Labels)), Responds: shim.Responding(),
 		NoShim:  shim.Reason == v1alpha1.ReasonShimNotFound && (share == nil || !share.Observed()),
-		Blocked: s.inTheWay[node.Name] != nil, Refused: s.memory.refused[node.Name],
+		Blocked: s.inTheWay[node.Name] != nil, Refused: s.memory.refused[node.Name] != "",
 	}
 	if share != nil {
 		n.Present, n.Ending, n.Observed = true, share.Deleting(), share.Observed()
@@ -153,13 +153,16 @@ func (r *Reconciler) changeAll(ctx context.Context, s *scope, changes []change, 
 	return without, errs.err()
 }
 
+// maxRefusal bounds what is said of a change that failed.
+const maxRefusal = 300
+
 // note remembers on which nodes a change failed: others come first the next time.
 func (s *scope) note(node string, err error) {
 	switch {
 	case err == nil:
 		delete(s.memory.refused, node)
 	case !writes.OnlyConflicts(err):
-		s.memory.refused[node] = true
+		s.memory.refused[node] = writes.Limit(err.Error(), maxRefusal)
 	}
 }
 

@@ -102,9 +102,9 @@ func computeSummary(f *facts, t *tally, stalled conditionState) string {
 	case t.desired == 0:
 		return with(with(with(rollingSummary(f, t, stalled), "no matching nodes"), misscheduledSummary(f)), endingSummary(t))
 	case len(t.by[standingConflict]) > 0:
-		return with("name conflict on "+nodes(len(t.by[standingConflict])), aside)
+		return with(with("name conflict on "+nodes(len(t.by[standingConflict])), updatedSummary(f, t, stalled)), aside)
 	case len(t.by[standingUpdating]) > 0:
-		return with(fmt.Sprintf("%s %d/%d", rollingSummary(f, t, stalled), t.updated, t.reachable()), aside)
+		return with(updatedSummary(f, t, stalled), aside)
 	case t.reachable() == 0:
 		return aside
 	case len(t.by[standingFailed]) > 0:
@@ -145,12 +145,25 @@ func rollingSummary(f *facts, t *tally, stalled conditionState) string {
 	return "updating"
 }
 
+// updatedSummary is what a roll-out does and how far it is, "" without one.
+func updatedSummary(f *facts, t *tally, stalled conditionState) string {
+	what := rollingSummary(f, t, stalled)
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d/%d", what, t.updated, t.reachable())
+}
+
 // heldSummary says that nodes keep another revision.
 func heldSummary(t *tally) string {
-	if n := t.held(); n > 0 {
-		return nodes(n) + " not updated"
+	n := 0
+	for _, list := range t.held() {
+		n += len(list)
 	}
-	return ""
+	if n == 0 {
+		return ""
+	}
+	return nodes(n) + " not updated"
 }
 
 func misscheduledSummary(f *facts) string {

@@ -83,7 +83,7 @@ type world struct {
 	kinds     map[string]kind
 	update    string
 	strategy  Strategy
-	// allowed is the largest budget since all nodes were undisturbed.
+	// allowed is the largest budget since no node was disturbed.
 	allowed int
 	now     time.Time
 	edits   int
@@ -276,6 +276,15 @@ func (w *world) sync(m *machine) {
 	w.report(m)
 }
 
+// allow lets the controller disturb what its budget says, and what an earlier, larger one said
+// as long as nodes are disturbed from then.
+func (w *world) allow() {
+	w.allowed = max(w.allowed, w.strategy.MaxUnavailable)
+	if !slices.ContainsFunc(w.machines, func(m *machine) bool { return m.spent }) {
+		w.allowed = w.strategy.MaxUnavailable
+	}
+}
+
 // down is how many nodes are down because the controller changed them.
 func (w *world) down() int {
 	down := 0
@@ -352,7 +361,7 @@ func TestSimulation(t *testing.T) {
 		w := newWorld(t)
 		pick := func(t *rapid.T) *machine { return rapid.SampledFrom(w.machines).Draw(t, "node") }
 		t.Repeat(map[string]func(*rapid.T){
-			"":       func(*rapid.T) { w.allowed = max(w.allowed, w.strategy.MaxUnavailable) },
+			"":       func(*rapid.T) { w.allow() },
 			"roll":   func(*rapid.T) { w.roll(w.kind()) },
 			"revert": func(t *rapid.T) { w.to(rapid.SampledFrom(w.revisions).Draw(t, "revision").Hash) },
 			"plan":   func(*rapid.T) { w.plan() },

@@ -130,7 +130,7 @@ func (f *fleet) makeNodes(ctx context.Context) error {
 		return f.api.Create(ctx, node)
 	})
 	for i, nodes := range halves {
-		f.leases[i] = &leases{api: f.api, nodes: nodes}
+		f.leases[i] = &leases{api: f.api, nodes: nodes, once: f.options.leaseOnce}
 		f.leases[i].start(ctx)
 	}
 	f.stop = append(f.stop, func() { f.leases[0].stop(); f.leases[1].stop() })

@@ -53,6 +53,9 @@ func TestSmoke(t *testing.T) {
 	if results["roll-out: over the least"] < .9 || results["bad image: containers killed"] != 0 || results["bad image: reached"] < 1 || results["bad image: reached"] > 4 {
 		t.Errorf("results %v", results)
 	}
+	if results["bad image: reached without a revert"] != 2 || results["bad image: budget"] != 2 {
+		t.Errorf("of 4 nodes with a budget of 50 %%: %v", results)
+	}
 }
 
 func TestSummarize(t *testing.T) {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -22,8 +22,10 @@ import (
 
 // leases are those of the shims of some nodes, renewed as the shim does.
 type leases struct {
-	api    client.Client
-	nodes  []string
+	api   client.Client
+	nodes []string
+	// once: they are written once, for the whole run.
+	once   bool
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 }
@@ -34,14 +36,24 @@ func spread(nodes int) time.Duration {
 	return min(10*time.Second, time.Duration(nodes)*40*time.Millisecond)
 }
 
+// wholeRun is longer than any run.
+const wholeRun = 24 * time.Hour
+
 // start renews until stop.
 func (l *leases) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	for i, node := range l.nodes {
 		l.group.Go(func() {
-			if pause(ctx, spread(len(l.nodes))*time.Duration(i)/time.Duration(len(l.nodes))) == nil {
-				shim.KeepLease(asNode(ctx, node), l.api, localstack.SystemNamespace, node)
+			if pause(ctx, spread(len(l.nodes))*time.Duration(i)/time.Duration(len(l.nodes))) != nil {
+				return
 			}
+			if l.once {
+				if err := l.write(ctx, node, wholeRun); err != nil && ctx.Err() == nil {
+					progress("A lease that is not renewed: %v", err)
+				}
+				return
+			}
+			shim.KeepLease(asNode(ctx, node), l.api, localstack.SystemNamespace, node)
 		})
 	}
 }
@@ -56,16 +68,21 @@ func (l *leases) stop() {
 func (l *leases) silence(ctx context.Context, lasting time.Duration) error {
 	l.stop()
 	_, err := inParallel(ctx, len(l.nodes), func(ctx context.Context, i int) error {
-		key := client.ObjectKey{Namespace: localstack.SystemNamespace, Name: v1alpha1.LeaseNamePrefix + l.nodes[i]}
-		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			lease := &coordinationv1.Lease{}
-			if err := l.api.Get(ctx, key, lease); err != nil {
-				return fmt.Errorf("silence a lease: %w", err)
-			}
-			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-			lease.Spec.LeaseDurationSeconds = ptr.To(int32(lasting.Seconds()))
-			return l.api.Update(ctx, lease)
-		})
+		return l.write(ctx, l.nodes[i], lasting)
 	})
 	return err
+}
+
+// write renews one lease for lasting.
+func (l *leases) write(ctx context.Context, node string, lasting time.Duration) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: localstack.SystemNamespace, Name: v1alpha1.LeaseNamePrefix + node}}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		_, err := controllerutil.CreateOrUpdate(ctx, l.api, lease, func() error {
+			lease.Spec.HolderIdentity = &node
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+			lease.Spec.LeaseDurationSeconds = ptr.To(int32(lasting.Seconds()))
+			return nil
+		})
+		return err
+	})
 }

@@ -28,7 +28,7 @@ type options struct {
 	rate, storm                     int
 	window, badFor                  time.Duration
 	maxUnavailable                  string
-	watchPerNode                    bool
+	watchPerNode, leaseOnce         bool
 	times                           simnode.Times
 	binary, config                  string
 	managerArgs                     []string
@@ -46,6 +46,7 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&o.badFor, "bad-for", 3*time.Second, "how long a bad image is there until it is reverted")
 	flags.StringVar(&o.maxUnavailable, "max-unavailable", "10%", "budget of a roll-out, a number or a percentage of the nodes")
 	flags.BoolVar(&o.watchPerNode, "watch-per-node", false, "open a watch for each node too, as real shims have")
+	flags.BoolVar(&o.leaseOnce, "lease-once", false, "write each node's lease once for the whole run, where renewals would take what the machine has")
 	flags.DurationVar(&o.times.Create, "create", time.Second, "how long a node takes until a new container runs")
 	flags.DurationVar(&o.times.Pull, "pull", time.Second, "how long a node takes to pull a changed image")
 	flags.DurationVar(&o.times.Stop, "stop", 500*time.Millisecond, "how long a node takes to end a container")

@@ -215,9 +215,30 @@ func (f *fleet) badImage(ctx context.Context, p *Phase) error {
 		p.add("reached", float64(seen.mostBad), "nodes")
 		p.add("last node after the revert", max(0, seen.lastBad.Sub(reverted).Seconds()), "s")
 		p.add("all back after the revert", time.Since(reverted).Seconds(), "s")
+		budget, errBudget := f.budget(ctx)
+		unattended, err := f.unattended(ctx)
+		p.add("reached without a revert", float64(unattended), "nodes")
+		p.add("budget", float64(budget), "nodes")
 		p.add("containers killed", float64(f.shims.kills()-kills), "")
-		return nil
+		return errors.Join(errBudget, err)
 	})
+}
+
+// unattended gives the first workload the bad image again, waits until no further node gets it,
+// and takes it back. It returns how many nodes have it then.
+func (f *fleet) unattended(ctx context.Context) (nodes int, err error) {
+	first := workloadName(0)
+	if err := f.setImage(ctx, simnode.BadImage); err != nil {
+		return 0, err
+	}
+	for before := -1; nodes != before; {
+		before = nodes
+		if err := pause(ctx, f.options.window); err != nil {
+			return 0, err
+		}
+		nodes = f.observer.look(first).bad
+	}
+	return nodes, errors.Join(f.setImage(ctx, imageV2), f.observer.await(ctx, first, readyOn(f.options.nodes)), f.settle(ctx))
 }
 
 func (f *fleet) restartManager(ctx context.Context, p *Phase) error {

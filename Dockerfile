@@ -23,6 +23,9 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
 # One static program and nothing else. The manager needs no rights; the shim's
 # manifest says for itself that it runs as root.
 FROM scratch
+ARG VERSION=devel
+LABEL org.opencontainers.image.version=$VERSION \
+      org.opencontainers.image.source=https://github.com/managedworkload/managedworkload
 COPY --from=build /managedworkload /managedworkload
 USER 65532:65532
 ENTRYPOINT ["/managedworkload"]

@@ -7,9 +7,15 @@ SHELL := /usr/bin/env bash
 .NOTPARALLEL:
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-# What make image builds, with VERSION as the tag.
+# What make image builds, with VERSION as the tag. Unless VERSION is given or a tag of git,
+# the image is also tagged devel, as config/default has it between releases.
 IMAGE ?= managedworkload.dev/managedworkload
+IMAGE_TAGS = $(VERSION) $(if $(filter file,$(origin VERSION)),$(if $(RELEASED),,$(filter-out $(VERSION),devel)))
+REVISION = $(shell git rev-parse HEAD 2>/dev/null)
+RELEASED = $(filter $(VERSION),$(shell git describe --tags --exact-match 2>/dev/null))
 PLATFORMS ?= linux/amd64,linux/arm64
+# What writes the SBOM. BuildKit's default is a tag that moves.
+SBOM_SCANNER := docker/buildkit-syft-scanner:1.12.0
 # Pinned tools are built here once per version; several trees may share a folder.
 export MW_TOOLS_DIR ?= $(CURDIR)/bin
 # The state folder of the demo. It stays short: sockets lie in it.
@@ -55,10 +61,11 @@ build: ## Build the static program bin/managedworkload and the kubectl plugin, u
 	cp bin/kubectl-managedworkload bin/kubectl-mw
 
 .PHONY: image
-image: ## Build IMAGE:VERSION with an SBOM and its provenance into bin/image.tar; PUSH=1 pushes it instead.
+image: ## Build IMAGE:VERSION (and :devel without a tag) with an SBOM and its provenance into bin/image.tar; PUSH=1 pushes it instead.
 	@mkdir -p bin
-	docker buildx build --build-arg VERSION=$(VERSION) --platform $(PLATFORMS) --sbom=true --provenance=mode=max \
-		-t $(IMAGE):$(VERSION) $(if $(PUSH),--push,--output type=oci,dest=bin/image.tar) .
+	docker buildx build --build-arg VERSION=$(VERSION) --platform $(PLATFORMS) \
+		--sbom=generator=$(SBOM_SCANNER) --provenance=mode=max $(addprefix --label org.opencontainers.image.revision=,$(REVISION)) \
+		$(addprefix -t $(IMAGE):,$(IMAGE_TAGS)) $(if $(PUSH),--push,--output type=oci,dest=bin/image.tar) .
 
 .PHONY: generate
 generate: ## Generate the deep copies of the API types.

@@ -42,7 +42,17 @@ func TestDockerfile(t *testing.T) {
 	if needed != used {
 		t.Errorf("the Dockerfile has Go %s, go.mod needs %s", used, needed)
 	}
-	if got, want := submatch(t, "Dockerfile", `(?m)^ARG VERSION=(.+)$`), submatch(t, "main.go", `(?m)^var version = "(.+)"$`); got != want {
-		t.Errorf("the Dockerfile's version is %s, the program's %s", got, want)
+	dockerfile, err := os.ReadFile(filepath.Join("..", "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := "ARG VERSION=" + submatch(t, "main.go", `(?m)^var version = "(.+)"$`) + "\n"
+	for i, stage := range strings.Split(string(dockerfile), "\nFROM ")[1:] {
+		if !strings.Contains(stage, version) {
+			t.Errorf("stage %d of the Dockerfile has no %s", i, version)
+		}
+	}
+	if !strings.Contains(string(dockerfile), "\nLABEL org.opencontainers.image.version=$VERSION ") {
+		t.Error("no label has the version")
 	}
 }

@@ -83,6 +83,10 @@ func TestManagerIsAvailable(t *testing.T) {
 	if constraint.TopologyKey != corev1.LabelHostname || constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 		t.Errorf("in production two managers may share a node: %+v", constraint)
 	}
+	// On a cluster of one node the skew alone refuses nothing.
+	if replicas := ptr.Deref(deployment.Spec.Replicas, 1); ptr.Deref(constraint.MinDomains, 1) != replicas || constraint.MaxSkew != 1 {
+		t.Errorf("on a cluster of one node %d managers share it: %+v", replicas, constraint)
+	}
 }
 
 // Garbage is collected before the limit of memory is reached.

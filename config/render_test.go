@@ -64,6 +64,7 @@ func kustomizations(t *testing.T) map[string]kustomization {
 		components = append(components, component)
 		all["with "+component] = kustomization{base: "default", components: []string{component}}
 	}
+	all["production with network-policy"] = kustomization{base: "overlays/production", components: []string{"network-policy"}}
 	all["with all components"] = kustomization{base: "default", components: components}
 	all["with everything"] = kustomization{
 		base: "default", components: components, edit: "namePrefix: team-a-\nnamespace: other-system\n", namespace: "other-system",

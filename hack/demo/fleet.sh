@@ -26,13 +26,19 @@ having() {
 }
 
 # containers: the process of the container of each node, as this machine's kernel sees it.
+# It fails where it finds none: two empty answers would compare as the same processes.
 containers() {
-  local node id pid
+  local node id pid started
   kubectl get nw --sort-by=.spec.nodeName -o jsonpath='{range .items[*]}{.spec.nodeName}{" "}{.status.containerStatuses[0].containerID}{"\n"}{end}' |
     while read -r node id; do
-      # Processes end while grep reads, which is no failure.
-      pid=$( { grep -lsF "${id#containerd://}" /proc/[0-9]*/cgroup || true; } | cut -d/ -f3 | sort -n | head -n 1)
-      printf '%-8s pid %-8s started %s\n' "$node" "$pid" "$(ps -o lstart= -p "$pid")"
+      id=${id#containerd://}
+      # Processes end while grep reads, which is no failure. An empty ID would match them all.
+      pid=$( { [ -z "$id" ] || grep -lsF "$id" /proc/[0-9]*/cgroup || true; } | cut -d/ -f3 | sort -n | head -n 1)
+      if [ -z "$pid" ] || ! started=$(ps -o lstart= -p "$pid"); then
+        echo "No process of the container ${id:-without an ID} on $node." >&2
+        return 1
+      fi
+      printf '%-8s pid %-8s started %s\n' "$node" "$pid" "$started"
     done
 }
 
@@ -53,6 +59,10 @@ shares
 echo
 before=$(containers)
 echo "$before"
+if [ "$(wc -l <<<"$before")" != "$nodes" ]; then
+  echo "These are not the processes of $nodes nodes." >&2
+  exit 1
+fi
 
 title "2. A bad image: a tag that the registry does not have"
 bad=managedworkload.dev/testprogram:v1.1

@@ -58,6 +58,7 @@ type Plugin struct {
 func New(args []string, version string, streams genericiooptions.IOStreams) *Plugin {
 	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
 	p := &Plugin{app: a, root: a.root(args[0], version)}
+	refuseUnknown(p.root)
 	p.root.SetArgs(args[1:])
 	return p
 }

@@ -52,6 +52,40 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// A command that does not exist is an error, in every group; a group alone prints its help.
+func TestUnknownCommand(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"typo":                    {args: []string{"rollout", "satus", "web"}, code: ExitError, want: "error: unknown command \"satus\" for \"kubectl mw rollout\"; did you mean status?\n"},
+		"of another version":      {args: []string{"rollout", "promote", "web"}, code: ExitError, want: "error: unknown command \"promote\" for \"kubectl mw rollout\"\n"},
+		"flags before it":         {args: []string{"rollout", "-n", "shop", "promote"}, code: ExitError, want: "error: unknown command \"promote\""},
+		"unknown flag of a group": {args: []string{"rollout", "--frobnicate"}, code: ExitError, want: "error: unknown flag: --frobnicate"},
+		"of the plugin":           {args: []string{"rolout", "status"}, code: ExitError, want: "error: unknown command \"rolout\" for \"kubectl mw\""},
+		"shell":                   {args: []string{"completion", "csh"}, code: ExitError, want: "error: unknown command \"csh\" for \"kubectl mw completion\""},
+		"help about what is not":  {args: []string{"help", "rollout", "satus"}, code: ExitError, want: "error: unknown command \"satus\" for \"kubectl mw rollout\""},
+		"help about a command":    {args: []string{"help", "rollout", "status"}, want: "Watch a roll-out until every node"},
+		"a group":                 {args: []string{"rollout"}, want: "kubectl mw rollout [command]"},
+		"a group, asked for help": {args: []string{"rollout", "--help"}, want: "kubectl mw rollout [command]"},
+		"nothing":                 {want: "kubectl mw [command]"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := New(append([]string{"kubectl-mw"}, tc.args...), "v0", genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}).Run(t.Context())
+			got := out.String()
+			if tc.code != ExitOK {
+				got = errOut.String()
+			}
+			if code != tc.code || !strings.Contains(got, tc.want) {
+				t.Errorf("exit code %d, want %d\noutput %s\nerror %s\nwant %s", code, tc.code, out.String(), errOut.String(), tc.want)
+			}
+		})
+	}
+}
+
 func TestDisplayName(t *testing.T) {
 	for file, want := range map[string]string{
 		"/usr/bin/kubectl-mw": "kubectl mw", "kubectl-managedworkload": "kubectl managedworkload", `kubectl-mw.exe`: "kubectl mw", "cli.test": "kubectl mw",

@@ -10,14 +10,17 @@ import (
 	"fmt"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/cli/terminal"
 )
 
 // defaultFieldManager is who changed a template, in kill records too (requestedBy).
@@ -28,16 +31,19 @@ type change struct {
 	app     *app
 	manager string
 	dryRun  string
+	output  *genericclioptions.PrintFlags
 }
 
 func (a *app) changeFlags(cmd *cobra.Command) *change {
-	c := &change{app: a}
+	c := &change{app: a, output: genericclioptions.NewPrintFlags("")}
+	c.output.AddFlags(cmd)
 	cmd.Flags().StringVar(&c.manager, "field-manager", defaultFieldManager, "Name of the manager that changes the field")
 	cmd.Flags().StringVar(&c.dryRun, "dry-run", "none", "none, server or client: change nothing, and ask the API server or not")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		switch c.dryRun {
 		case "none", "server", "client":
-			return nil
+			_, err := c.output.ToPrinter() // what cannot be printed is not changed
+			return err
 		}
 		return fmt.Errorf("--dry-run must be none, server or client, not %q", c.dryRun)
 	}
@@ -56,22 +62,58 @@ var errChanged = errors.New("the ManagedWorkload was changed meanwhile; run the 
 
 // apply patches the object that was read, and nothing later, and prints what was done.
 func (c *change) apply(ctx context.Context, kube *cluster, mw *v1alpha1.ManagedWorkload, done string, operations ...operation) error {
-	if c.dryRun != "client" {
-		// Of that object and spec: the status changes all the time during a roll-out.
-		tests := []operation{{"test", "/metadata/uid", mw.UID}, {"test", "/metadata/generation", mw.Generation}}
-		data, err := json.Marshal(append(tests, operations...))
-		if err != nil {
-			return fmt.Errorf("make the patch: %w", err)
-		}
+	// Of that object and spec: the status changes all the time during a roll-out.
+	tests := []operation{{"test", "/metadata/uid", mw.UID}, {"test", "/metadata/generation", mw.Generation}}
+	patch, err := json.Marshal(append(tests, operations...))
+	if err != nil {
+		return fmt.Errorf("make the patch: %w", err)
+	}
+	object, err := untyped(mw)
+	if err != nil {
+		return err
+	}
+	if c.dryRun == "client" {
+		err = patchLocally(object, patch)
+	} else {
 		options := []client.PatchOption{client.FieldOwner(c.manager)}
 		if c.dryRun == "server" {
 			options = append(options, client.DryRunAll)
 		}
-		if err := kube.Patch(ctx, mw.DeepCopy(), client.RawPatch(types.JSONPatchType, data), options...); err != nil {
-			return kube.explain(ctx, mw, err)
-		}
+		err = kube.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), options...)
 	}
-	return c.print(mw.Name, done)
+	if err != nil {
+		return kube.explain(ctx, mw, err)
+	}
+	return c.print(object, done)
+}
+
+// untyped is what is patched and printed: fields that a later version of the API adds stay in
+// the answer of the API server.
+func untyped(mw *v1alpha1.ManagedWorkload) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(mw)
+	if err != nil {
+		return nil, fmt.Errorf("read the ManagedWorkload: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ManagedWorkload"))
+	return object, nil
+}
+
+// patchLocally applies a JSON Patch without the API server.
+func patchLocally(object *unstructured.Unstructured, data []byte) error {
+	before, err := object.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("apply the patch: %w", err)
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return fmt.Errorf("apply the patch: %w", err)
+	}
+	after, err := patch.Apply(before)
+	if err != nil {
+		return fmt.Errorf("apply the patch: %w", err)
+	}
+	return object.UnmarshalJSON(after)
 }
 
 // explain says that a patch failed because its test did, for which the API server has no
@@ -87,11 +129,14 @@ func (c *cluster) explain(ctx context.Context, mw *v1alpha1.ManagedWorkload, err
 	return err
 }
 
-func (c *change) print(name, done string) error {
-	suffix := map[string]string{"server": " (server dry run)", "client": " (dry run)"}[c.dryRun]
-	p := terminal.New(c.app.Out)
-	p.Printf("managedworkload.managedworkload.dev/%s %s%s\n", name, done, suffix)
-	return p.Err()
+// print prints the object in the format of -o, or its name and what was done.
+func (c *change) print(object *unstructured.Unstructured, done string) error {
+	c.output.NamePrintFlags.Operation = done + map[string]string{"server": " (server dry run)", "client": " (dry run)"}[c.dryRun]
+	printer, err := c.output.ToPrinter()
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(object, c.app.Out)
 }
 
 // hashOf identifies the template of a ManagedWorkload as its revision does.
@@ -122,8 +167,10 @@ func (a *app) pauseCommand(name string, paused bool) *cobra.Command {
 		case !mw.Spec.Paused && !paused:
 			return fmt.Errorf("managedworkloads.managedworkload.dev %q is not paused", mw.Name)
 		}
-		done := map[bool]string{true: "paused", false: "resumed"}[paused]
-		return c.apply(cmd.Context(), kube, mw, done, operation{"add", "/spec/paused", paused})
+		if paused {
+			return c.apply(cmd.Context(), kube, mw, "paused", operation{"add", "/spec/paused", true})
+		}
+		return c.apply(cmd.Context(), kube, mw, "resumed", operation{"remove", "/spec/paused", nil})
 	}
 	return cmd
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -36,8 +38,69 @@ func TestPauseAndResume(t *testing.T) {
 	if reread(t, mw).Spec.Paused {
 		t.Error("it is still paused")
 	}
+	if spec := rawSpec(t, mw); spec["paused"] != nil {
+		t.Errorf("resume did not remove spec.paused: %v", spec)
+	}
 	run(t, ns, "", "rollout", "pause", "deployment/web").want(t, ExitError, "", "is not about a ManagedWorkload")
 	run(t, ns, "", "rollout", "pause", "web", "--dry-run=maybe").want(t, ExitError, "", "--dry-run must be")
+}
+
+// rawSpec is the spec as the API server stores it.
+func rawSpec(t *testing.T, mw *v1alpha1.ManagedWorkload) map[string]any {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ManagedWorkload"))
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(mw), u); err != nil {
+		t.Fatal(err)
+	}
+	spec, _, err := unstructured.NestedMap(u.Object, "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// -o prints the changed object as kubectl rollout does, also when nothing is stored.
+func TestChangeOutput(t *testing.T) {
+	ns := newNamespace(t)
+	mw := web(t, ns, "app:v1")
+	const short = "managedworkload.managedworkload.dev/web\n"
+	paused := func(r result) bool {
+		t.Helper()
+		got := &v1alpha1.ManagedWorkload{}
+		if err := yaml.Unmarshal([]byte(r.out), got); err != nil || r.code != ExitOK || r.err != "" {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		if got.Kind != "ManagedWorkload" || got.APIVersion != v1alpha1.GroupVersion.String() || got.UID != mw.UID || got.ManagedFields != nil {
+			t.Errorf("it printed %+v", got)
+		}
+		return got.Spec.Paused
+	}
+	for _, dryRun := range []string{"client", "server", "none"} {
+		r := run(t, ns, "", "rollout", "pause", "web", "-o", "json", "--dry-run="+dryRun)
+		if !paused(r) || !strings.HasPrefix(r.out, "{") {
+			t.Errorf("dry run %s: %+v", dryRun, r)
+		}
+		if got := reread(t, mw).Spec.Paused; got != (dryRun == "none") {
+			t.Errorf("after the dry run %s, paused is %t", dryRun, got)
+		}
+	}
+	run(t, ns, "", "rollout", "resume", "web", "--dry-run=client", "-o", "name").want(t, ExitOK, short, "")
+	run(t, ns, "", "rollout", "resume", "web", "-o", "jsonn").want(t, ExitError, "", "unable to match a printer")
+	if r := run(t, ns, "", "rollout", "resume", "web", "-o", "yaml"); paused(r) || strings.Contains(r.out, "paused:") || !strings.HasPrefix(r.out, "apiVersion: ") {
+		t.Errorf("%+v", r)
+	}
+	if reread(t, mw).Spec.Paused {
+		t.Error("it is still paused")
+	}
+	run(t, ns, "", "rollout", "restart", "web", "-o", "name").want(t, ExitOK, short, "")
+	one := revisionOf(t, mw, 1, "app:v1")
+	run(t, ns, "", "rollout", "undo", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}").want(t, ExitOK, "app:v1", "")
+	r := run(t, ns, "", "rollout", "undo", "web", "--to-revision=1", "-o", "name")
+	r.want(t, ExitOK, short, "") // it has that template already
+	if hashOf(reread(t, mw)) != one.Labels[v1alpha1.LabelRevision] {
+		t.Error("it was not rolled back")
+	}
 }
 
 func TestRestart(t *testing.T) {

@@ -55,7 +55,11 @@ it there, too; otherwise it applies the newer template again.
 			return err
 		}
 		if target.Labels[v1alpha1.LabelRevision] == hashOf(mw) {
-			return c.print(mw.Name, fmt.Sprintf("skipped rollback (current template already matches revision %d)", target.Spec.Revision))
+			object, err := untyped(mw)
+			if err != nil {
+				return err
+			}
+			return c.print(object, fmt.Sprintf("skipped rollback (current template already matches revision %d)", target.Spec.Revision))
 		}
 		users := target.Spec.Template.DeepCopy()
 		template.RemoveDefaults(users)

@@ -4,8 +4,6 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	sigsyaml "sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/cli/convert"
 	"github.com/managedworkload/managedworkload/cli/terminal"
@@ -33,11 +30,14 @@ func (a *app) convertCommand() *cobra.Command {
 		Short: "Make a ManagedWorkload of a DaemonSet",
 		Long: `Print the ManagedWorkload that runs what a DaemonSet runs, as YAML on standard output.
 What is dropped, what has no effect, and what the API server would refuse is on standard
-error, and above the YAML as comments. Nothing is applied.
+error, and above the YAML as comments. The file may be what kubectl get, kubectl kustomize or
+helm template print: every DaemonSet of it is converted, other objects are named and left out.
+Nothing is applied.
 
 Exit codes: 0 converted; 1 converted, but the API server would refuse it as it is; 2 error.`,
 		Example: `  kubectl mw convert -f daemonset.yaml > managedworkload.yaml
-  kubectl mw convert daemonset/fluentd -n logging`,
+  kubectl mw convert daemonset/fluentd -n logging
+  kubectl get daemonsets -n logging -o yaml | kubectl mw convert -f -`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	outputFlag(cmd, &output, formatJSON, formatYAML)
@@ -47,43 +47,66 @@ Exit codes: 0 converted; 1 converted, but the API server would refuse it as it i
 		if err != nil {
 			return err
 		}
-		refused := false
-		for i := range sets {
-			result := convert.DaemonSet(&sets[i])
-			refused = refused || result.Refused()
-			if err := a.printConverted(&result, output, i > 0); err != nil {
-				return err
-			}
-		}
-		if refused {
-			return errNo{}
-		}
-		return nil
+		return a.convert(sets, output)
 	}
 	return cmd
 }
 
-func (a *app) printConverted(r *convert.Result, output string, another bool) error {
+// convert prints the ManagedWorkloads that run what DaemonSets run.
+func (a *app) convert(sets []appsv1.DaemonSet, output string) error {
+	results := make([]convert.Result, len(sets))
+	refused := false
 	p := terminal.New(a.ErrOut)
-	for _, n := range r.Notes {
-		p.Printf("%s: %s\n", r.ManagedWorkload.Name, n.String())
+	for i := range sets {
+		results[i] = convert.DaemonSet(&sets[i])
+		refused = refused || results[i].Refused()
+		for _, n := range results[i].Notes {
+			p.Printf("%s: %s\n", sets[i].Name, n.String())
+		}
 	}
+	printed := a.printConvertedYAML
 	if output == formatJSON {
-		object, err := r.Object()
+		printed = a.printConvertedJSON
+	}
+	if err := printed(results); err != nil {
+		return err
+	}
+	if refused {
+		return errNo{}
+	}
+	return nil
+}
+
+// printConvertedJSON prints one object: a ManagedWorkload, or a List of several.
+func (a *app) printConvertedJSON(results []convert.Result) error {
+	items := make([]map[string]any, len(results))
+	for i := range results {
+		var err error
+		if items[i], err = results[i].Object(); err != nil {
+			return err
+		}
+	}
+	if len(items) == 1 {
+		return write(a.Out, formatJSON, items[0])
+	}
+	return write(a.Out, formatJSON, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": items})
+}
+
+// printConvertedYAML prints a document for each ManagedWorkload, with the notes as comments.
+func (a *app) printConvertedYAML(results []convert.Result) error {
+	for i := range results {
+		text, err := results[i].YAML()
 		if err != nil {
 			return err
 		}
-		return write(a.Out, formatJSON, object)
+		if i > 0 {
+			text = "---\n" + text
+		}
+		if _, err := io.WriteString(a.Out, text); err != nil {
+			return err
+		}
 	}
-	text, err := r.YAML()
-	if err != nil {
-		return err
-	}
-	if another {
-		text = "---\n" + text
-	}
-	_, err = io.WriteString(a.Out, text)
-	return err
+	return nil
 }
 
 // daemonSets reads those of a file, or one of the cluster.
@@ -96,7 +119,11 @@ func (a *app) daemonSets(ctx context.Context, file string, args []string) ([]app
 		if err != nil {
 			return nil, err
 		}
-		return decodeDaemonSets(data)
+		sets, err := a.decodeDaemonSets(file, data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return sets, nil
 	}
 	kind, name, typed := strings.Cut(args[0], "/")
 	if !typed || kind != "ds" && !strings.HasPrefix(kind, "daemonset") {
@@ -131,36 +158,24 @@ func (a *app) readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// decodeDaemonSets reads the documents of a file. An unknown field is an error: it would
-// get lost.
-func decodeDaemonSets(data []byte) ([]appsv1.DaemonSet, error) {
-	var sets []appsv1.DaemonSet
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(document)) == 0 {
-			continue
-		}
-		ds := appsv1.DaemonSet{}
-		if err := sigsyaml.Unmarshal(document, &ds.TypeMeta); err != nil {
-			return nil, err
-		}
-		if ds.Kind != "DaemonSet" || ds.APIVersion != appsv1.SchemeGroupVersion.String() {
-			return nil, fmt.Errorf("want a DaemonSet of apps/v1, not %q of %q", ds.Kind, ds.APIVersion)
-		}
-		if err := sigsyaml.UnmarshalStrict(document, &ds); err != nil {
-			return nil, err
-		}
-		sets = append(sets, ds)
+// decodeDaemonSets reads the documents of a file, and names on standard error what else is in
+// it. An unknown field is an error: it would get lost.
+func (a *app) decodeDaemonSets(file string, data []byte) ([]appsv1.DaemonSet, error) {
+	wanted, others, err := choose(data, "a DaemonSet of apps/v1", func(d *document) bool {
+		return d.Kind == "DaemonSet" && d.APIVersion == appsv1.SchemeGroupVersion.String()
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(sets) == 0 {
-		return nil, errors.New("no DaemonSet found")
+	warn := terminal.New(a.ErrOut)
+	for _, other := range others {
+		warn.Printf("%s: %s; not converted\n", file, other)
+	}
+	sets := make([]appsv1.DaemonSet, len(wanted))
+	for i, d := range wanted {
+		if err := yaml.UnmarshalStrict(d.data, &sets[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.where, err)
+		}
 	}
 	return sets, nil
 }

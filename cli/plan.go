@@ -76,7 +76,7 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	if err != nil {
 		return err
 	}
-	wanted, others, err := workloads(data)
+	wanted, others, err := choose(data, "a ManagedWorkload", (*document).isWorkload)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
@@ -98,28 +98,6 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 		}
 	}
 	return err
-}
-
-// workloads are the ManagedWorkloads of a file. others says which documents are none.
-func workloads(data []byte) (wanted []document, others []string, err error) {
-	all, err := documents(data)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, d := range all {
-		if d.isWorkload() {
-			wanted = append(wanted, d)
-		} else {
-			others = append(others, fmt.Sprintf("%s: kind %q of %q is not a ManagedWorkload", d.where, d.Kind, d.APIVersion))
-		}
-	}
-	switch {
-	case len(all) == 0:
-		return nil, nil, errors.New("no ManagedWorkload in it")
-	case len(wanted) == 0:
-		return nil, nil, errors.New(others[0])
-	}
-	return wanted, others, nil
 }
 
 // planAll plans each ManagedWorkload; what is wrong with one keeps no other from its answer.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,6 +77,29 @@ func documentsOf(data []byte, where string) ([]document, error) {
 		all = append(all, found...)
 	}
 	return all, nil
+}
+
+// choose returns the documents of a file that a command is about: those of a kind, such as
+// "a DaemonSet". others says which documents are none. It is an error if all are.
+func choose(data []byte, kind string, is func(*document) bool) (wanted []document, others []string, err error) {
+	all, err := documents(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range all {
+		if is(&d) {
+			wanted = append(wanted, d)
+		} else {
+			others = append(others, fmt.Sprintf("%s: kind %q of %q is not %s", d.where, d.Kind, d.APIVersion, kind))
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil, nil, fmt.Errorf("no %s in it", strings.TrimPrefix(kind, "a "))
+	case len(wanted) == 0:
+		return nil, nil, errors.New(others[0])
+	}
+	return wanted, others, nil
 }
 
 func (d *document) isWorkload() bool {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -126,55 +125,4 @@ func TestTimeline(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || answer.More != 2 || len(answer.Lanes) != 2 || len(answer.Lanes[0].Marks) != 2 {
 		t.Errorf("%v: %s", err, r.out)
 	}
-}
-
-const daemonSet = `apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: exporter}
-spec:
-  selector: {matchLabels: {app: exporter}}
-  template:
-    metadata: {labels: {app: exporter}}
-    spec:
-      automountServiceAccountToken: false
-      hostNetwork: true
-      containers: [{name: exporter, image: 'exporter:v1'}]
-`
-
-func TestConvert(t *testing.T) {
-	ns := newNamespace(t)
-	r := run(t, ns, daemonSet, "convert", "-f", "-")
-	if r.code != ExitOK || !strings.Contains(r.out, "kind: ManagedWorkload") || !strings.Contains(r.err, "exporter: dropped: spec.selector") {
-		t.Errorf("%+v", r)
-	}
-	refused := strings.Replace(daemonSet, "hostNetwork: true", "runtimeClassName: gvisor", 1)
-	r = run(t, ns, daemonSet+"---\n"+refused, "convert", "-f", "-")
-	if r.code != ExitNo || strings.Count(r.out, "kind: ManagedWorkload") != 2 || !strings.Contains(r.out, "\n---\n") || !strings.Contains(r.err, "refused: spec.template.spec.runtimeClassName") {
-		t.Errorf("%+v", r)
-	}
-	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "exporter"}}
-	sets, err := decodeDaemonSets([]byte(daemonSet))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ds.Spec = sets[0].Spec
-	create(t, ds)
-	r = run(t, ns, "", "convert", "daemonset/exporter", "-o", "json")
-	mw := &v1alpha1.ManagedWorkload{}
-	if err := json.Unmarshal([]byte(r.out), mw); err != nil || r.code != ExitOK {
-		t.Fatalf("%+v: %v", r, err)
-	}
-	if mw.UID != "" || mw.Namespace != ns || mw.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String() != "1" {
-		t.Errorf("converted from the cluster: %s", r.out)
-	}
-	create(t, mw) // the API server takes it
-	for text, want := range map[string]string{
-		"":                           "no DaemonSet found",
-		"kind: Deployment":           "want a DaemonSet of apps/v1",
-		daemonSet + "  unknown: 1\n": `unknown field "unknown"`,
-	} {
-		run(t, ns, text, "convert", "-f", "-").want(t, ExitError, "", want)
-	}
-	run(t, ns, "", "convert").want(t, ExitError, "", "give -f FILE or daemonset/NAME")
-	run(t, ns, "", "convert", "exporter").want(t, ExitError, "", "is no DaemonSet")
 }

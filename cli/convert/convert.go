@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -62,14 +63,12 @@ func (r *Result) Refused() bool {
 func DaemonSet(ds *appsv1.DaemonSet) Result {
 	c := converter{ds: ds, mw: &v1alpha1.ManagedWorkload{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ManagedWorkload"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: ds.Name, Namespace: ds.Namespace, Labels: ds.Labels, Annotations: annotations(ds.Annotations),
-		},
 		Spec: v1alpha1.ManagedWorkloadSpec{
 			Template: *ds.Spec.Template.DeepCopy(), MinReadySeconds: ds.Spec.MinReadySeconds, RevisionHistoryLimit: ds.Spec.RevisionHistoryLimit,
 		},
 	}}
 	c.mw.Spec.Template.CreationTimestamp = metav1.Time{}
+	c.metadata()
 	c.strategy()
 	c.selector()
 	c.deadline()
@@ -88,17 +87,31 @@ func (c *converter) note(class Class, path, format string, args ...any) {
 	c.notes = append(c.notes, Note{class, path, fmt.Sprintf(format, args...)})
 }
 
-// annotations are those of a DaemonSet without what kubectl and the DaemonSet controller
-// keep there for themselves.
-func annotations(of map[string]string) map[string]string {
-	kept := maps.Clone(of)
-	delete(kept, corev1.LastAppliedConfigAnnotation)
-	delete(kept, appsv1.DeprecatedTemplateGeneration)
-	delete(kept, "kubernetes.io/change-cause")
-	if len(kept) == 0 {
-		return nil
+// droppedAnnotations are about the DaemonSet, with what a note says of each.
+var droppedAnnotations = map[string]string{
+	corev1.LastAppliedConfigAnnotation:  "kubectl apply writes it for the ManagedWorkload",
+	appsv1.DeprecatedTemplateGeneration: "the DaemonSet controller's count of templates",
+	"kubernetes.io/change-cause":        "it describes a change of the DaemonSet",
+}
+
+// metadata keeps labels and annotations, but not what is about the DaemonSet itself.
+func (c *converter) metadata() {
+	from := &c.ds.ObjectMeta
+	to := metav1.ObjectMeta{Name: from.Name, Namespace: from.Namespace, Labels: from.Labels}
+	for _, key := range slices.Sorted(maps.Keys(from.Annotations)) {
+		if reason, dropped := droppedAnnotations[key]; dropped {
+			c.note(Dropped, "metadata.annotations["+key+"]", "%s", reason)
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&to, key, from.Annotations[key])
 	}
-	return kept
+	if len(from.Finalizers) > 0 {
+		c.note(Dropped, "metadata.finalizers", "they hold the deletion of the DaemonSet")
+	}
+	for _, owner := range from.OwnerReferences {
+		c.note(Dropped, "metadata.ownerReferences", "the owner manages the DaemonSet; %s %s may create it again", owner.Kind, owner.Name)
+	}
+	c.mw.ObjectMeta = to
 }
 
 // strategy maps updateStrategy. A surge has no counterpart: the pods of two revisions

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -144,8 +143,8 @@ func (h *rolloutHistory) print(a *app) error {
 		if r.Update {
 			mark = "*"
 		}
-		rows.Printf("%d%s\t%s\t%d\t%t\t%s\t%s\n", r.Revision, mark, r.Hash, r.Nodes, r.RolledOut,
-			duration.HumanDuration(a.now().Sub(r.CreationTimestamp.Time)), cause)
+		age, _ := ageOf(r.CreationTimestamp.Time, a.now())
+		rows.Printf("%d%s\t%s\t%d\t%t\t%s\t%s\n", r.Revision, mark, r.Hash, r.Nodes, r.RolledOut, age, cause)
 	}
 	if err := table.Flush(); err != nil {
 		return err

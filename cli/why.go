@@ -33,10 +33,10 @@ type selection struct {
 }
 
 func (s *selection) addFlags(cmd *cobra.Command, limit int) {
-	cmd.Flags().StringVar(&s.filter.Node, "node", "", "Only this node")
-	cmd.Flags().StringVarP(&s.filter.Container, "container", "c", "", "Only containers of this name")
-	cmd.Flags().DurationVar(&s.since, "since", 0, "Only what is newer than this, such as 2h; 0 for all")
-	cmd.Flags().IntVar(&s.filter.Limit, "limit", limit, "At most so many, the newest; 0 for all")
+	cmd.Flags().StringVar(&s.filter.Node, "node", "", "Show only this node")
+	cmd.Flags().StringVarP(&s.filter.Container, "container", "c", "", "Show only containers with this name")
+	cmd.Flags().DurationVar(&s.since, "since", 0, "Show only what is newer than this, such as 2h; 0 for all")
+	cmd.Flags().IntVar(&s.filter.Limit, "limit", limit, "Show at most this many, the newest first; 0 for all")
 }
 
 func (s *selection) of(found share, now time.Time) (selected []ends.End, left ends.Omitted) {
@@ -45,8 +45,8 @@ func (s *selection) of(found share, now time.Time) (selected []ends.End, left en
 		f.Since = now.Add(-s.since)
 	}
 	all := ends.Collect(found.mw, found.nodes)
+	selected, left = f.Select(all)
 	left.NotKept = ends.NotKept(found.nodes, all, f.Node)
-	selected, left.More = f.Select(all)
 	return selected, left
 }
 
@@ -95,14 +95,15 @@ func (w *whyAnswer) print(p *terminal.Printer, now time.Time) error {
 	for _, wait := range w.Waiting {
 		p.Printf("%s  %s", p.Paint(terminal.Yellow, wait.Subject), wait.Text)
 		if wait.Since != nil {
-			p.Printf(" (since %s)", duration.HumanDuration(now.Sub(wait.Since.Time)))
+			age, ahead := ageOf(wait.Since.Time, now)
+			p.Printf(" (since %s%s)", age, ahead)
 		}
 		p.Printf("\n")
 	}
 	if len(w.Waiting) > 0 {
 		p.Printf("\n")
 	}
-	if len(w.Ends) == 0 {
+	if len(w.Ends) == 0 && w.Older == 0 {
 		p.Printf("No kill or exit is recorded.\n")
 	}
 	for i := range w.Ends {
@@ -115,12 +116,39 @@ func (w *whyAnswer) print(p *terminal.Printer, now time.Time) error {
 }
 
 func printEnd(p *terminal.Printer, e *ends.End, now time.Time) {
-	p.Printf("%s  %s  %s ago: %s\n", p.Paint(terminal.Bold, e.Container), e.Node,
-		duration.HumanDuration(now.Sub(e.Time.Time)), p.Paint(colourOf(e), e.Summary))
+	ago := "at an unknown time"
+	if !e.Time.IsZero() {
+		age, ahead := ageOf(e.Time.Time, now)
+		ago = age + " ago" + ahead
+	}
+	p.Printf("%s  %s  %s: %s\n", p.Paint(terminal.Bold, e.Container), e.Node, ago, p.Paint(colourOf(e), e.Summary))
 	for _, words := range e.Words {
 		p.Printf("    %s\n", words)
 	}
-	p.Printf("    %s\n", p.Paint(terminal.Faint, e.Time.UTC().Format(time.RFC3339)+" on the clock of "+e.NodeWorkload))
+	if !e.Time.IsZero() {
+		p.Printf("    %s\n", p.Paint(terminal.Faint, e.Time.UTC().Format(time.RFC3339)+" on "+clockOf(e)))
+	}
+}
+
+// clockOf names the clock that an end's time is from.
+func clockOf(e *ends.End) string {
+	if e.Kill != nil && !e.Time.Equal(&e.Kill.StartTime) {
+		return "the manager's clock; that of " + e.NodeWorkload + " is ahead"
+	}
+	return "the clock of " + e.NodeWorkload
+}
+
+// clockTolerance is how far a clock may be ahead until that is said.
+const clockTolerance = time.Minute
+
+// ageOf is how long ago a time on some node's clock was, in kubectl's form, and a remark if
+// that clock is far ahead of the one here.
+func ageOf(t, now time.Time) (age, ahead string) {
+	passed := now.Sub(t)
+	if passed < -clockTolerance {
+		ahead = ", on a clock that is ahead"
+	}
+	return duration.HumanDuration(max(passed, 0)), ahead
 }
 
 // colourOf is red for what went wrong, green for what went as it should.

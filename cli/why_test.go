@@ -20,6 +20,8 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/cli/ends"
+	"github.com/managedworkload/managedworkload/cli/terminal"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden files")
@@ -107,9 +109,46 @@ func TestWhy(t *testing.T) {
 			}
 		})
 	}
+	const older = "4 are older than --since, by the clocks of their nodes, and not shown.\n"
+	if r := run(t, ns, "", "why", "web", "--since=3h"); !strings.HasSuffix(r.out, older) {
+		t.Errorf("--since does not say what it left out:\n%s", r.out)
+	}
 	run(t, ns, "", "why", "nothing").want(t, ExitError, "", `managedworkloads.managedworkload.dev "nothing" not found`)
 	run(t, ns, "", "why", "web", "-o", "html").want(t, ExitError, "", "--output must be json or yaml")
 	run(t, ns, "", "why").want(t, ExitError, "", "accepts 1 arg(s), received 0")
+}
+
+// A node's clock that is ahead makes no age invalid, and one that is far ahead is named.
+func TestWhyWithClocks(t *testing.T) {
+	now := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+	kill := &v1alpha1.KillRecord{StartTime: metav1.NewMicroTime(now.Add(time.Hour)), Phase: v1alpha1.KillPhaseDone}
+	tests := map[string]struct {
+		at           time.Time
+		kill         *v1alpha1.KillRecord
+		want, clock  string
+		wantWaitedAt string
+	}{
+		"past":               {at: now.Add(-5 * time.Minute), want: "5m ago: killed", clock: "2026-03-14T09:21:53Z on the clock of web-n1", wantWaitedAt: "(since 5m)"},
+		"a few seconds":      {at: now.Add(20 * time.Second), want: "0s ago: killed", clock: "2026-03-14T09:27:13Z on the clock of web-n1", wantWaitedAt: "(since 0s)"},
+		"far ahead":          {at: now.Add(2 * time.Minute), want: "0s ago, on a clock that is ahead: killed", clock: "2026-03-14T09:28:53Z on the clock of web-n1", wantWaitedAt: "(since 0s, on a clock that is ahead)"},
+		"as the manager saw": {at: now.Add(-time.Minute), kill: kill, want: "60s ago: killed", clock: "2026-03-14T09:25:53Z on the manager's clock; that of web-n1 is ahead", wantWaitedAt: "(since 60s)"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			answer := whyAnswer{
+				Waiting: []ends.Wait{{Subject: "n1", Text: "Ready is False", Since: ptr.To(metav1.NewTime(tc.at))}},
+				Ends:    []ends.End{{Node: "n1", NodeWorkload: "web-n1", Container: "app", Time: metav1.NewMicroTime(tc.at), Summary: "killed", Kill: tc.kill}},
+			}
+			if err := answer.print(terminal.New(&out), now); err != nil {
+				t.Fatal(err)
+			}
+			want := "n1  Ready is False " + tc.wantWaitedAt + "\n\napp  n1  " + tc.want + "\n    " + tc.clock + "\n"
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("why (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestTimeline(t *testing.T) {

@@ -98,23 +98,25 @@ func exited(nw *v1alpha1.NodeWorkload, exit *v1alpha1.ContainerExit) End {
 // Filter selects ends. Its zero value selects all.
 type Filter struct {
 	Node, Container string
-	// Since is the oldest time.
+	// Since is the oldest time. An end whose time is not known passes.
 	Since time.Time
-	// Limit is how many, the newest; 0 for all.
+	// Limit is how many of the newest pass; 0 for all.
 	Limit int
 }
 
-// Select returns the ends that pass, and how many more the limit keeps back.
-func (f Filter) Select(all []End) (selected []End, more int) {
+// Select returns the ends that pass, and how many Since and the limit keep back.
+func (f Filter) Select(all []End) (selected []End, left Omitted) {
 	selected = []End{}
 	for _, e := range all {
 		switch {
-		case f.Node != "" && f.Node != e.Node, f.Container != "" && f.Container != e.Container, e.Time.Time.Before(f.Since):
+		case f.Node != "" && f.Node != e.Node, f.Container != "" && f.Container != e.Container:
+		case !e.Time.IsZero() && e.Time.Time.Before(f.Since):
+			left.Older++
 		case f.Limit > 0 && len(selected) == f.Limit:
-			more++
+			left.More++
 		default:
 			selected = append(selected, e)
 		}
 	}
-	return selected, more
+	return selected, left
 }

@@ -129,17 +129,19 @@ func TestCollect(t *testing.T) {
 	tests := map[string]struct {
 		filter   Filter
 		want     []string
-		wantMore int
+		wantLeft Omitted
 	}{
-		"all":       {want: []string{"n1 late", "n1 exit", "n2 ahead", "n1 early", "n3 late"}},
-		"node":      {filter: Filter{Node: "n1"}, want: []string{"n1 late", "n1 exit", "n1 early"}},
-		"container": {filter: Filter{Container: "other"}},
-		"since":     {filter: Filter{Since: start.Add(2 * time.Minute)}, want: []string{"n1 late", "n1 exit"}},
-		"limit":     {filter: Filter{Limit: 2}, want: []string{"n1 late", "n1 exit"}, wantMore: 3},
+		"all":                           {want: []string{"n1 late", "n1 exit", "n2 ahead", "n1 early", "n3 late"}},
+		"node":                          {filter: Filter{Node: "n1"}, want: []string{"n1 late", "n1 exit", "n1 early"}},
+		"container":                     {filter: Filter{Container: "other"}},
+		"since":                         {filter: Filter{Since: start.Add(2 * time.Minute)}, want: []string{"n1 late", "n1 exit"}, wantLeft: Omitted{Older: 3}},
+		"since, by the manager's clock": {filter: Filter{Node: "n2", Since: start.Add(2 * time.Minute)}, wantLeft: Omitted{Older: 1}},
+		"since and limit":               {filter: Filter{Node: "n1", Since: start.Add(2 * time.Minute), Limit: 1}, want: []string{"n1 late"}, wantLeft: Omitted{More: 1, Older: 1}},
+		"limit":                         {filter: Filter{Limit: 2}, want: []string{"n1 late", "n1 exit"}, wantLeft: Omitted{More: 3}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			selected, more := tc.filter.Select(all)
+			selected, left := tc.filter.Select(all)
 			var got []string
 			for _, e := range selected {
 				what := "exit"
@@ -148,10 +150,19 @@ func TestCollect(t *testing.T) {
 				}
 				got = append(got, e.Node+" "+what)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" || more != tc.wantMore {
-				t.Errorf("%d more, want %d; ends (-want +got):\n%s", more, tc.wantMore, diff)
+			if diff := cmp.Diff(tc.want, got); diff != "" || left != tc.wantLeft {
+				t.Errorf("left out %+v, want %+v; ends (-want +got):\n%s", left, tc.wantLeft, diff)
 			}
 		})
+	}
+}
+
+// An exit whose time is not known is not said to be old.
+func TestSelectUnknownTime(t *testing.T) {
+	nw := on("n1")
+	nw.Status.LastExit = &v1alpha1.ContainerExit{Container: "app", ExitCode: 3}
+	if selected, left := (Filter{Since: start}).Select(Collect(nil, []v1alpha1.NodeWorkload{nw})); len(selected) != 1 || left != (Omitted{}) {
+		t.Errorf("selected %+v, left out %+v", selected, left)
 	}
 }
 

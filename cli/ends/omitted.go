@@ -13,6 +13,9 @@ import (
 type Omitted struct {
 	// More is how many ends a limit kept back.
 	More int `json:"more"`
+	// Older is how many ends are older than what was asked for. A node's clock may be behind:
+	// they are not dropped without a word.
+	Older int `json:"older"`
 	// NotKept is how many kills began on the selected nodes that no status holds a record of
 	// any more: those lists are bounded.
 	NotKept int64 `json:"notKept"`
@@ -41,6 +44,12 @@ func (o Omitted) Sentences() []string {
 	var list []string
 	if o.More > 0 {
 		list = append(list, fmt.Sprintf("%d older ones are not shown; --limit=0 shows all.", o.More))
+	}
+	switch {
+	case o.Older == 1:
+		list = append(list, "1 is older than --since, by the clock of its node, and not shown.")
+	case o.Older > 1:
+		list = append(list, fmt.Sprintf("%d are older than --since, by the clocks of their nodes, and not shown.", o.Older))
 	}
 	switch {
 	case o.NotKept == 1:

@@ -38,7 +38,11 @@ func TestOmittedSentences(t *testing.T) {
 	}{
 		"nothing":  {},
 		"by limit": {Omitted{More: 2}, []string{"2 older ones are not shown; --limit=0 shows all."}},
-		"one":      {Omitted{NotKept: 1}, []string{"Older kills are not kept: 1 more was counted. Events and metrics have it."}},
+		"by time":  {Omitted{Older: 1}, []string{"1 is older than --since, by the clock of its node, and not shown."}},
+		"by both": {Omitted{More: 1, Older: 2}, []string{
+			"1 older ones are not shown; --limit=0 shows all.", "2 are older than --since, by the clocks of their nodes, and not shown.",
+		}},
+		"one": {Omitted{NotKept: 1}, []string{"Older kills are not kept: 1 more was counted. Events and metrics have it."}},
 		"both": {Omitted{More: 1, NotKept: 7}, []string{
 			"1 older ones are not shown; --limit=0 shows all.", "Older kills are not kept: 7 more were counted. Events and metrics have them.",
 		}},

@@ -27,7 +27,9 @@ var (
 // the grace period: what of it the hook, the wait and the stop took, and what was left.
 func (t *Timeline) WriteText(p *terminal.Printer) error {
 	if len(t.Lanes) == 0 {
-		p.Printf("No kill or exit is recorded.\n")
+		if t.Older == 0 {
+			p.Printf("No kill or exit is recorded.\n")
+		}
 		return t.writeOmitted(p)
 	}
 	for _, lane := range t.Lanes {

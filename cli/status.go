@@ -54,7 +54,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Watch a roll-out until it is complete",
 		Long: `Watch a roll-out until every node that it may change has the update and is available:
 those that partition, nodeSelector or OnDelete hold, and those whose shim does not respond,
-are not waited for. A paused roll-out is waited for.
+are not waited for; the last line says how many nodes have the update, and what holds the
+others. A paused roll-out is waited for.
 
 Exit codes: 0 complete; 1 stalled, not complete within --timeout, or not complete with
 --watch=false; 2 error.`,
@@ -206,10 +207,6 @@ func computeRollout(mw *v1alpha1.ManagedWorkload) rolloutStatus {
 	return s
 }
 
-func onDelete(mw *v1alpha1.ManagedWorkload) bool {
-	return mw.Spec.UpdateStrategy != nil && mw.Spec.UpdateStrategy.Type == v1alpha1.OnDeleteStrategyType
-}
-
 func (s *rolloutStatus) fail(format string, args ...any) {
 	s.Failed, s.Message = true, fmt.Sprintf(format, args...)
 }
@@ -221,11 +218,8 @@ func (s *rolloutStatus) wait(format string, args ...any) {
 // success is the last line. held: the strategy keeps nodes from the update.
 func (s *rolloutStatus) success(mw *v1alpha1.ManagedWorkload, held bool) string {
 	text := fmt.Sprintf("managedworkload %q successfully rolled out", s.Name)
-	switch {
-	case held && onDelete(mw):
-		text = fmt.Sprintf("OnDelete: %d out of %d nodes have been updated; the others are when their NodeWorkloads are deleted", s.Updated, s.Desired)
-	case held:
-		text = fmt.Sprintf("partitioned roll out complete: %d new nodes have been updated...", s.Updated)
+	if held {
+		text = s.held(&mw.Spec)
 	}
 	if s.Unreachable > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes without a responding shim)", s.Unreachable, s.Desired)

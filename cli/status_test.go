@@ -33,6 +33,10 @@ func TestComputeRollout(t *testing.T) {
 	strategy := func(s v1alpha1.UpdateStrategy) func(*v1alpha1.ManagedWorkload) {
 		return func(mw *v1alpha1.ManagedWorkload) { mw.Spec.UpdateStrategy = &s }
 	}
+	rolling := func(partition int32, nodeSelector map[string]string) v1alpha1.UpdateStrategy {
+		return v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: &partition, NodeSelector: nodeSelector}}
+	}
+	canary := map[string]string{"canary": "true"}
 	tests := map[string]struct {
 		status           v1alpha1.ManagedWorkloadStatus
 		edit             func(*v1alpha1.ManagedWorkload)
@@ -55,13 +59,59 @@ func TestComputeRollout(t *testing.T) {
 			status: statusOf(2, 5, 5, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Paused = true },
 			want: `managedworkload "web" successfully rolled out`, complete: true,
 		},
-		"partition": {
+		"held by something that the spec does not say": {
 			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: strategy(v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{}}),
+			want: "2 of 5 nodes updated", complete: true,
+		},
+		"partition": {
+			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: strategy(rolling(3, nil)),
 			want: "partitioned roll out complete: 2 new nodes have been updated...", complete: true,
+		},
+		"partition of all nodes": {
+			status: statusOf(2, 0, 5, no, no, "AllNodesReady"), edit: strategy(rolling(7, nil)),
+			want: "0 of 5 nodes updated: the partition keeps all 5 nodes", complete: true,
+		},
+		"partition of some, and the others are away": {
+			status: statusOf(2, 0, 3, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) {
+				strategy(rolling(3, nil))(mw)
+				mw.Status.UnreachableNodes = 2
+			},
+			want: "0 of 5 nodes updated: the partition keeps 3 nodes (2 of 5 nodes without a responding shim)", complete: true,
+		},
+		"canary": {
+			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: strategy(rolling(0, canary)),
+			want: "2 of 5 nodes updated: the others do not match updateStrategy.rollingUpdate.nodeSelector", complete: true,
+		},
+		"canary without a node": {
+			status: statusOf(2, 0, 5, no, no, "AllNodesReady"), edit: strategy(rolling(0, canary)),
+			want: "0 of 5 nodes updated: no node matches updateStrategy.rollingUpdate.nodeSelector", complete: true,
+		},
+		"canary whose node is away": {
+			status: statusOf(2, 0, 4, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) {
+				strategy(rolling(0, canary))(mw)
+				mw.Status.UnreachableNodes = 1
+			},
+			want: "0 of 5 nodes updated: no node with a responding shim matches updateStrategy.rollingUpdate.nodeSelector (1 of 5 nodes without a responding shim)", complete: true,
+		},
+		"canary and partition": {
+			status: statusOf(2, 1, 5, no, no, "AllNodesReady"), edit: strategy(rolling(2, canary)),
+			want: "1 of 5 nodes updated: nodeSelector and partition of updateStrategy.rollingUpdate keep the others", complete: true,
+		},
+		"canary and partition, and no node is updated": {
+			status: statusOf(2, 0, 5, no, no, "AllNodesReady"), edit: strategy(rolling(2, canary)),
+			want: "0 of 5 nodes updated: nodeSelector and partition of updateStrategy.rollingUpdate keep the others", complete: true,
+		},
+		"canary and partition of all nodes": {
+			status: statusOf(2, 0, 5, no, no, "AllNodesReady"), edit: strategy(rolling(5, canary)),
+			want: "0 of 5 nodes updated: the partition keeps all 5 nodes", complete: true,
 		},
 		"on delete": {
 			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: strategy(v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}),
-			want: "OnDelete: 2 out of 5 nodes have been updated; the others are when their NodeWorkloads are deleted", complete: true,
+			want: "2 of 5 nodes updated: OnDelete updates a node when its NodeWorkload is deleted", complete: true,
+		},
+		"on delete, and none was": {
+			status: statusOf(2, 0, 5, no, no, "AllNodesReady"), edit: strategy(v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}),
+			want: "0 of 5 nodes updated: OnDelete updates a node when its NodeWorkload is deleted", complete: true,
 		},
 		"a node is away": {
 			status: statusOf(2, 4, 4, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) { mw.Status.UnreachableNodes = 1 },

@@ -27,6 +27,7 @@ func TestNamesAndExitCodes(t *testing.T) {
 	for _, name := range []string{"mw", "managedworkload"} {
 		kubectl(t, w, "", name, "--help").want(t, 0, "kubectl "+name+" [command]")
 		kubectl(t, w, "", name, "rollout", "status", "nothing").want(t, 2)
+		kubectl(t, w, "", name, "rollout", "satus", "nothing").want(t, 2)
 	}
 }
 
@@ -50,6 +51,32 @@ func TestRolloutStatusAndRestart(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &timeline); err != nil || len(timeline.Lanes) != 2 {
 		t.Errorf("timeline as JSON: %v: %+v", err, r)
 	}
+}
+
+// What kubectl get prints of DaemonSets is what convert reads, and kubectl apply takes the result.
+func TestConvertsWhatKubectlGets(t *testing.T) {
+	t.Parallel()
+	w := env.New(t)
+	for _, name := range []string{"one", "two"} {
+		kubectl(t, w, `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: `+name+`, annotations: {kubernetes.io/change-cause: test}}
+spec:
+  selector: {matchLabels: {app: w}}
+  template:
+    metadata: {labels: {app: w}}
+    spec: {nodeSelector: {no: where}, containers: [{name: c, image: 'managedworkload.dev/testprogram:v1'}]}
+`, "apply", "-f", "-").want(t, 0, "created")
+	}
+	got := kubectl(t, w, "", "get", "daemonsets,services", "-o", "yaml")
+	got.want(t, 0, "kind: List")
+	converted := kubectl(t, w, got.out, "mw", "convert", "-f", "-", "-o", "json")
+	converted.want(t, 0, `"kind": "List"`)
+	if !strings.Contains(converted.err, "one: dropped: metadata.annotations[kubernetes.io/change-cause]") {
+		t.Errorf("standard error does not name the annotation:\n%s", converted.err)
+	}
+	kubectl(t, w, converted.out, "apply", "--dry-run=server", "-f", "-").want(t, 0, "/one created (server dry run)", "/two created (server dry run)")
 }
 
 func TestConvertedDaemonSetRuns(t *testing.T) {
@@ -158,7 +185,7 @@ func TestPauseAndUndo(t *testing.T) {
 	if image := w.Node().Spec.Template.Spec.Containers[0].Image; image != "managedworkload.dev/testprogram:v1" {
 		t.Errorf("a paused roll-out gave the node %s", image)
 	}
-	kubectl(t, w, "", "mw", "rollout", "resume", "w").want(t, 0, "w resumed")
+	kubectl(t, w, "", "mw", "rollout", "resume", "w", "-o", "name").want(t, 0, "managedworkload.managedworkload.dev/w\n")
 	status(0, done, "--timeout=2m")
 	kubectl(t, w, "", "mw", "rollout", "history", "w").want(t, 0, "REVISION", "2*", "CHANGE-CAUSE")
 	kubectl(t, w, "", "mw", "rollout", "undo", "w").want(t, 0, "w rolled back")

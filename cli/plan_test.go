@@ -115,6 +115,42 @@ func TestPlanReadsLeases(t *testing.T) {
 	}
 }
 
+// The dry run needs the rights of the apply: to patch, and to create what is new.
+func TestPlanRights(t *testing.T) {
+	ns := applied(t)
+	same := strings.Replace(planFile, "%s", "", 1)
+	fresh := strings.Replace(same, "name: web", "name: fresh", 1)
+	grant := func(user string, verbs ...string) {
+		create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: user}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"managedworkloads"}, Verbs: verbs},
+			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"nodeworkloads", "managedworkloadrevisions"}, Verbs: []string{"list"}},
+		}})
+		create(t, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: user}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		})
+	}
+	grant("reader", "get", "list", "watch")
+	grant("patcher", "get", "patch")
+	grant("author", "get", "patch", "create")
+	tests := map[string]struct {
+		text, user, want string
+	}{
+		"reader":       {text: same, user: "reader", want: `User "reader" cannot patch resource "managedworkloads"`},
+		"patcher":      {text: same, user: "patcher"},
+		"patcher, new": {text: fresh, user: "patcher", want: `User "patcher" cannot create resource "managedworkloads"`},
+		"author, new":  {text: fresh, user: "author"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, ns, tc.text, "plan", "-f", "-", "--as="+tc.user)
+			if (r.code == ExitOK) != (tc.want == "") || !strings.Contains(r.err, tc.want) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 func TestPlan(t *testing.T) {
 	ns := applied(t)
 	same := strings.Replace(planFile, "%s", "", 1)

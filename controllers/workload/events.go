@@ -35,7 +35,8 @@ const (
 	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
 	eventRollOut   = "RollOutStarted"
 	eventRolledOut = "RollOutComplete"
-	// eventPaused and eventResumed: spec.paused keeps nodes from the update, and no more.
+	// eventPaused and eventResumed: spec.paused keeps nodes from the update that the strategy
+	// lets go, and no more.
 	eventPaused  = "RollOutPaused"
 	eventResumed = "RollOutResumed"
 	// eventHeld: partition, nodeSelector or OnDelete keeps nodes from the update.

@@ -92,7 +92,10 @@ func TestHoldsAreAnnouncedOnce(t *testing.T) {
 		},
 		"paused with a partition of all": { // the pause keeps no node
 			[]func(*v1alpha1.ManagedWorkloadSpec){
-				func(spec *v1alpha1.ManagedWorkloadSpec) { rolling(v1alpha1.RollingUpdate{Partition: new(int32(5))})(spec); pause(true)(spec) },
+				func(spec *v1alpha1.ManagedWorkloadSpec) {
+					rolling(v1alpha1.RollingUpdate{Partition: new(int32(5))})(spec)
+					pause(true)(spec)
+				},
 				pause(false),
 			},
 			[]string{"RollOutHeld Held revision R from 5 nodes (Partition): n1, n2, n3, n4, n5"},

@@ -195,7 +195,7 @@ func computeRollout(mw *v1alpha1.ManagedWorkload) rolloutStatus {
 		s.fail("managedworkload %q exceeded its progress deadline: %s", mw.Name, stalled.Message)
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		s.fail("managedworkload %q is stalled (%s): %s", mw.Name, stalled.Reason, stalled.Message)
-	case left && mw.Spec.Paused:
+	case left && mw.Spec.Paused && !meta.IsStatusConditionFalse(st.Conditions, v1alpha1.ConditionReconciling):
 		s.wait("paused with %d out of %d nodes updated", st.UpdatedNodes, st.DesiredNodes)
 	case !meta.IsStatusConditionFalse(st.Conditions, v1alpha1.ConditionReconciling) && left:
 		s.wait("%d out of %d nodes have been updated", st.UpdatedNodes, st.DesiredNodes)

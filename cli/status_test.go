@@ -59,6 +59,13 @@ func TestComputeRollout(t *testing.T) {
 			status: statusOf(2, 5, 5, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Paused = true },
 			want: `managedworkload "web" successfully rolled out`, complete: true,
 		},
+		"paused when it was complete but for those that the strategy keeps": {
+			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) {
+				strategy(rolling(3, nil))(mw)
+				mw.Spec.Paused = true
+			},
+			want: "partitioned roll out complete: 2 new nodes have been updated...", complete: true,
+		},
 		"held by something that the spec does not say": {
 			status: statusOf(2, 2, 5, no, no, "AllNodesReady"), edit: strategy(v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{}}),
 			want: "2 of 5 nodes updated", complete: true,

@@ -168,9 +168,9 @@ type NodeKillRecord struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	NodeWorkload string `json:"nodeWorkload"`
-	// observedTime is when the manager first saw the record, by its own clock, where
-	// startTime is later than that: the node's clock is ahead. The order of
-	// recentKills goes by it.
+	// observedTime is when the manager first saw the record, by its own clock, where the
+	// times of the record are more than a minute off: the node's clock is wrong. The order
+	// of recentKills goes by it.
 	// +optional
 	ObservedTime *metav1.MicroTime `json:"observedTime,omitempty"`
 

@@ -102,7 +102,7 @@ func (x *Index) take(nw *v1alpha1.NodeWorkload) *Share {
 	x.mu.Unlock()
 	share := ShareOf(nw, nil) // an etcd that was restored may have another template of the same generation
 	if old := x.Get(client.ObjectKeyFromObject(nw)); old != nil {
-		share.takeTimes(nw.Status.Conditions, old)
+		share.takeTimes(nw, old)
 	}
 	return share
 }

@@ -72,7 +72,7 @@ func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
 	if known == nil || known.UID != s.UID {
 		return s
 	}
-	s.takeTimes(nw.Status.Conditions, known)
+	s.takeTimes(nw, known)
 	return s
 }
 

@@ -16,10 +16,6 @@ import (
 // maxRecentKills is how many kills of the fleet a ManagedWorkload shows.
 const maxRecentKills = 20
 
-// clockTolerance is how far a node's clock may be ahead until its times are not used
-// to order kills.
-const clockTolerance = time.Minute
-
 // killKey identifies a kill in the fleet: an ID is unique on its node.
 type killKey struct{ node, id string }
 
@@ -61,7 +57,8 @@ func MergeKills(recent, records []v1alpha1.NodeKillRecord, now time.Time) []v1al
 }
 
 // withObservedTime is r as seen at a time, if its own time is later and it was not seen
-// before: a clock that is ahead would keep it the newest for good.
+// before: a clock that is ahead would keep it the newest for good. Of a record that may have
+// been there for long that is all that can be said: the ledger sees which are new.
 func withObservedTime(r v1alpha1.NodeKillRecord, at time.Time) v1alpha1.NodeKillRecord {
 	if r.ObservedTime == nil && r.StartTime.After(at.Add(clockTolerance)) {
 		r.ObservedTime = new(metav1.NewMicroTime(at))
@@ -161,7 +158,7 @@ func NewlyDone(recent, records []v1alpha1.NodeKillRecord, since time.Time) []v1a
 		if r.Phase != v1alpha1.KillPhaseDone || known[keyOf(r)] {
 			continue
 		}
-		if !shown && r.FinishTime != nil && r.FinishTime.Time.Before(since) {
+		if !shown && r.FinishTime != nil && r.FinishTime.Time.Before(since) && endTime(r).Before(since) {
 			continue
 		}
 		done = append(done, *r)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -182,7 +183,11 @@ func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, since time.Time
 		r := killOf(nw, &kills[i])
 		r.ObservedTime = b.known(keyOf(&r)).ObservedTime
 		at := time.Now()
-		if last == nil && r.StartTime.After(at.Add(clockTolerance)) {
+		switch {
+		case r.ObservedTime != nil:
+		case last != nil && last.isNews(&kills[i], mark, at) && !agrees(nw):
+			r.ObservedTime = new(metav1.NewMicroTime(at)) // by its own time it could be older than all others
+		case last == nil && r.StartTime.After(at.Add(clockTolerance)):
 			at = nw.CreationTimestamp.Time // an earlier run of the manager may have seen it long ago
 		}
 		b.keep(withObservedTime(r, at), since)
@@ -195,6 +200,13 @@ func (r *reports) has(mark reported) bool {
 	return r != nil && slices.ContainsFunc(r.kills, func(known reported) bool {
 		return known.id == mark.id && (known.content == 0 || known.content == mark.content)
 	})
+}
+
+// isNews reports whether a record that was not there before, or an end, comes at a time that is
+// not its own: the node's clock is off, or the shim could not report for long.
+func (r *reports) isNews(k *v1alpha1.KillRecord, mark reported, now time.Time) bool {
+	known := slices.ContainsFunc(r.kills, func(known reported) bool { return known.id == mark.id })
+	return (!known || k.Phase == v1alpha1.KillPhaseDone && k.FinishTime != nil) && apart(lastWord(k), now)
 }
 
 // markOf is what is kept of a record to know it again.

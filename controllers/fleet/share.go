@@ -103,7 +103,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}
 	s.takeConditions(nw.Status.Conditions)
-	s.takeTimes(nw.Status.Conditions, before)
+	s.takeTimes(nw, before)
 	if !s.Ready() {
 		s.Complaint = intern(writes.Limit(complaint(&nw.Status), maxText))
 	}
@@ -133,9 +133,9 @@ func (s *Share) takeConditions(conditions []metav1.Condition) {
 	}
 }
 
-// takeTimes notes since when it is ready, or late. A manager that has just begun has only
-// the node's word for it.
-func (s *Share) takeTimes(conditions []metav1.Condition, before *Share) {
+// takeTimes notes since when it is ready, or late.
+func (s *Share) takeTimes(nw *v1alpha1.NodeWorkload, before *Share) {
+	conditions := nw.Status.Conditions
 	if before == nil || before.UID != s.UID {
 		before = &Share{}
 	}
@@ -143,11 +143,11 @@ func (s *Share) takeTimes(conditions []metav1.Condition, before *Share) {
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	if ready != nil && ready.Status == metav1.ConditionTrue {
 		s.readyAt = ready.LastTransitionTime.Time
-		s.ReadySince = began(s.readyAt, before, before.ReadySince, before.readyAt)
+		s.ReadySince = began(nw, s.readyAt, before, before.ReadySince, before.readyAt)
 	}
 	if late := lateBy(conditions); late != nil && !late.LastTransitionTime.IsZero() {
 		s.lateAt = late.LastTransitionTime.Time
-		s.LateSince = began(s.lateAt, before, before.LateSince, before.lateAt)
+		s.LateSince = began(nw, s.lateAt, before, before.LateSince, before.lateAt)
 	}
 }
 
@@ -165,14 +165,18 @@ func lateBy(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// began is when something began that a node's clock says began at a time. since and sinceAt
-// are what was known before, zero if it had not begun.
-func began(at time.Time, before *Share, since, sinceAt time.Time) time.Time {
+// began is when something began that the node of nw says began at a time. since and sinceAt
+// are what was known before, zero if it had not begun. A manager that has just begun has only
+// the node's word for it.
+func began(nw *v1alpha1.NodeWorkload, at time.Time, before *Share, since, sinceAt time.Time) time.Time {
 	now := time.Now()
-	switch {
-	case before.UID == "" && at.Before(now):
-		return time.Unix(max(at.Unix(), 0), 0) // never zero: that were not begun
-	case !since.IsZero() && sinceAt.Equal(at):
+	if before.UID == "" {
+		if first := believed(nw, at); first.Before(now) {
+			return time.Unix(max(first.Unix(), 0), 0) // never zero: that were not begun
+		}
+		return now
+	}
+	if !since.IsZero() && sinceAt.Equal(at) {
 		return since
 	}
 	return now

@@ -13,7 +13,7 @@ type Reason string
 
 // Reasons to wait.
 const (
-	// WaitPaused: spec.paused is set.
+	// WaitPaused: spec.paused is set, and nothing else holds the node.
 	WaitPaused Reason = "Paused"
 	// WaitOnDelete: it changes when its NodeWorkload is deleted.
 	WaitOnDelete Reason = "OnDelete"
@@ -169,17 +169,18 @@ func (in *Input) partition() []bool {
 	return kept
 }
 
-// hold is why a person keeps a node from the update, "" for none.
+// hold is why a person keeps a node from the update, "" for none. A node that the strategy
+// keeps does not wait for the end of a pause, so that a pause leaves a complete roll-out complete.
 func (in *Input) hold(n *Node, kept bool) Reason {
 	switch {
-	case in.Strategy.Paused:
-		return WaitPaused
 	case in.Strategy.OnDelete:
 		return WaitOnDelete
 	case !n.Selected:
 		return WaitNodeSelector
 	case kept:
 		return WaitPartition
+	case in.Strategy.Paused:
+		return WaitPaused
 	}
 	return ""
 }
@@ -236,7 +237,8 @@ func (in *Input) takenBack(n *Node, kept bool) bool {
 }
 
 // target is the revision that a node gets: one that the update may not reach gets the
-// current one when it is new, and what it had when it was edited.
+// current one when it is new, and what it had when it was edited. A new node gets the update
+// under OnDelete, unless the roll-out is paused.
 func (in *Input) target(n *Node, kept bool) string {
 	hold := in.hold(n, kept)
 	switch {
@@ -246,7 +248,7 @@ func (in *Input) target(n *Node, kept bool) string {
 		return in.Update
 	case n.Present:
 		return n.Revision
-	case hold == WaitOnDelete:
+	case hold == WaitOnDelete && !in.Strategy.Paused:
 		return in.Update
 	}
 	return in.Current

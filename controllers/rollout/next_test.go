@@ -207,6 +207,18 @@ func TestNext(t *testing.T) {
 			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "older", down), empty("b")},
 			want: []string{"a waits: Paused", "b: old"},
 		},
+		"paused, OnDelete": {
+			strategy: one(func(s *Strategy) { s.Paused, s.OnDelete = true, true }), nodes: []Node{up("a", "old"), empty("b")},
+			want: []string{"a waits: OnDelete", "b: old"},
+		},
+		"paused, canary": {
+			strategy: one(func(s *Strategy) { s.Paused = true }), nodes: []Node{up("a", "old"), up("b", "old", other), empty("c", other)},
+			want: []string{"a waits: Paused", "b waits: NodeSelector", "c: old"},
+		},
+		"paused, partition": {
+			strategy: one(func(s *Strategy) { s.Paused, s.Partition = true, 2 }), nodes: []Node{up("a", "old"), up("b", "old"), up("c", "old"), empty("d")},
+			want: []string{"a waits: Paused", "b waits: Paused", "c waits: Partition", "d: old"},
+		},
 		"canary": {
 			strategy: one(), nodes: []Node{up("a", "old"), up("b", "old", other, down), empty("c", other)},
 			want: []string{"a waits: MaxUnavailable", "b waits: NodeSelector", "c: old"},

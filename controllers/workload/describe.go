@@ -66,7 +66,7 @@ func neverMessage(held map[rollout.Reason][]string, desired int) string {
 	case desired == 0:
 		return ""
 	case len(held[rollout.WaitNodeSelector]) == desired:
-		return "no node has the labels of updateStrategy.rollingUpdate.nodeSelector"
+		return "no node matches updateStrategy.rollingUpdate.nodeSelector"
 	case len(held[rollout.WaitPartition]) == desired:
 		return "updateStrategy.rollingUpdate.partition keeps every node"
 	}

@@ -45,7 +45,7 @@ func TestReadyMessage(t *testing.T) {
 		},
 		"a canary of no node": {
 			facts{desired: []nodeView{on("n1", running, true, held), on("n2", running, true, held)}},
-			"2 nodes ready, 0 of them with the current template; no node has the labels of updateStrategy.rollingUpdate.nodeSelector; 2 nodes wait (NodeSelector): n1, n2",
+			"2 nodes ready, 0 of them with the current template; no node matches updateStrategy.rollingUpdate.nodeSelector; 2 nodes wait (NodeSelector): n1, n2",
 		},
 		"a partition of all nodes": {
 			facts{desired: []nodeView{on("n1", running, true, waits(rollout.WaitPartition))}},

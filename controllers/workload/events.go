@@ -35,7 +35,8 @@ const (
 	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
 	eventRollOut   = "RollOutStarted"
 	eventRolledOut = "RollOutComplete"
-	// eventPaused and eventResumed: spec.paused keeps nodes from the update, and no more.
+	// eventPaused and eventResumed: spec.paused keeps nodes from the update that the strategy
+	// lets go, and no more.
 	eventPaused  = "RollOutPaused"
 	eventResumed = "RollOutResumed"
 	// eventHeld: partition, nodeSelector or OnDelete keeps nodes from the update.
@@ -54,6 +55,7 @@ const maxEventMessage = 1000
 // announce sends events and sets metrics for what is new in the written status.
 func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha1.ManagedWorkloadStatus, s *scope, f *facts, done ended) {
 	setWorkloadMetrics(mw, status, f)
+	setStalledMetric(mw, status)
 	setRollOutMetrics(mw, s.rolling, s.memory.progress, f.waits)
 	r.announceRollOut(mw, old, status)
 	r.announceHolds(mw, old, s, f)

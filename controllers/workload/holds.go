@@ -31,7 +31,7 @@ func (r *Reconciler) announceHolds(mw *v1alpha1.ManagedWorkload, old *v1alpha1.M
 	was, is := s.wasPaused(old), mw.Spec.Paused && waiting[rollout.WaitPaused] > 0
 	switch {
 	case is && !was:
-		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventPaused, "Paused revision %s: %s wait until spec.paused is removed", f.update, nodes(waiting[rollout.WaitPaused]))
+		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventPaused, "Paused revision %s: spec.paused keeps %s from it", f.update, nodes(waiting[rollout.WaitPaused]))
 	case was && !mw.Spec.Paused:
 		r.recorder.Eventf(mw, corev1.EventTypeNormal, eventResumed, "Resumed revision %s", f.update)
 	}

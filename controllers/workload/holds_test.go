@@ -76,7 +76,7 @@ func TestHoldsAreAnnouncedOnce(t *testing.T) {
 	}{
 		"paused and resumed": {
 			[]func(*v1alpha1.ManagedWorkloadSpec){pause(true), pause(false)},
-			[]string{"RollOutPaused Paused revision R: 5 nodes wait until spec.paused is removed", "RollOutResumed Resumed revision R"},
+			[]string{"RollOutPaused Paused revision R: spec.paused keeps 5 nodes from it", "RollOutResumed Resumed revision R"},
 		},
 		"partition": {
 			[]func(*v1alpha1.ManagedWorkloadSpec){rolling(v1alpha1.RollingUpdate{Partition: new(int32(5))}), rolling(v1alpha1.RollingUpdate{Partition: new(int32(4))})},
@@ -89,6 +89,29 @@ func TestHoldsAreAnnouncedOnce(t *testing.T) {
 		"OnDelete": {
 			[]func(*v1alpha1.ManagedWorkloadSpec){onDelete},
 			[]string{"RollOutHeld Held revision R from 5 nodes (OnDelete): n1, n2, n3, n4, n5"},
+		},
+		"paused with a partition of all": { // the pause keeps no node
+			[]func(*v1alpha1.ManagedWorkloadSpec){
+				func(spec *v1alpha1.ManagedWorkloadSpec) {
+					rolling(v1alpha1.RollingUpdate{Partition: new(int32(5))})(spec)
+					pause(true)(spec)
+				},
+				pause(false),
+			},
+			[]string{"RollOutHeld Held revision R from 5 nodes (Partition): n1, n2, n3, n4, n5"},
+		},
+		"paused with a canary": {
+			[]func(*v1alpha1.ManagedWorkloadSpec){
+				func(spec *v1alpha1.ManagedWorkloadSpec) {
+					rolling(v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "2"}})(spec)
+					pause(true)(spec)
+				},
+				pause(false),
+			},
+			[]string{
+				"RollOutPaused Paused revision R: spec.paused keeps 1 node from it", "RollOutHeld Held revision R from 4 nodes (NodeSelector): n1, n3, n4, n5",
+				"RollOutResumed Resumed revision R",
+			},
 		},
 	}
 	for name, tc := range tests {

@@ -5,6 +5,8 @@ package workload
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -32,8 +34,13 @@ var (
 	}, []string{"namespace", "name"})
 )
 
+var stalledGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "managedworkload_stalled",
+	Help: "1 for each ManagedWorkload whose condition Stalled is True, by its reason; there is none for the others.",
+}, []string{"namespace", "name", "reason"})
+
 func init() {
-	metrics.Registry.MustRegister(nodesGauge, waitingGauge, waitingSinceGauge, progressGauge)
+	metrics.Registry.MustRegister(nodesGauge, stalledGauge, waitingGauge, waitingSinceGauge, progressGauge)
 }
 
 func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus, f *facts) {
@@ -49,6 +56,14 @@ func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWo
 		"unreachable":  status.UnreachableNodes,
 	} {
 		nodesGauge.WithLabelValues(mw.Namespace, mw.Name, state).Set(float64(n))
+	}
+}
+
+// setStalledMetric says what needs a person.
+func setStalledMetric(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWorkloadStatus) {
+	stalledGauge.DeletePartialMatch(prometheus.Labels{"namespace": mw.Namespace, "name": mw.Name})
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
+		stalledGauge.WithLabelValues(mw.Namespace, mw.Name, c.Reason).Set(1)
 	}
 }
 
@@ -72,7 +87,7 @@ func setRollOutMetrics(mw *v1alpha1.ManagedWorkload, g *rolling, progress rollou
 
 func dropWorkloadMetrics(name types.NamespacedName) {
 	of := prometheus.Labels{"namespace": name.Namespace, "name": name.Name}
-	for _, gauge := range []*prometheus.GaugeVec{nodesGauge, waitingGauge, waitingSinceGauge, progressGauge} {
+	for _, gauge := range []*prometheus.GaugeVec{nodesGauge, stalledGauge, waitingGauge, waitingSinceGauge, progressGauge} {
 		gauge.DeletePartialMatch(of)
 	}
 }

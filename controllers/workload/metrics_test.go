@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,11 +113,24 @@ func TestWorkloadMetrics(t *testing.T) {
 			t.Errorf("summary %q", mw.Status.Summary)
 		}
 		expect("stalled, with two tolerated nodes", at("3 3 0 3 3 0 0 0 2", map[string]float64{
+			"stalled ProgressDeadlineExceeded":     1,
 			"rollout_waiting_nodes MaxUnavailable": 4, "rollout_waiting_timestamp_seconds MaxUnavailable": resumed,
 			"rollout_progress_timestamp_seconds": resumed,
 		}))
 		b.taint("", "n4", "n5")
-		b.change(image(first))
+		refused := func(refused bool) func(*v1alpha1.ManagedWorkloadSpec) {
+			return func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.Template.Spec.ResourceClaims = map[bool][]corev1.PodResourceClaim{true: {{Name: "gpu"}}}[refused]
+			}
+		}
+		b.change(refused(true))
+		b.turn()
+		if got := gathered(t); got["stalled RefusedFields"] != 1 || slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(name string) bool {
+			return strings.HasPrefix(name, "stalled ") && name != "stalled RefusedFields"
+		}) {
+			t.Errorf("refused: %v", got)
+		}
+		b.change(func(spec *v1alpha1.ManagedWorkloadSpec) { refused(false)(spec); image(first)(spec) })
 		b.turn()
 		b.turn("n1")
 		b.turn("n1")
@@ -135,6 +149,11 @@ func TestWorkloadMetrics(t *testing.T) {
 		b.forget(types.NamespacedName{Namespace: "default", Name: "other"})
 		if got := gathered(t); len(got) != 12 {
 			t.Errorf("after other workloads have ended: %v", got)
+		}
+		b.change(refused(true))
+		b.turn()
+		if got := gathered(t)["stalled RefusedFields"]; got != 1 {
+			t.Errorf("refused again: %v", got)
 		}
 		mw := b.workload()
 		mw.Finalizers = nil

@@ -288,6 +288,34 @@ func TestHeldNodes(t *testing.T) {
 			},
 			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", "app:9", "5 nodes wait (OnDelete, since ", false,
 		},
+		"paused, partition": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.Paused = true
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(5))}}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (Partition, since ", false,
+		},
+		"paused, partition of some nodes": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.Paused = true
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{Partition: new(int32(4))}}
+			},
+			map[string]int{first: 5}, "paused 0/5", "InProgress", first, "1 node waits (Paused, since ", false,
+		},
+		"paused, canary": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.Paused = true
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdate{NodeSelector: map[string]string{"number": "6"}}}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (NodeSelector, since ", false,
+		},
+		"paused, OnDelete": {
+			func(spec *v1alpha1.ManagedWorkloadSpec) {
+				spec.Paused = true
+				spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.OnDeleteStrategyType}
+			},
+			map[string]int{first: 5}, "ready; 5 nodes not updated", "Current", first, "5 nodes wait (OnDelete, since ", false,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

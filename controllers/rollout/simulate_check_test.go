@@ -86,7 +86,7 @@ func isTrue(in *Input, n *Node, kept bool, reason Reason, spent int) bool {
 	}
 	free := !isHeld(in, n, kept) || n.Edited // what was edited is put back where it is held, too
 	return map[Reason]bool{
-		WaitPaused:       in.Strategy.Paused,
+		WaitPaused:       in.Strategy.Paused && !in.Strategy.OnDelete && n.Selected && !kept,
 		WaitOnDelete:     in.Strategy.OnDelete,
 		WaitNodeSelector: !n.Selected,
 		WaitPartition:    kept,

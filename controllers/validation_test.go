@@ -58,6 +58,8 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		"a budget of 0%":            {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "0%"), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 		"a negative budget":         {kind: "ManagedWorkload", spec: strategy("maxUnavailable", int64(-1)), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 		"a budget without a number": {kind: "ManagedWorkload", spec: strategy("maxUnavailable", "some"), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a budget beyond int32":     {kind: "ManagedWorkload", spec: strategy("maxUnavailable", int64(1)<<32), want: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+		"a partition beyond int32":  {kind: "ManagedWorkload", spec: strategy("partition", int64(1)<<32), want: "spec.updateStrategy.rollingUpdate.partition"},
 		"a negative partition":      {kind: "ManagedWorkload", spec: strategy("partition", int64(-1)), want: "spec.updateStrategy.rollingUpdate.partition"},
 		"an unknown strategy": {
 			kind: "ManagedWorkload", want: "spec.updateStrategy.type",
@@ -78,6 +80,40 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		"a bad quantity": {
 			kind: "ManagedWorkload", want: "cpu",
 			spec: map[string]any{"template": templateWith(map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": "much"}}}, nil)},
+		},
+		"a quantity with half an exponent": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].resources.limits.cpu",
+			spec: map[string]any{"template": templateWith(map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": "1e1.5"}}}, nil)},
+		},
+		"a quantity that takes minutes to decode": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].resources.requests.memory",
+			spec: map[string]any{"template": templateWith(map[string]any{"resources": map[string]any{"requests": map[string]any{"memory": "1e2147483648"}}}, nil)},
+		},
+		"an odd size of a volume": {
+			kind: "ManagedWorkload", want: "spec.template.spec.volumes[0].emptyDir.sizeLimit",
+			spec: map[string]any{"template": templateWith(nil, map[string]any{"volumes": []any{map[string]any{"name": "a", "emptyDir": map[string]any{"sizeLimit": "1E.5"}}}})},
+		},
+		"quantities of all forms": {
+			kind: "ManagedWorkload",
+			spec: map[string]any{"template": templateWith(map[string]any{"resources": map[string]any{"limits": map[string]any{
+				"cpu": int64(2), "memory": "1.5Gi", "ephemeral-storage": "1E3", "example.com/a": "+12e-1", "example.com/b": ".5k", "example.com/c": "5.",
+			}}}, nil)},
+		},
+		"a probe of a port beyond int32": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].livenessProbe.httpGet.port",
+			spec: map[string]any{"template": templateWith(map[string]any{"livenessProbe": map[string]any{"httpGet": map[string]any{"port": int64(1) << 32}}}, nil)},
+		},
+		"a probe of a port by its name": {
+			kind: "ManagedWorkload",
+			spec: map[string]any{"template": templateWith(map[string]any{"livenessProbe": map[string]any{"tcpSocket": map[string]any{"port": "http"}}}, nil)},
+		},
+		"a hook of a port out of range": {
+			kind: "ManagedWorkload", want: "spec.template.spec.containers[0].lifecycle.preStop.httpGet.port",
+			spec: map[string]any{"template": templateWith(map[string]any{"lifecycle": map[string]any{"preStop": map[string]any{"httpGet": map[string]any{"port": int64(65536)}}}}, nil)},
+		},
+		"a NodeWorkload with a port beyond int32": {
+			kind: "NodeWorkload", want: "spec.template.spec.containers[0].lifecycle.postStart.tcpSocket.port",
+			spec: map[string]any{"nodeName": "n1", "template": templateWith(map[string]any{"lifecycle": map[string]any{"postStart": map[string]any{"tcpSocket": map[string]any{"port": int64(-1)<<31 - 1}}}}, nil)},
 		},
 		"a port that is no number": {
 			kind: "ManagedWorkload", want: "containerPort",
@@ -211,5 +247,50 @@ func TestStatusDefaultsToUnobserved(t *testing.T) {
 	got, found, err := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
 	if err != nil || !found || got != -1 {
 		t.Errorf("status.observedGeneration = %d (%v, %v), want -1", got, found, err)
+	}
+}
+
+// What a shim writes into a status does not end the manager's list and watch of all
+// NodeWorkloads: the times there decode, or are refused.
+func TestTimesThatDoNotDecodeAreRefused(t *testing.T) {
+	kill := func(start any) map[string]any {
+		return map[string]any{"kills": []any{map[string]any{
+			"id": "1", "container": "app", "trigger": "Orphan", "phase": "Done", "startTime": start,
+			"grace": map[string]any{"seconds": int64(30), "source": "Pod"},
+		}}}
+	}
+	tests := map[string]struct {
+		status map[string]any
+		want   string // "" is admitted
+	}{
+		"a time":                     {map[string]any{"startTime": "2026-01-02T03:04:05Z"}, ""},
+		"a time in a zone":           {map[string]any{"startTime": "2026-01-02T03:04:05.5+01:00"}, ""},
+		"a time in small letters":    {map[string]any{"startTime": "2026-01-02t03:04:05z"}, "status.startTime"},
+		"a time without a full stop": {map[string]any{"startTime": "2026-01-02T03:04:05x5Z"}, "status.startTime"},
+		"a zone without an hour":     {map[string]any{"startTime": "2026-01-02T03:04:05+99:99"}, "status.startTime"},
+		"a day that does not exist":  {map[string]any{"startTime": "2026-02-30T03:04:05Z"}, "status.startTime"},
+		"a list":                     {map[string]any{"startTime": []any{}}, "status.startTime"},
+		"a list of times":            {map[string]any{"startTime": []any{"2026-01-02T03:04:05Z"}}, "status.startTime"},
+		"a kill with microseconds":   {kill("2026-01-02T03:04:05.123456Z"), ""},
+		"a kill with whole seconds":  {kill("2026-01-02T03:04:05Z"), "status.kills[0].startTime"},
+		"a kill at a list":           {kill([]any{}), "status.kills[0].startTime"},
+	}
+	c := newCluster(t)
+	obj := c.object("NodeWorkload", "times", map[string]any{"nodeName": "n1", "template": templateWith(nil, nil)})
+	if err := api.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			changed := obj.DeepCopy()
+			changed.Object["status"] = tc.status
+			err := api.Status().Patch(t.Context(), changed, client.MergeFrom(obj), client.DryRunAll)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
 	}
 }

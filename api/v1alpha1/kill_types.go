@@ -209,12 +209,18 @@ type KillRecord struct {
 	Reason string `json:"reason,omitempty"`
 	// startTime is when the kill began.
 	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`
 	StartTime metav1.MicroTime `json:"startTime"`
 	// stopTime is when StopContainer was called.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`
 	StopTime *metav1.MicroTime `json:"stopTime,omitempty"`
 	// finishTime is when the kill had ended.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`
 	FinishTime *metav1.MicroTime `json:"finishTime,omitempty"`
 }
 
@@ -232,6 +238,8 @@ type KillGrace struct {
 	UsedSeconds int64 `json:"usedSeconds"`
 	// deadline is when the grace period is over.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`
 	Deadline *metav1.MicroTime `json:"deadline,omitempty"`
 	// shortenedFromSeconds is the grace period the kill began with when it was
 	// shortened while it was under way.

@@ -172,6 +172,8 @@ type NodeKillRecord struct {
 	// times of the record are more than a minute off: the node's clock is wrong. The order
 	// of recentKills goes by it.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`
 	ObservedTime *metav1.MicroTime `json:"observedTime,omitempty"`
 
 	KillRecord `json:",inline"`

@@ -4,7 +4,8 @@
 // Command crdtrim edits CRD files in place. It shortens the descriptions of embedded
 // core/v1 types to their first sentence where people write the object, and removes them
 // where they do not: with all of them a CRD is larger than the annotation of a
-// client-side kubectl apply may be. And it refuses in the schema what no Pod may say.
+// client-side kubectl apply may be. And it refuses in the schema what no Pod may say, and
+// what the manager could not decode.
 package main
 
 import (
@@ -25,6 +26,9 @@ var embedded = map[string]bool{
 
 // written is the kind that people write.
 const written = "ManagedWorkload"
+
+// maxPort is the highest port.
+const maxPort = 65535
 
 func main() {
 	for _, file := range os.Args[1:] {
@@ -52,6 +56,7 @@ func trim(file string) error {
 		}
 	}
 	walk(crd, false, describe)
+	decodable(crd)
 	out, err := yaml.Marshal(crd)
 	if err != nil {
 		return fmt.Errorf("encode CRD %s: %w", file, err)
@@ -132,17 +137,22 @@ func limit(crd map[string]any) error {
 		container := at(property(spec, list), "items")
 		label(property(container, "name"))
 		ports := at(property(container, "ports"), "items")
-		between(property(ports, "containerPort"), 1, 65535)
-		between(property(ports, "hostPort"), 0, 65535)
+		between(property(ports, "containerPort"), 1, maxPort)
+		between(property(ports, "hostPort"), 0, maxPort)
 		property(ports, "name")["maxLength"] = 15
 		for _, hook := range []string{"preStop", "postStart"} {
 			property(container, "lifecycle", hook, "sleep", "seconds")["minimum"] = 0
+			between(property(container, "lifecycle", hook, "httpGet", "port"), 1, maxPort)
+			between(property(container, "lifecycle", hook, "tcpSocket", "port"), 1, maxPort)
 		}
 		for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
 			for _, number := range []string{"failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds"} {
 				property(container, probe, number)["minimum"] = 0
 			}
 			property(container, probe, "terminationGracePeriodSeconds")["minimum"] = 1
+			between(property(container, probe, "httpGet", "port"), 1, maxPort)
+			between(property(container, probe, "tcpSocket", "port"), 1, maxPort)
+			between(property(container, probe, "grpc", "port"), 1, maxPort)
 		}
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))

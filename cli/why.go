@@ -133,7 +133,7 @@ func printEnd(p *terminal.Printer, e *ends.End, now time.Time) {
 // clockOf names the clock that an end's time is from.
 func clockOf(e *ends.End) string {
 	if e.Kill != nil && !e.Time.Equal(&e.Kill.StartTime) {
-		return "the manager's clock; that of " + e.NodeWorkload + " is ahead"
+		return "the manager's clock; that of " + e.NodeWorkload + " said " + e.Kill.StartTime.UTC().Format(time.RFC3339)
 	}
 	return "the clock of " + e.NodeWorkload
 }

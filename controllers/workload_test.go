@@ -229,7 +229,7 @@ func TestRefusedTemplates(t *testing.T) {
 	}{
 		"refused fields, all of them": {
 			change: func(s *corev1.PodSpec) {
-				s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{}}}
+				s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
 				s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}}
 			},
 			wantReason: v1alpha1.ReasonRefusedFields,

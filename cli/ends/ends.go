@@ -19,7 +19,7 @@ type End struct {
 	NodeWorkload string `json:"nodeWorkload"`
 	Container    string `json:"container"`
 	// Time is when the kill began, or when the container exited; by the manager's clock
-	// where the node's is ahead.
+	// where the node's is wrong.
 	Time metav1.MicroTime `json:"time"`
 	// Summary is the end in a few words, Words are it in sentences.
 	Summary string   `json:"summary"`

@@ -188,7 +188,7 @@ func (in *Input) hold(n *Node, kept bool) Reason {
 // judge says why a node waits, or how urgent its change is; urgencies for none.
 func (in *Input) judge(n *Node, kept bool) (Reason, urgency) {
 	switch {
-	case n.Present && !n.Ending && !n.Edited && n.Revision == in.Update:
+	case n.Has(in.Update):
 		return "", urgencies
 	case n.Blocked:
 		return WaitBlocked, urgencies
@@ -226,8 +226,8 @@ func (in *Input) judgeRunning(n *Node, kept bool) (Reason, urgency) {
 
 // takenBack reports whether a node has not carried out what it has, and goes back to what it
 // runs, which kills nothing: to the update, or because it may not have what it has, or because
-// its shim went away before it saw that, and would carry it out when it is back, beside whatever
-// node is being updated then.
+// its shim went away before it reported about that, and would carry it out when it is back, beside
+// whatever node is being updated then. (One that had begun without a word is changed back.)
 func (in *Input) takenBack(n *Node, kept bool) bool {
 	if n.RunsSpec || n.Runs == "" {
 		return false

@@ -70,6 +70,11 @@ func (n *Node) Updated(update string) bool {
 	return n.Present && !n.Ending && n.settled() && !n.Edited && n.Revision == update
 }
 
+// Has reports whether a node's share has a revision, carried out or not.
+func (n *Node) Has(revision string) bool {
+	return n.Present && !n.Ending && !n.Edited && n.Revision == revision
+}
+
 // counts reports whether a node takes up budget.
 func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 	switch {

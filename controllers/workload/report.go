@@ -101,9 +101,15 @@ func (r *Reconciler) survey(s *scope) *facts {
 		f.rolled = s.rolling.tally
 	}
 	f.waits = s.waits()
+	refused := func(node string) string {
+		if why := s.memory.refused[node]; why != "" && s.rolling.changes(node) {
+			return why
+		}
+		return ""
+	}
 	view := func(node string, share *fleet.Share, gone bool) nodeView {
 		shim := r.fleet.Shims.Of(node, s.now)
-		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node), refused: s.memory.refused[node]}
+		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node), refused: refused(node)}
 	}
 	found := 0
 	f.desired = make([]nodeView, 0, len(s.shares))

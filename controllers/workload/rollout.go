@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,15 @@ func (g *rolling) waits(node string) rollout.Reason {
 	return ""
 }
 
+// changes reports whether this look was to change a node.
+func (g *rolling) changes(node string) bool {
+	if g == nil {
+		return false
+	}
+	i, ok := g.at[node]
+	return ok && slices.ContainsFunc(g.batch.Changes, func(c rollout.Change) bool { return c.Node == i })
+}
+
 // waiting is how many nodes wait, by why.
 func (g *rolling) waiting() map[rollout.Reason]int {
 	counts := map[rollout.Reason]int{}
@@ -71,7 +81,10 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 			g.in.Nodes = append(g.in.Nodes, r.nodeFacts(s, s.nodes[i], p, selector))
 		}
 	}
-	maps.DeleteFunc(s.memory.refused, func(node, _ string) bool { _, there := g.at[node]; return !there })
+	maps.DeleteFunc(s.memory.refused, func(node, _ string) bool {
+		i, there := g.at[node]
+		return !there || g.in.Nodes[i].Has(s.hash) // it succeeded although its answer was lost
+	})
 	g.batch = rollout.Next(&g.in)
 	g.tally = rollout.Count(&g.in, &g.batch)
 	s.wakeAfter(g.batch.Wake)
@@ -136,6 +149,7 @@ func (r *Reconciler) changeAll(ctx context.Context, s *scope, changes []change, 
 		switch {
 		case c.spreads() && !may[c.to.revision]:
 			s.held++
+			s.note(c.node, nil) // nothing is tried
 		case c.share == nil:
 			without = append(without, c)
 		case errs.serious() >= maxFailures:

@@ -552,6 +552,33 @@ func TestFailedUpdateHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// A change whose answer was lost is not said to have failed: the node waits for something else.
+func TestChangeWhoseAnswerIsLost(t *testing.T) {
+	lost := false
+	b := newFleet(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+		nw, isShare := obj.(*v1alpha1.NodeWorkload)
+		if !isShare || lost || p.Type() != types.JSONPatchType {
+			return nil
+		}
+		lost = true
+		if err := c.Patch(ctx, nw, p, opts...); err != nil {
+			return err
+		}
+		nw.Generation++
+		return errors.Join(c.Update(ctx, nw), errors.New("the answer is lost"))
+	}})
+	b.change(image("bad:1"))
+	_, mw, err := b.reconcile()
+	if text := message(mw, v1alpha1.ConditionReady); err == nil || !strings.Contains(text, "the change of 1 node failed: n") {
+		t.Fatalf("error %v, Ready %q", err, text)
+	}
+	b.report()
+	_, mw, err = b.reconcile()
+	if text := message(mw, v1alpha1.ConditionReady); err != nil || strings.Contains(text, "failed") || !strings.Contains(text, "(ImagePullBackOff; no such image, since ") {
+		t.Errorf("error %v, Ready %q", err, text)
+	}
+}
+
 // A label by which an update chooses nodes wakes the workload.
 func TestSelectorWakes(t *testing.T) {
 	mw := workloadInMemory()

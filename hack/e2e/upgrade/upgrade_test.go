@@ -4,6 +4,7 @@
 package upgrade
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,7 +108,7 @@ func apply(t *testing.T, s shape) *harness.Workload {
 
 // picture is what an upgrade may not change.
 type picture struct {
-	// Containers and Sandboxes are those of the runtime: state by ID.
+	// Containers and Sandboxes are those of the runtime that stay: state by ID.
 	Containers, Sandboxes map[string]string
 	// PIDs are those of the running containers.
 	PIDs map[string]int
@@ -123,6 +124,21 @@ type picture struct {
 	Init, Main         []corev1.ContainerStatus
 	Kills              []v1alpha1.KillRecord
 	Reason, Message, Q string
+}
+
+// notCollected leaves dead containers out that garbage collection takes at any time: all but the
+// newest of each name.
+func notCollected(all []*runtimeapi.Container) []*runtimeapi.Container {
+	newest := map[string]int64{}
+	for _, c := range all {
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
+			name := c.GetMetadata().GetName()
+			newest[name] = max(newest[name], c.GetCreatedAt())
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c *runtimeapi.Container) bool {
+		return c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && c.GetCreatedAt() < newest[c.GetMetadata().GetName()]
+	})
 }
 
 func takeAll(t *testing.T, workloads map[string]*harness.Workload) map[string]picture {
@@ -153,7 +169,7 @@ func takeOn(t *testing.T, w *harness.Workload, n *localstack.Node) picture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range containers.GetContainers() {
+	for _, c := range notCollected(containers.GetContainers()) {
 		p.Containers[c.GetMetadata().GetName()+" "+c.GetId()] = c.GetState().String()
 	}
 	sandboxes, err := cri.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}})

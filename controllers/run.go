@@ -147,10 +147,10 @@ func stripNode(o any) (any, error) {
 	return o, nil
 }
 
-// stripLease keeps of a Lease what its shim is judged by.
+// stripLease keeps of a Lease what its shim is judged by, and with managedFields its clock.
 func stripLease(o any) (any, error) {
 	if lease, ok := o.(*coordinationv1.Lease); ok {
-		lease.ManagedFields, lease.OwnerReferences = nil, nil
+		lease.OwnerReferences = nil
 	}
 	return o, nil
 }
@@ -214,9 +214,10 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 }
 
 func newFleet(namespace string) workload.Fleet {
-	kills := fleet.NewLedger()
+	shims := fleet.NewShims(namespace)
+	kills := fleet.NewLedger(shims)
 	kills.Follow()
-	return workload.Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims(namespace), Kills: kills}
+	return workload.Fleet{Shares: fleet.NewIndex(kills, shims), Nodes: fleet.NewNodes(), Shims: shims, Kills: kills}
 }
 
 // watchFleet lets the cache feed what is remembered of Nodes and shims, and returns what

@@ -169,8 +169,8 @@ type NodeKillRecord struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeWorkload string `json:"nodeWorkload"`
 	// observedTime is when the manager first saw the record, by its own clock, where the
-	// times of the record are more than a minute off: the node's clock is wrong. The order
-	// of recentKills goes by it.
+	// node's clock is more than a minute off, as the Lease of its shim shows, or the record
+	// begins more than a minute from now. The order of recentKills goes by it.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`\.[0-9]{6}`

@@ -6,67 +6,89 @@ package fleet
 import (
 	"time"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
-// clockTolerance is how far a node's clock may be off until its times are not used.
+// clockTolerance is how far a node's clock may be off while its times are used as they are. It
+// is far more than what measuring is off by: a write of a Lease takes up to ten seconds, and
+// managedFields have seconds.
 const clockTolerance = time.Minute
 
-// apart reports whether two times differ by more than clocks may.
-func apart(a, b time.Time) bool { return a.Sub(b).Abs() > clockTolerance }
-
-// written is when the status of nw was last changed by its shim, by the API server's clock;
-// zero where managedFields do not say it.
-func written(nw *v1alpha1.NodeWorkload) time.Time {
-	var last time.Time
-	for i := range nw.ManagedFields {
-		e := &nw.ManagedFields[i]
-		if e.Subresource == "status" && e.Manager != writes.FieldManager && e.Time != nil && e.Time.After(last) {
-			last = e.Time.Time
-		}
-	}
-	return last
+// offset is how far a node's clock is ahead of the API server's, negative when it is behind.
+type offset struct {
+	time.Duration
+	// known is false where nothing measures it; then the node is believed.
+	known bool
 }
 
-// newest is the latest time in the status of nw that is of its node's clock.
-func newest(nw *v1alpha1.NodeWorkload) time.Time {
-	var last time.Time
-	for i := range nw.Status.Conditions {
-		if c := &nw.Status.Conditions[i]; c.Type != v1alpha1.ConditionShimResponding && c.LastTransitionTime.After(last) {
-			last = c.LastTransitionTime.Time
-		}
+// measure compares the time that a shim wrote into its Lease with the time at which, by
+// managedFields, the API server took it.
+func measure(lease *coordinationv1.Lease) offset {
+	taken := writes.LastWrite(lease.ManagedFields, "spec", "renewTime")
+	if taken == nil || lease.Spec.RenewTime == nil {
+		return offset{}
 	}
-	for i := range nw.Status.Kills {
-		if at := lastWord(&nw.Status.Kills[i]); at.After(last) {
-			last = at
-		}
-	}
-	return last
+	return offset{lease.Spec.RenewTime.Sub(taken.Time.Time), true}
 }
 
-// lastWord is the latest time of a kill record.
-func lastWord(r *v1alpha1.KillRecord) time.Time {
-	if r.FinishTime != nil {
-		return r.FinishTime.Time
+// wrong reports whether the clock is known to be off by more than it may.
+func (o offset) wrong() bool { return o.known && o.Abs() > clockTolerance }
+
+// real is when by the API server's clock it was the time at by the node's.
+func (o offset) real(at time.Time) time.Time {
+	if !o.wrong() {
+		return at
 	}
-	return r.StartTime.Time
+	return at.Add(-o.Duration)
 }
 
-// agrees reports whether the clock of the node of nw is known to agree with the API server's:
-// what its status says happened last happened when the status was written.
-func agrees(nw *v1alpha1.NodeWorkload) bool {
-	at := written(nw)
-	return !at.IsZero() && !apart(newest(nw), at)
+// clock is how far the clock of a node is off, as its Lease showed last.
+func (s *Shims) clock(node string) offset {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen, ok := s.seen[node]; ok {
+		return seen.clock
+	}
+	return offset{}
 }
 
-// believed is a time of the status of nw, as far as its node's clock can be believed. What a
-// status says was so when it was written: that is the latest that it can have begun, and it
-// stays the same over restarts of the manager. Of a node whose clock is behind a time of its
-// own would be too early, and what became ready just now would count as available at once.
-func believed(nw *v1alpha1.NodeWorkload, at time.Time) time.Time {
-	if latest := written(nw); !latest.IsZero() && !agrees(nw) {
-		return latest
+// claimed is when something began that began at a time, for all that is known, and was seen to
+// have begun at another. It is never zero: that were not begun.
+func claimed(at, seen time.Time) time.Time {
+	if at.Before(seen) {
+		return time.Unix(max(at.Unix(), 0), 0)
 	}
-	return at
+	return seen
+}
+
+// dated is a Share whose times no longer are only its node's word, as soon as it is known how
+// far that node's clock is off.
+func (s *Shims) dated(share *Share) *Share {
+	if share.readyTold.IsZero() && share.lateTold.IsZero() {
+		return share
+	}
+	clock := s.clock(share.Node)
+	if !clock.known {
+		return share
+	}
+	dated := *share
+	if !dated.readyTold.IsZero() {
+		dated.ReadySince, dated.readyTold = claimed(clock.real(dated.readyAt), dated.readyTold), time.Time{}
+	}
+	if !dated.lateTold.IsZero() {
+		dated.LateSince, dated.lateTold = claimed(clock.real(dated.lateAt), dated.lateTold), time.Time{}
+	}
+	return &dated
+}
+
+// date dates the Shares of a node, whose Lease may be seen after them.
+func (x *Index) date(node string) {
+	x.feeding.Lock()
+	defer x.feeding.Unlock()
+	for _, key := range x.OnNode(node) {
+		share := x.Get(key)
+		x.apply(share, share, "")
+	}
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -29,13 +30,62 @@ func killAt(id string, start time.Time, took time.Duration) v1alpha1.KillRecord 
 	return r
 }
 
-// writtenAt lets managedFields say when a shim wrote the status, and the manager after it.
-func writtenAt(nw *v1alpha1.NodeWorkload, at time.Time) {
-	nw.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "managedworkload-shim", Subresource: "status", Time: new(metav1.NewTime(at))},
-		{Manager: writes.FieldManager, Subresource: "status", Time: new(metav1.NewTime(at.Add(time.Hour)))},
-		{Manager: writes.FieldManager, Time: new(metav1.NewTime(at.Add(time.Hour)))},
+func newLedger() *Ledger { return NewLedger(NewShims("system")) }
+
+func newIndex() *Index {
+	kills := newLedger()
+	return NewIndex(kills, kills.shims)
+}
+
+// leaseBy is the Lease of node n1 that its shim renews now, by a clock that is ahead. A person
+// annotates it an hour later.
+func leaseBy(ahead time.Duration) *coordinationv1.Lease {
+	lease := managertest.Lease(time.Now().Add(ahead))
+	entry := func(manager, fields string, at time.Time) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: new(metav1.NewTime(at.Truncate(time.Second))), FieldsV1: metav1.NewFieldsV1(fields)}
 	}
+	lease.ManagedFields = []metav1.ManagedFieldsEntry{
+		entry("managedworkload-shim", `{"f:spec":{"f:holderIdentity":{},"f:renewTime":{}}}`, time.Now()),
+		entry("kubectl", `{"f:metadata":{"f:annotations":{}}}`, time.Now().Add(time.Hour)),
+	}
+	return lease
+}
+
+// How far a clock is off shows in each renewal of a Lease, and in no other write of it.
+func TestMeasureAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unsaid, never := leaseBy(-years), leaseBy(-years)
+		unsaid.ManagedFields, never.Spec.RenewTime = nil, nil
+		tests := map[string]struct {
+			lease           *coordinationv1.Lease
+			want, wantWrong bool
+			wantOffset      time.Duration
+		}{
+			"right":              {lease: leaseBy(0), want: true},
+			"a little ahead":     {lease: leaseBy(clockTolerance), want: true, wantOffset: clockTolerance},
+			"ahead":              {lease: leaseBy(time.Hour), want: true, wantOffset: time.Hour, wantWrong: true},
+			"behind":             {lease: leaseBy(-years), want: true, wantOffset: -years, wantWrong: true},
+			"no managedFields":   {lease: unsaid},
+			"never renewed":      {lease: never},
+			"another node's":     {lease: managertest.LeaseOf("n2", time.Now())},
+			"not a shim's Lease": {lease: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}},
+		}
+		for name, tc := range tests {
+			s := NewShims("system")
+			s.Observe(tc.lease, time.Now())
+			got := s.clock("n1")
+			if got.known != tc.want || got.Duration != tc.wantOffset || got.wrong() != tc.wantWrong {
+				t.Errorf("%s: %+v, wrong: %v, want %s, known: %v, wrong: %v", name, got, got.wrong(), tc.wantOffset, tc.want, tc.wantWrong)
+			}
+		}
+		s := NewShims("system")
+		s.Observe(leaseBy(-years), time.Now())
+		time.Sleep(10 * time.Second)
+		s.Observe(leaseBy(0), time.Now())
+		if got := s.clock("n1"); got.wrong() {
+			t.Errorf("after the clock was set: %+v", got)
+		}
+	})
 }
 
 // The kills of a node whose clock is years behind are as new as those of others: 20 others do
@@ -46,12 +96,12 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 		for i := range 20 {
 			recent = append(recent, onNode("n2", killAt(fmt.Sprint("honest", i), time.Now().Add(-time.Duration(i+1)*time.Minute), time.Second))...)
 		}
-		l := NewLedger()
+		l := newLedger()
+		l.shims.Observe(leaseBy(-years), time.Now())
 		nw := managertest.NodeWorkload("n1", "mw")
 		report := func(kills ...v1alpha1.KillRecord) []v1alpha1.NodeKillRecord {
 			nw = nw.DeepCopy()
 			nw.Status.Kills = kills
-			writtenAt(nw, time.Now())
 			l.Observe(nw)
 			pending := l.Pending("mw")
 			l.Settled("mw", pending, time.Now())
@@ -78,7 +128,8 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 			t.Errorf("at its end: %s %s, observed at %s, want at %s", first.ID, first.Phase, first.ObservedTime, seen)
 		}
 		time.Sleep(time.Hour)
-		l = NewLedger() // the manager restarts: what it lists is not new
+		l = newLedger() // the manager restarts: what it lists is not new
+		l.shims.Observe(leaseBy(-years), time.Now())
 		l.Observe(nw)
 		listed := l.Pending("mw").Records
 		if len(listed) != 1 || listed[0].ObservedTime != nil {
@@ -90,81 +141,138 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 	})
 }
 
-// A clock that is right is believed, however late a record comes and however long a kill takes.
-func TestKillsOfAClockThatIsRight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLedger()
-		nw := managertest.NodeWorkload("n1", "mw")
-		report := func(at time.Time, kills ...v1alpha1.KillRecord) {
-			t.Helper()
-			nw = nw.DeepCopy()
-			nw.Status.Kills = kills
-			writtenAt(nw, at)
-			l.Observe(nw)
-			for _, r := range l.Pending("mw").Records {
-				if r.ObservedTime != nil {
-					t.Errorf("%s: observed at %s, want its own time", r.ID, r.ObservedTime)
-				}
-			}
-			l.Settled("mw", l.Pending("mw"), time.Now())
-		}
-		report(time.Now())
-		began := time.Now()
-		report(time.Now(), killAt("long", began, 0))
-		time.Sleep(time.Hour)
-		hook := killAt("long", began, 0)
-		hook.Summary = "the hook has ended"
-		report(time.Now(), hook)
-		time.Sleep(time.Hour)
-		report(time.Now(), killAt("long", began, 2*time.Hour))
-		late := killAt("late", time.Now(), time.Second)
-		wrote := time.Now()
-		time.Sleep(time.Hour) // the manager does not hear of it
-		report(wrote, late)
-	})
-}
-
-// A manager that has just begun does not believe a node whose clock is off: it was ready when
-// the status was written at the latest, also after the next restart.
-func TestReadySinceAfterARestart(t *testing.T) {
+// A clock that is right, or of which nothing is known, is believed, however late a record comes
+// and however long a kill takes. One that is ahead is not, however late the record.
+func TestObservedTimeOfALateRecord(t *testing.T) {
+	unsaid := func(ahead time.Duration) *coordinationv1.Lease {
+		lease := leaseBy(ahead)
+		lease.ManagedFields = nil
+		return lease
+	}
 	tests := map[string]struct {
-		ready, written time.Duration // before now
-		another        time.Duration // of another condition
-		want           time.Duration
+		lease func(time.Duration) *coordinationv1.Lease
+		ahead time.Duration
+		want  bool
 	}{
-		"a clock that is behind":                               {ready: years, written: 5 * time.Second, another: years + time.Hour, want: 5 * time.Second},
-		"a clock that is behind, ready for weeks":              {ready: years, written: 500 * time.Hour, another: years, want: 500 * time.Hour},
-		"a clock that is an hour behind":                       {ready: time.Hour, written: 5 * time.Second, another: time.Hour, want: 5 * time.Second},
-		"a clock that is ahead":                                {ready: -years, written: 500 * time.Hour, another: -years, want: 500 * time.Hour},
-		"a clock that is right":                                {ready: time.Hour, written: time.Hour - time.Second, another: 2 * time.Hour, want: time.Hour},
-		"a clock that is right, and something changed since":   {ready: time.Hour, written: time.Second, another: time.Second, want: time.Hour},
-		"no word when it was written":                          {ready: time.Hour, another: time.Hour, want: time.Hour},
-		"no word when it was written by a clock that is ahead": {ready: -years, another: -years, want: 0},
+		"right":                             {lease: leaseBy},
+		"half a minute behind":              {lease: leaseBy, ahead: -30 * time.Second},
+		"ahead, by less than a record late": {lease: leaseBy, ahead: 30 * time.Minute, want: true},
+		"behind":                            {lease: leaseBy, ahead: -30 * time.Minute, want: true},
+		"behind, no managedFields":          {lease: unsaid, ahead: -30 * time.Minute},
+		"far ahead, no managedFields":       {lease: unsaid, ahead: years, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				now := time.Now()
+				l := newLedger()
+				l.shims.Observe(tc.lease(tc.ahead), time.Now())
 				nw := managertest.NodeWorkload("n1", "mw")
-				nw.Status.Conditions = []metav1.Condition{
-					{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-tc.ready))},
-					{Type: v1alpha1.ConditionUpdateWaiting, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-tc.another))},
-					{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)},
-				}
-				if tc.written > 0 {
-					writtenAt(nw, now.Add(-tc.written))
-				}
-				for _, take := range map[string]func(*Index){
-					"listed":  func(x *Index) { x.Reset(&v1alpha1.NodeWorkloadList{Items: []v1alpha1.NodeWorkload{*nw}}) },
-					"watched": func(x *Index) { x.Observe(nw) },
-				} {
-					x := NewIndex(NewLedger())
-					take(x)
-					if got := now.Sub(x.OfWorkload("mw")[0].ReadySince); got != tc.want {
-						t.Errorf("ready for %s, want %s", got, tc.want)
+				report := func(kills ...v1alpha1.KillRecord) {
+					t.Helper()
+					nw = nw.DeepCopy()
+					nw.Status.Kills = kills
+					l.Observe(nw)
+					for _, r := range l.Pending("mw").Records {
+						if (r.ObservedTime != nil) != tc.want || tc.want && r.ID == "late" && !r.ObservedTime.Time.Equal(time.Now()) {
+							t.Errorf("%s: observed at %v", r.ID, r.ObservedTime)
+						}
 					}
+					l.Settled("mw", l.Pending("mw"), time.Now())
 				}
+				report()
+				began := time.Now().Add(tc.ahead)
+				report(killAt("long", began, 0))
+				time.Sleep(time.Hour)
+				report(killAt("long", began, time.Hour))
+				late := killAt("late", time.Now().Add(tc.ahead), time.Second)
+				time.Sleep(time.Hour) // the shim cannot report, or the manager does not hear of it
+				report(late)
 			})
 		})
 	}
+}
+
+// A manager that has just begun takes the times of a node whose clock is off for what they are
+// by a clock that is right, whichever of the Lease and the NodeWorkload it sees first. What the
+// shim wrote since, and when, does not matter.
+func TestTimesAfterARestart(t *testing.T) {
+	tests := map[string]struct {
+		ago   time.Duration // by a clock that is right
+		ahead time.Duration
+		want  time.Duration
+		none  bool // there is no word on the clock
+	}{
+		"right":                           {ago: 9 * time.Minute, want: 9 * time.Minute},
+		"right, for weeks":                {ago: 500 * time.Hour, want: 500 * time.Hour},
+		"nearly right":                    {ago: time.Hour, ahead: 30 * time.Second, want: time.Hour - 30*time.Second},
+		"nearly right, just now":          {ago: 0, ahead: 30 * time.Second, want: 0},
+		"an hour behind":                  {ago: 9 * time.Minute, ahead: -time.Hour, want: 9 * time.Minute},
+		"years behind":                    {ago: 9 * time.Minute, ahead: -years, want: 9 * time.Minute},
+		"years behind, for weeks":         {ago: 500 * time.Hour, ahead: -years, want: 500 * time.Hour},
+		"an hour ahead":                   {ago: 9 * time.Minute, ahead: time.Hour, want: 9 * time.Minute},
+		"years ahead":                     {ago: 9 * time.Minute, ahead: years, want: 9 * time.Minute},
+		"behind, no managedFields":        {ago: 9 * time.Minute, ahead: -time.Hour, want: 69 * time.Minute, none: true},
+		"ahead, no managedFields":         {ago: 9 * time.Minute, ahead: years, want: 0, none: true},
+		"right, but no managedFields yet": {ago: 9 * time.Minute, want: 9 * time.Minute, none: true},
+	}
+	lists := map[string]func(*Index, *v1alpha1.NodeWorkload){
+		"listed": func(x *Index, nw *v1alpha1.NodeWorkload) {
+			x.Reset(&v1alpha1.NodeWorkloadList{Items: []v1alpha1.NodeWorkload{*nw}})
+		},
+		"watched": func(x *Index, nw *v1alpha1.NodeWorkload) { x.Observe(nw) },
+	}
+	for name, tc := range tests {
+		for how, take := range lists {
+			for order, leaseFirst := range map[string]bool{"the lease first": true, "the lease later": false} {
+				t.Run(name+", "+how+", "+order, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						now := time.Now()
+						nw := since(now.Add(tc.ahead - tc.ago))
+						lease := leaseBy(tc.ahead)
+						if tc.none {
+							lease.ManagedFields = nil
+						}
+						x := newIndex()
+						expect := func(what string, s *Share) {
+							t.Helper()
+							if ready, late := now.Sub(s.ReadySince), now.Sub(s.LateSince); ready != tc.want || late != tc.want {
+								t.Errorf("%s: ready for %s, late for %s, want %s", what, ready, late, tc.want)
+							}
+						}
+						if leaseFirst {
+							x.shims.Observe(lease, now)
+							expect("read before it is seen", x.Read(nw))
+						}
+						take(x, nw)
+						if !leaseFirst {
+							x.Observe(nw) // its shim reports the same once more
+							time.Sleep(5 * time.Second)
+							x.shims.Observe(lease, time.Now().Add(-5*time.Second))
+						}
+						expect("seen", x.OfWorkload("mw")[0])
+						expect("read", x.Read(nw))
+						time.Sleep(time.Minute)
+						x.shims.Observe(leaseBy(0), time.Now()) // the clock is set
+						nw = nw.DeepCopy()
+						nw.Status.Summary = "crashed again"
+						x.Observe(nw)
+						expect("later", x.Get(client.ObjectKeyFromObject(nw)))
+					})
+				})
+			}
+		}
+	}
+}
+
+// since is a NodeWorkload that is ready and waits for an image since a time by its node's
+// clock. Its status was written since, without any new time.
+func since(at time.Time) *v1alpha1.NodeWorkload {
+	nw := managertest.NodeWorkload("n1", "mw")
+	nw.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "managedworkload-shim", Subresource: "status", Time: new(metav1.Now())}}
+	nw.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)},
+		{Type: v1alpha1.ConditionUpdateWaiting, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)},
+		{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now()},
+	}
+	return nw
 }

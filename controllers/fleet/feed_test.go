@@ -108,8 +108,8 @@ func TestFeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kills := NewLedger()
-			x := NewIndex(kills)
+			kills := newLedger()
+			x := NewIndex(kills, kills.shims)
 			changed := make(chan *Share, 1)
 			ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 			done := make(chan struct{})

@@ -19,6 +19,7 @@ import (
 // them; the watch feeds it, in order.
 type Index struct {
 	kills *Ledger
+	shims *Shims
 
 	mu     sync.RWMutex
 	shares shares
@@ -49,12 +50,15 @@ type Change struct {
 	Words bool
 }
 
-// NewIndex returns an empty index that reports kills to a ledger.
-func NewIndex(kills *Ledger) *Index {
-	return &Index{
-		kills: kills, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
+// NewIndex returns an empty index that reports kills to a ledger, and knows from shims how far
+// the nodes' clocks are off.
+func NewIndex(kills *Ledger, shims *Shims) *Index {
+	x := &Index{
+		kills: kills, shims: shims, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
 		listed: map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
 	}
+	shims.Listen(x.date)
+	return x
 }
 
 // Get is the Share of a NodeWorkload, nil if there is none.
@@ -70,7 +74,7 @@ func (x *Index) Read(nw *v1alpha1.NodeWorkload) *Share {
 	s := ShareOf(nw, nil)
 	known := x.Get(s.Key())
 	if known == nil || known.UID != s.UID {
-		return s
+		return x.shims.dated(s)
 	}
 	s.takeTimes(nw, known)
 	return s
@@ -157,6 +161,7 @@ func (x *Index) reset(all shares, version string) {
 }
 
 func (x *Index) put(s *Share) {
+	s = x.shims.dated(s)
 	x.shares[s.Key()] = s
 	file(x.byNode, s.Node, s)
 	if uid := s.Workload(); uid != "" {

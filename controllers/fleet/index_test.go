@@ -34,7 +34,7 @@ func listAt(version string, items ...*v1alpha1.NodeWorkload) *v1alpha1.NodeWorkl
 // What was written is seen when the watch has come to it, by an event, a bookmark or a
 // list; an etcd that was restored from a backup goes back.
 func TestSeen(t *testing.T) {
-	x := NewIndex(NewLedger())
+	x := newIndex()
 	expect := func(what, version string, want bool) {
 		t.Helper()
 		if got := x.Seen(version); got != want {
@@ -63,7 +63,7 @@ func TestSeen(t *testing.T) {
 
 // Changes are told in order, and what is the same is not.
 func TestChangesAreTold(t *testing.T) {
-	x := NewIndex(NewLedger())
+	x := newIndex()
 	x.Observe(at("n1", "mw", "1"))
 	var told []string
 	x.Listen(func(c Change) {
@@ -102,7 +102,7 @@ func TestChangesAreTold(t *testing.T) {
 // Whatever comes and goes, all ways to a Share lead to the same ones.
 func TestIndexAgreesWithItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := NewIndex(NewLedger())
+		x := newIndex()
 		there := map[string]types.UID{} // owners by node
 		for range rapid.IntRange(0, 30).Draw(t, "changes") {
 			node := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")

@@ -201,7 +201,7 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLedger()
+		l := newLedger()
 		ours := managertest.NodeWorkload("n1", "mw", ahead[:10]...)
 		ours.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 		l.Observe(ours) // the first look of a manager that restarted

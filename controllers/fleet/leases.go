@@ -68,6 +68,7 @@ type Shims struct {
 // the renewal may be long past.
 type sighting struct {
 	spec  coordinationv1.LeaseSpec
+	clock offset
 	at    time.Time
 	first bool
 	// expiry wakes what waits for the end of the Lease.

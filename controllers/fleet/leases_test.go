@@ -230,7 +230,7 @@ func newFleetBench(t *testing.T, nodes int, renewed time.Time) *fleetBench {
 			b.writes++
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		}}).Build()
-	b.Reconciler = NewReconciler(c, c, NewIndex(NewLedger()), record.NewFakeRecorder(10), shims, 40*time.Second)
+	b.Reconciler = NewReconciler(c, c, NewIndex(NewLedger(shims), shims), record.NewFakeRecorder(10), shims, 40*time.Second)
 	return b
 }
 

@@ -24,6 +24,8 @@ import (
 // words of a NodeWorkload that is gone are not lost. Of each NodeWorkload it keeps which
 // records it has seen, and of each ManagedWorkload a bounded number of records.
 type Ledger struct {
+	shims *Shims
+
 	mu    sync.Mutex
 	books map[types.UID]*killBook
 	// shares are the NodeWorkloads whose end was not seen yet, by UID.
@@ -59,9 +61,10 @@ type reported struct{ id, content uint64 }
 // marks is what the hashes of this process begin with.
 var marks = maphash.MakeSeed()
 
-// NewLedger returns an empty ledger of a manager that begins now.
-func NewLedger() *Ledger {
-	return &Ledger{books: map[types.UID]*killBook{}, shares: map[types.UID]*reports{}, since: time.Now()}
+// NewLedger returns an empty ledger of a manager that begins now. How far the nodes' clocks are
+// off it knows from shims.
+func NewLedger(shims *Shims) *Ledger {
+	return &Ledger{shims: shims, books: map[types.UID]*killBook{}, shares: map[types.UID]*reports{}, since: time.Now()}
 }
 
 // Follow notes that this manager does not lead yet: what is over is another's to report.
@@ -119,7 +122,7 @@ func (l *Ledger) Observe(nw *v1alpha1.NodeWorkload) (words bool) {
 	if known == nil {
 		b.live++
 	}
-	now, words := b.add(nw, known, l.since)
+	now, words := b.add(nw, known, l.shims.clock(nw.Spec.NodeName), l.since)
 	l.shares[nw.UID] = now
 	return words
 }
@@ -131,7 +134,7 @@ func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) (words bool) {
 	defer l.mu.Unlock()
 	b, known := l.bookOf(nw), l.shares[nw.UID]
 	if b != nil {
-		_, words = b.add(nw, known, l.since)
+		_, words = b.add(nw, known, l.shims.clock(nw.Spec.NodeName), l.since)
 		b.urgent = b.any()
 	}
 	l.close(nw.UID)
@@ -167,7 +170,7 @@ func (l *Ledger) Lost(uid types.UID) {
 
 // add keeps the records of nw that differ from those it reported last: all of them, for
 // those that no status shows count, too.
-func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, since time.Time) (now *reports, words bool) {
+func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, clock offset, since time.Time) (now *reports, words bool) {
 	now = &reports{owner: writes.ControllerUID(nw)}
 	kills := nw.Status.Kills
 	if len(kills) > 0 {
@@ -185,7 +188,7 @@ func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, since time.Time
 		at := time.Now()
 		switch {
 		case r.ObservedTime != nil:
-		case last != nil && last.isNews(&kills[i], mark, at) && !agrees(nw):
+		case clock.wrong() && last.isNews(&kills[i], mark):
 			r.ObservedTime = new(metav1.NewMicroTime(at)) // by its own time it could be older than all others
 		case last == nil && r.StartTime.After(at.Add(clockTolerance)):
 			at = nw.CreationTimestamp.Time // an earlier run of the manager may have seen it long ago
@@ -202,11 +205,13 @@ func (r *reports) has(mark reported) bool {
 	})
 }
 
-// isNews reports whether a record that was not there before, or an end, comes at a time that is
-// not its own: the node's clock is off, or the shim could not report for long.
-func (r *reports) isNews(k *v1alpha1.KillRecord, mark reported, now time.Time) bool {
+// isNews reports whether a record was not there when the manager looked last, or is an end.
+func (r *reports) isNews(k *v1alpha1.KillRecord, mark reported) bool {
+	if r == nil {
+		return false // the first look: it may have been there for long
+	}
 	known := slices.ContainsFunc(r.kills, func(known reported) bool { return known.id == mark.id })
-	return (!known || k.Phase == v1alpha1.KillPhaseDone && k.FinishTime != nil) && apart(lastWord(k), now)
+	return !known || k.Phase == v1alpha1.KillPhaseDone
 }
 
 // markOf is what is kept of a record to know it again.

@@ -16,7 +16,7 @@ import (
 
 func TestLedgerKeepsLastWords(t *testing.T) {
 	done, stopping := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping
-	l := NewLedger()
+	l := newLedger()
 	first := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, stopping, ""))
 	l.Observe(first)
 	if l.AllGone("mw") {
@@ -42,7 +42,7 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 }
 
 func TestLedgerTakesEachRecordOnce(t *testing.T) {
-	l := NewLedger()
+	l := newLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
 	l.Observe(old)
 	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
@@ -56,7 +56,7 @@ func TestLedgerTakesEachRecordOnce(t *testing.T) {
 }
 
 func TestLedgerLetsOrphansGo(t *testing.T) {
-	l := NewLedger()
+	l := newLedger()
 	old := managertest.NodeWorkload("n1", "mw")
 	l.Observe(old)
 	l.Observe(managertest.NodeWorkload("n1", ""))
@@ -72,7 +72,7 @@ func TestLedgerLetsOrphansGo(t *testing.T) {
 
 // A kill ends once: what a record says of it later is not reported again.
 func TestLedgerReportsAnEndOnce(t *testing.T) {
-	l := NewLedger()
+	l := newLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
 	l.Observe(old)
 	l.Settled("mw", l.Pending("mw"), managertest.Epoch)

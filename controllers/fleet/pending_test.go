@@ -21,7 +21,7 @@ import (
 // forced kills, as if all records had been kept.
 func TestPendingIsBoundedAndCountsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLedger()
+		l := newLedger()
 		l.Begin(managertest.Epoch)
 		var all []v1alpha1.NodeKillRecord
 		for node := range rapid.IntRange(0, 60).Draw(t, "nodes") {
@@ -72,7 +72,7 @@ func TestUncountedBelongsToThisManager(t *testing.T) {
 	}
 	// 500 records, of which 20 are kept whole and 200 in short.
 	for begin, want := range map[time.Time]int32{managertest.Epoch: 280, managertest.Epoch.Add(time.Hour): 0} {
-		l := NewLedger()
+		l := newLedger()
 		for i := range 5 {
 			report(l, fmt.Sprint("before", i))
 		}

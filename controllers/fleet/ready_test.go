@@ -20,7 +20,7 @@ import (
 func TestReadySinceGoesByTheManagersClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
-		index := NewIndex(NewLedger())
+		index := newIndex()
 		nw := managertest.NodeWorkload("n1", "mw")
 		report := func(status metav1.ConditionStatus, at time.Time) *Share {
 			nw.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(at)}}
@@ -55,7 +55,7 @@ func TestReadySinceGoesByTheManagersClock(t *testing.T) {
 // does.
 func TestLateSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		index := NewIndex(NewLedger())
+		index := newIndex()
 		nw := managertest.NodeWorkload("n1", "mw")
 		report := func(kind string, status metav1.ConditionStatus, at time.Time) time.Time {
 			meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(at)})

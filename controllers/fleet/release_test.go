@@ -40,7 +40,7 @@ func newReleaseBench(t *testing.T, change func(*v1alpha1.NodeWorkload), objects 
 	change(nw)
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(append(objects, nw)...).
 		WithStatusSubresource(&v1alpha1.NodeWorkload{}).Build()
-	return &releaseBench{t: t, Reconciler: NewReconciler(c, c, NewIndex(NewLedger()), record.NewFakeRecorder(10), NewShims("system"), 40*time.Second)}
+	return &releaseBench{t: t, Reconciler: NewReconciler(c, c, newIndex(), record.NewFakeRecorder(10), NewShims("system"), 40*time.Second)}
 }
 
 // refresh shows a reconciler what its API server in memory has, as the watches would.

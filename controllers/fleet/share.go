@@ -53,10 +53,12 @@ type Share struct {
 	Phase              corev1.PodPhase
 	// ReadySince is when it became ready, by the manager's clock as far as the manager saw
 	// it; zero: it is not. readyAt is the same by the node's clock, which may be years off.
-	ReadySince, readyAt time.Time
+	// readyTold is when the manager saw that it was ready, while it has only the node's word
+	// for when it became so; else zero.
+	ReadySince, readyAt, readyTold time.Time
 	// LateSince is since when it waits, or is not ready, by the same clocks; zero: it does
 	// not, or its shim did not say.
-	LateSince, lateAt time.Time
+	LateSince, lateAt, lateTold time.Time
 	// Killed: it has kill records.
 	Killed bool
 	// Waiting is why what its spec says does not run yet.
@@ -139,15 +141,16 @@ func (s *Share) takeTimes(nw *v1alpha1.NodeWorkload, before *Share) {
 	if before == nil || before.UID != s.UID {
 		before = &Share{}
 	}
-	s.ReadySince, s.readyAt, s.LateSince, s.lateAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	s.ReadySince, s.readyAt, s.readyTold = time.Time{}, time.Time{}, time.Time{}
+	s.LateSince, s.lateAt, s.lateTold = time.Time{}, time.Time{}, time.Time{}
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	if ready != nil && ready.Status == metav1.ConditionTrue {
 		s.readyAt = ready.LastTransitionTime.Time
-		s.ReadySince = began(nw, s.readyAt, before, before.ReadySince, before.readyAt)
+		s.ReadySince, s.readyTold = before.began(s.readyAt, before.ReadySince, before.readyAt, before.readyTold)
 	}
 	if late := lateBy(conditions); late != nil && !late.LastTransitionTime.IsZero() {
 		s.lateAt = late.LastTransitionTime.Time
-		s.LateSince = began(nw, s.lateAt, before, before.LateSince, before.lateAt)
+		s.LateSince, s.lateTold = before.began(s.lateAt, before.LateSince, before.lateAt, before.lateTold)
 	}
 }
 
@@ -165,21 +168,18 @@ func lateBy(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// began is when something began that the node of nw says began at a time. since and sinceAt
-// are what was known before, zero if it had not begun. A manager that has just begun has only
-// the node's word for it.
-func began(nw *v1alpha1.NodeWorkload, at time.Time, before *Share, since, sinceAt time.Time) time.Time {
+// began is when something began that by the node's clock began at a time. since, sinceAt and
+// toldAt are what s had of it, zero if it had not begun. told is set where the node's word is
+// all that there is: s is empty where the manager never saw the object.
+func (s *Share) began(at, since, sinceAt, toldAt time.Time) (began, told time.Time) {
 	now := time.Now()
-	if before.UID == "" {
-		if first := believed(nw, at); first.Before(now) {
-			return time.Unix(max(first.Unix(), 0), 0) // never zero: that were not begun
-		}
-		return now
+	switch {
+	case s.UID == "":
+		return claimed(at, now), now
+	case !since.IsZero() && sinceAt.Equal(at):
+		return since, toldAt
 	}
-	if !since.IsZero() && sinceAt.Equal(at) {
-		return since
-	}
-	return now
+	return now, time.Time{}
 }
 
 // Key is its namespace and name.

@@ -101,7 +101,7 @@ func (s *Shims) note(node string, lease *coordinationv1.Lease, now time.Time) (c
 	if !ok {
 		known = &sighting{first: true}
 		known.expiry = time.AfterFunc(duration(lease.Spec)+expirySlack, func() { contain.Do(s.log, func() { s.tell(node) }) })
-		known.at, known.spec = now, specOf(lease)
+		known.at, known.spec, known.clock = now, specOf(lease), measure(lease)
 		s.seen[node] = known
 		return true
 	}
@@ -109,6 +109,7 @@ func (s *Shims) note(node string, lease *coordinationv1.Lease, now time.Time) (c
 	renewed := !sameRenewal(known.spec, lease.Spec)
 	known.spec = specOf(lease)
 	if renewed {
+		known.clock = measure(lease)
 		known.at, known.first = now, false
 		known.expiry.Reset(duration(lease.Spec) + expirySlack)
 	}

@@ -36,8 +36,9 @@ func idleFleet(b *testing.B, strategy func(*v1alpha1.ManagedWorkloadSpec)) (*Rec
 	strategy(&mw.Spec)
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(b)).WithStatusSubresource(&v1alpha1.ManagedWorkload{}).
 		WithObjects(mw, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}).Build()
-	kills := fleet.NewLedger()
-	known := Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims("system"), Kills: kills}
+	shims := fleet.NewShims("system")
+	kills := fleet.NewLedger(shims)
+	known := Fleet{Shares: fleet.NewIndex(kills, shims), Nodes: fleet.NewNodes(), Shims: shims, Kills: kills}
 	r := NewReconciler(c, c, &record.FakeRecorder{}, known, admission.NewJudge(c, false), 10*time.Second)
 	list := &v1alpha1.NodeWorkloadList{}
 	for i := range benchNodes {

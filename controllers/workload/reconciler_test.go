@@ -68,8 +68,9 @@ func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 func newBenchOf(t *testing.T, c client.Client) *bench {
 	t.Helper()
 	recorder := record.NewFakeRecorder(1000)
-	kills := fleet.NewLedger()
-	known := Fleet{Shares: fleet.NewIndex(kills), Nodes: fleet.NewNodes(), Shims: fleet.NewShims("system"), Kills: kills}
+	shims := fleet.NewShims("system")
+	kills := fleet.NewLedger(shims)
+	known := Fleet{Shares: fleet.NewIndex(kills, shims), Nodes: fleet.NewNodes(), Shims: shims, Kills: kills}
 	b := &bench{t: t, events: recorder}
 	b.Reconciler = NewReconciler(c, c, recorder, known, admission.NewJudge(c, false), 10*time.Second)
 	return b

@@ -16,6 +16,15 @@ const FieldManager = "managedworkload-manager"
 // as "spec", "template"; "" where managedFields do not tell. Of two that wrote in the
 // same second it is the one that is not the manager. Writes of subresources do not count.
 func LastWriter(entries []metav1.ManagedFieldsEntry, path ...string) string {
+	if last := LastWrite(entries, path...); last != nil {
+		return last.Manager
+	}
+	return ""
+}
+
+// LastWrite is the entry of what LastWriter wrote, with its time by the API server's clock;
+// nil where managedFields do not tell.
+func LastWrite(entries []metav1.ManagedFieldsEntry, path ...string) *metav1.ManagedFieldsEntry {
 	var last *metav1.ManagedFieldsEntry
 	for i := range entries {
 		e := &entries[i]
@@ -26,10 +35,7 @@ func LastWriter(entries []metav1.ManagedFieldsEntry, path ...string) string {
 			last = e
 		}
 	}
-	if last == nil {
-		return ""
-	}
-	return last.Manager
+	return last
 }
 
 // owns reports whether a set of fields has something at or below a path.

@@ -66,7 +66,7 @@ func claimed(at, seen time.Time) time.Time {
 // dated is a Share whose times no longer are only its node's word, as soon as it is known how
 // far that node's clock is off.
 func (s *Shims) dated(share *Share) *Share {
-	if share.readyTold.IsZero() && share.lateTold.IsZero() {
+	if share.readyWordAt.IsZero() && share.lateWordAt.IsZero() {
 		return share
 	}
 	clock := s.clock(share.Node)
@@ -74,11 +74,11 @@ func (s *Shims) dated(share *Share) *Share {
 		return share
 	}
 	dated := *share
-	if !dated.readyTold.IsZero() {
-		dated.ReadySince, dated.readyTold = claimed(clock.real(dated.readyAt), dated.readyTold), time.Time{}
+	if !dated.readyWordAt.IsZero() {
+		dated.ReadySince, dated.readyWordAt = claimed(clock.real(dated.readyAt), dated.readyWordAt), time.Time{}
 	}
-	if !dated.lateTold.IsZero() {
-		dated.LateSince, dated.lateTold = claimed(clock.real(dated.lateAt), dated.lateTold), time.Time{}
+	if !dated.lateWordAt.IsZero() {
+		dated.LateSince, dated.lateWordAt = claimed(clock.real(dated.lateAt), dated.lateWordAt), time.Time{}
 	}
 	return &dated
 }

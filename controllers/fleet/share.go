@@ -53,12 +53,12 @@ type Share struct {
 	Phase              corev1.PodPhase
 	// ReadySince is when it became ready, by the manager's clock as far as the manager saw
 	// it; zero: it is not. readyAt is the same by the node's clock, which may be years off.
-	// readyTold is when the manager saw that it was ready, while it has only the node's word
+	// readyWordAt is when the manager saw that it was ready, while it has only the node's word
 	// for when it became so; else zero.
-	ReadySince, readyAt, readyTold time.Time
+	ReadySince, readyAt, readyWordAt time.Time
 	// LateSince is since when it waits, or is not ready, by the same clocks; zero: it does
 	// not, or its shim did not say.
-	LateSince, lateAt, lateTold time.Time
+	LateSince, lateAt, lateWordAt time.Time
 	// Killed: it has kill records.
 	Killed bool
 	// Waiting is why what its spec says does not run yet.
@@ -141,16 +141,16 @@ func (s *Share) takeTimes(nw *v1alpha1.NodeWorkload, before *Share) {
 	if before == nil || before.UID != s.UID {
 		before = &Share{}
 	}
-	s.ReadySince, s.readyAt, s.readyTold = time.Time{}, time.Time{}, time.Time{}
-	s.LateSince, s.lateAt, s.lateTold = time.Time{}, time.Time{}, time.Time{}
+	s.ReadySince, s.readyAt, s.readyWordAt = time.Time{}, time.Time{}, time.Time{}
+	s.LateSince, s.lateAt, s.lateWordAt = time.Time{}, time.Time{}, time.Time{}
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	if ready != nil && ready.Status == metav1.ConditionTrue {
 		s.readyAt = ready.LastTransitionTime.Time
-		s.ReadySince, s.readyTold = before.began(s.readyAt, before.ReadySince, before.readyAt, before.readyTold)
+		s.ReadySince, s.readyWordAt = before.began(s.readyAt, before.ReadySince, before.readyAt, before.readyWordAt)
 	}
 	if late := lateBy(conditions); late != nil && !late.LastTransitionTime.IsZero() {
 		s.lateAt = late.LastTransitionTime.Time
-		s.LateSince, s.lateTold = before.began(s.lateAt, before.LateSince, before.lateAt, before.lateTold)
+		s.LateSince, s.lateWordAt = before.began(s.lateAt, before.LateSince, before.lateAt, before.lateWordAt)
 	}
 }
 
@@ -169,15 +169,15 @@ func lateBy(conditions []metav1.Condition) *metav1.Condition {
 }
 
 // began is when something began that by the node's clock began at a time. since, sinceAt and
-// toldAt are what s had of it, zero if it had not begun. told is set where the node's word is
-// all that there is: s is empty where the manager never saw the object.
-func (s *Share) began(at, since, sinceAt, toldAt time.Time) (began, told time.Time) {
+// wordAt are what s had of it, zero if it had not begun. The second time is when the manager saw
+// it, where the node's word is all that there is: s is empty where the manager never saw the object.
+func (s *Share) began(at, since, sinceAt, wordAt time.Time) (began, word time.Time) {
 	now := time.Now()
 	switch {
 	case s.UID == "":
 		return claimed(at, now), now
 	case !since.IsZero() && sinceAt.Equal(at):
-		return since, toldAt
+		return since, wordAt
 	}
 	return now, time.Time{}
 }

@@ -57,10 +57,11 @@ func readRecipe(file string) (recipe, error) {
 		return recipe{}, errors.New("its last stage is not from scratch")
 	}
 	var r recipe
-	for line := range strings.Lines(stage) {
+	for line := range strings.Lines(strings.ReplaceAll(stage, "\\\n", " ")) {
 		instruction, argument, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch fields := strings.Fields(argument); {
 		case instruction == "" || strings.HasPrefix(instruction, "#"):
+		case instruction == "ARG", instruction == "LABEL": // no part of the file system
 		case instruction == "COPY" && len(fields) == 3 && fields[0] == "--from=build" && r.target == "":
 			r.target = fields[2]
 		case instruction == "USER" && len(fields) == 1:

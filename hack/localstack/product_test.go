@@ -24,6 +24,10 @@ func TestReadRecipe(t *testing.T) {
 			text: build + "FROM scratch\nCOPY --from=build /x /y\nUSER 1:2\n# A comment.\nENTRYPOINT [\"/y\", \"z\"]\n",
 			want: recipe{target: "/y", user: "1:2", entrypoint: []string{"/y", "z"}},
 		},
+		"labels": {
+			text: build + "FROM scratch\nARG A=b\nLABEL x=$A \\\n      y=z\nCOPY --from=build /x /y\n",
+			want: recipe{target: "/y"},
+		},
 		"another base":           {text: build + "FROM debian\nCOPY --from=build /x /y\n", bad: true},
 		"a stage after it":       {text: build + "FROM scratch\nCOPY --from=build /x /y\nFROM debian\n", bad: true},
 		"a file of the context":  {text: build + "FROM scratch\nCOPY x /y\n", bad: true},
@@ -45,6 +49,19 @@ func TestReadRecipe(t *testing.T) {
 				t.Errorf("recipe (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The product's own Dockerfile is one that is understood.
+func TestReadRecipeOfTheProduct(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readRecipe(filepath.Join(root, "Dockerfile"))
+	want := recipe{target: "/managedworkload", user: "65532:65532", entrypoint: []string{"/managedworkload"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(recipe{})); err != nil || diff != "" {
+		t.Errorf("error %v, recipe (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"runtime"
 	"strings"
 
@@ -45,6 +46,11 @@ type recipe struct {
 	entrypoint []string
 }
 
+// isNoFile reports whether an instruction makes nothing in the file system.
+func isNoFile(instruction string) bool {
+	return strings.HasPrefix(instruction, "#") || slices.Contains([]string{"", "ARG", "LABEL"}, instruction)
+}
+
 // readRecipe understands the few instructions that the Dockerfile's last stage
 // has, and refuses any other.
 func readRecipe(file string) (recipe, error) {
@@ -60,8 +66,7 @@ func readRecipe(file string) (recipe, error) {
 	for line := range strings.Lines(strings.ReplaceAll(stage, "\\\n", " ")) {
 		instruction, argument, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch fields := strings.Fields(argument); {
-		case instruction == "" || strings.HasPrefix(instruction, "#"):
-		case instruction == "ARG", instruction == "LABEL": // no part of the file system
+		case isNoFile(instruction):
 		case instruction == "COPY" && len(fields) == 3 && fields[0] == "--from=build" && r.target == "":
 			r.target = fields[2]
 		case instruction == "USER" && len(fields) == 1:

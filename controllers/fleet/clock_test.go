@@ -88,8 +88,8 @@ func TestMeasureAClock(t *testing.T) {
 	})
 }
 
-// The kills of a node whose clock is years behind are as new as those of others: 20 others do
-// not push them out at once, they are announced, and a new manager keeps their places.
+// Kills on a node whose clock is years behind count as new when they are first seen: 20 kills on
+// other nodes do not push them out at once, they are announced, and a new manager keeps their order.
 func TestKillsOfAClockThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var recent []v1alpha1.NodeKillRecord

@@ -67,7 +67,7 @@ func (n *Node) Available(s *Strategy, now time.Time) bool {
 
 // Updated reports whether a node is known to run the update revision.
 func (n *Node) Updated(update string) bool {
-	return n.Present && !n.Ending && n.settled() && !n.Edited && n.Revision == update
+	return n.Has(update) && n.settled()
 }
 
 // Has reports whether a node's share has a revision, carried out or not.

@@ -75,7 +75,7 @@ generate: ## Generate the deep copies of the API types.
 .PHONY: manifests
 manifests: ## Generate the CRDs and the manager's role.
 	@$(TOOL) controller-gen
-	"$$MW_TOOLS_DIR/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
+	"$$MW_TOOLS_DIR/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=config/crd/bases
 	go run ./hack/crdtrim config/crd/bases/*.yaml
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 

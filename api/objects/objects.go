@@ -1,0 +1,143 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objects says which ConfigMaps and Secrets a pod's spec refers to and which
+// service account tokens it asks for. The manager decides by it what a node may have, and
+// the shim what it needs. It is pure.
+package objects
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Kind is the kind of an object that a template refers to.
+type Kind string
+
+// The kinds of objects that containers get.
+const (
+	ConfigMap Kind = "ConfigMap"
+	Secret    Kind = "Secret"
+)
+
+// RootCA is the ConfigMap with the certificate of the API server, which
+// kube-controller-manager keeps in each namespace. (kube-controller-manager
+// pkg/controller/certificates/rootcacertpublisher)
+const RootCA = "kube-root-ca.crt"
+
+// Ref is an object that a template refers to, in the namespace of its workload.
+type Ref struct {
+	Kind Kind
+	Name string
+}
+
+// Compare orders references by kind and name.
+func Compare(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// Of lists what a spec refers to, each once and in order: volumes, variables of all
+// containers, and imagePullSecrets. What is optional is among them.
+func Of(spec *corev1.PodSpec) []Ref {
+	found := map[Ref]bool{}
+	add := func(kind Kind, name string) {
+		if name != "" {
+			found[Ref{kind, name}] = true
+		}
+	}
+	for i := range spec.Volumes {
+		ofVolume(&spec.Volumes[i].VolumeSource, add)
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			ofContainer(&list[i], add)
+		}
+	}
+	for _, secret := range spec.ImagePullSecrets {
+		add(Secret, secret.Name)
+	}
+	return slices.SortedFunc(maps.Keys(found), Compare)
+}
+
+func ofVolume(source *corev1.VolumeSource, add func(Kind, string)) {
+	if source.ConfigMap != nil {
+		add(ConfigMap, source.ConfigMap.Name)
+	}
+	if source.Secret != nil {
+		add(Secret, source.Secret.SecretName)
+	}
+	if source.Projected == nil {
+		return
+	}
+	for _, part := range source.Projected.Sources {
+		if part.ConfigMap != nil {
+			add(ConfigMap, part.ConfigMap.Name)
+		}
+		if part.Secret != nil {
+			add(Secret, part.Secret.Name)
+		}
+	}
+}
+
+func ofContainer(c *corev1.Container, add func(Kind, string)) {
+	for _, from := range c.EnvFrom {
+		if from.ConfigMapRef != nil {
+			add(ConfigMap, from.ConfigMapRef.Name)
+		}
+		if from.SecretRef != nil {
+			add(Secret, from.SecretRef.Name)
+		}
+	}
+	for _, variable := range c.Env {
+		if variable.ValueFrom == nil {
+			continue
+		}
+		if ref := variable.ValueFrom.ConfigMapKeyRef; ref != nil {
+			add(ConfigMap, ref.Name)
+		}
+		if ref := variable.ValueFrom.SecretKeyRef; ref != nil {
+			add(Secret, ref.Name)
+		}
+	}
+}
+
+// Token is a service account token that a template asks for. An empty Audience is the API
+// server's own.
+type Token struct {
+	Audience          string
+	ExpirationSeconds int64
+}
+
+// Tokens lists the tokens that the projected volumes of a spec ask for, each once and in
+// order.
+func Tokens(spec *corev1.PodSpec) []Token {
+	var tokens []Token
+	for i := range spec.Volumes {
+		if spec.Volumes[i].Projected == nil {
+			continue
+		}
+		for _, part := range spec.Volumes[i].Projected.Sources {
+			if asked := part.ServiceAccountToken; asked != nil {
+				tokens = append(tokens, Token{asked.Audience, seconds(asked.ExpirationSeconds)})
+			}
+		}
+	}
+	slices.SortFunc(tokens, func(a, b Token) int {
+		return cmp.Or(cmp.Compare(a.Audience, b.Audience), cmp.Compare(a.ExpirationSeconds, b.ExpirationSeconds))
+	})
+	return slices.Compact(tokens)
+}
+
+// DefaultExpirationSeconds is how long a token is asked for where the template does not say.
+// (kubernetes pkg/apis/core/v1/defaults.go)
+const DefaultExpirationSeconds = 3600
+
+func seconds(asked *int64) int64 {
+	if asked == nil {
+		return DefaultExpirationSeconds
+	}
+	return *asked
+}

@@ -23,6 +23,7 @@ func Check(t *corev1.PodTemplateSpec, path *field.Path) (refused field.ErrorList
 	c := checker{classes: classes()}
 	c.walk(reflect.ValueOf(t), path, "")
 	c.checkDiskSizeLimits(t.Spec.Volumes, path.Child("spec", "volumes"))
+	c.checkReferences(&t.Spec, path.Child("spec"))
 	c.checkProbePorts(t.Spec.InitContainers, path.Child("spec", "initContainers"))
 	c.checkProbePorts(t.Spec.Containers, path.Child("spec", "containers"))
 	return c.refused, c.withoutMeaning

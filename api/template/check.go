@@ -139,8 +139,7 @@ func isStructs(t reflect.Type) bool {
 
 // valueRules are the fields whose class depends on their value.
 var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
-	"spec.hostUsers":                    refuseUnless(true),
-	"spec.automountServiceAccountToken": refuseUnless(false),
+	"spec.hostUsers": refuseUnless(true),
 	"spec.os.name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if v.String() != string(corev1.Linux) {
 			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))

@@ -65,7 +65,6 @@ func TestCheck(t *testing.T) {
 			template: `
 spec:
   hostUsers: false
-  automountServiceAccountToken: true
   os: {name: windows}
   runtimeClassName: kata
   readinessGates: [{conditionType: x}]
@@ -94,7 +93,6 @@ spec:
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",
-				"spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
 				"spec.template.spec.runtimeClassName",
@@ -119,7 +117,6 @@ spec:
 			wantWithoutMeaning: []string{
 				"spec.template.metadata.name",
 				"spec.template.spec.containers[0].resources.requests[ephemeral-storage]",
-				"spec.template.spec.serviceAccountName",
 				"spec.template.spec.affinity.podAntiAffinity",
 				"spec.template.spec.schedulerName",
 				"spec.template.spec.priorityClassName",

@@ -58,6 +58,18 @@ func TestCheck(t *testing.T) {
 		wantRefused        []string
 		wantWithoutMeaning []string
 	}{
+		"variables of ConfigMaps and Secrets": {
+			template: `
+spec:
+  containers:
+  - name: a
+    image: x
+    envFrom: [{prefix: P_, configMapRef: {name: c, optional: true}}, {secretRef: {name: s, optional: false}}]
+    env:
+    - {name: A, valueFrom: {configMapKeyRef: {name: c, key: k, optional: true}}}
+    - {name: B, valueFrom: {secretKeyRef: {name: s, key: k, optional: false}}}
+`,
+		},
 		"a plain template": {
 			template: `{spec: {containers: [{name: a, image: x, resources: {limits: {cpu: 1, memory: 1Mi}}}], volumes: [{name: v, emptyDir: {}}]}}`,
 		},
@@ -73,11 +85,10 @@ spec:
   initContainers:
   - name: i
     image: x
-    env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+    env: [{name: A, valueFrom: {fileKeyRef: {volumeName: s, path: p, key: k}}}]
   containers:
   - name: a
     image: x
-    envFrom: [{configMapRef: {name: c}}]
     lifecycle: {preStop: {tcpSocket: {port: 1}}}
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
@@ -88,8 +99,7 @@ spec:
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",
 				"spec.template.spec.volumes[2].emptyDir.medium",
-				"spec.template.spec.initContainers[0].env[0].valueFrom.secretKeyRef",
-				"spec.template.spec.containers[0].envFrom",
+				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",

@@ -199,7 +199,8 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	s.dirs, err = poddir.New(poddir.Config{
 		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
 		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
-		Capacity: capacity, Logger: log,
+		APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
+		Capacity:  capacity, Logger: log,
 	}, s.volumes, s.cgroups)
 	if err != nil {
 		return fmt.Errorf("open the pod directories: %w", err)

@@ -22,7 +22,6 @@ import (
 func Check(t *corev1.PodTemplateSpec, path *field.Path) (refused field.ErrorList, withoutMeaning []string) {
 	c := checker{classes: classes()}
 	c.walk(reflect.ValueOf(t), path, "")
-	c.checkDiskSizeLimits(t.Spec.Volumes, path.Child("spec", "volumes"))
 	c.checkReferences(&t.Spec, path.Child("spec"))
 	c.checkProbePorts(t.Spec.InitContainers, path.Child("spec", "initContainers"))
 	c.checkProbePorts(t.Spec.Containers, path.Child("spec", "containers"))
@@ -91,15 +90,6 @@ func (c *checker) apply(f Field, v reflect.Value, path *field.Path) {
 	}
 }
 
-// checkDiskSizeLimits refuses a limit that only an evicting kubelet enforces.
-func (c *checker) checkDiskSizeLimits(volumes []corev1.Volume, path *field.Path) {
-	for i, v := range volumes {
-		if v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault && v.EmptyDir.SizeLimit != nil {
-			c.refuse(path.Index(i).Child("emptyDir", "sizeLimit"), "it is enforced for medium Memory only")
-		}
-	}
-}
-
 func (c *checker) refuse(path *field.Path, why string) {
 	c.refused = append(c.refused, field.Forbidden(path, why))
 }
@@ -155,7 +145,7 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{"", string(corev1.StorageMediumMemory)}))
 		}
 	},
-	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
+	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
 	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
 }
 
@@ -183,10 +173,7 @@ func checkResources(supported ...corev1.ResourceName) func(*checker, Field, refl
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			c.refuse(path.Key(name), "only cpu and memory are supported")
-		}
-		if _, ok := list[corev1.ResourceEphemeralStorage]; ok && slices.Contains(supported, corev1.ResourceEphemeralStorage) {
-			c.withoutMeaning = append(c.withoutMeaning, path.Key(string(corev1.ResourceEphemeralStorage)).String())
+			c.refuse(path.Key(name), "only cpu, memory and ephemeral-storage are supported")
 		}
 	}
 }

@@ -93,12 +93,11 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
   - {name: s, secret: {}}
-  - {name: e, emptyDir: {sizeLimit: 1Mi}}
   - {name: h, emptyDir: {medium: HugePages}}
 `,
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",
-				"spec.template.spec.volumes[2].emptyDir.medium",
+				"spec.template.spec.volumes[1].emptyDir.medium",
 				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
@@ -108,14 +107,13 @@ spec:
 				"spec.template.spec.runtimeClassName",
 				"spec.template.spec.os.name",
 				"spec.template.spec.hostUsers",
-				"spec.template.spec.volumes[1].emptyDir.sizeLimit",
 			},
 		},
 		"what has no meaning here": {
 			template: `
 metadata: {name: x, labels: {a: b}}
 spec:
-  priorityClassName: system-node-critical
+  preemptionPolicy: Never
   schedulerName: mine
   enableServiceLinks: true
   serviceAccountName: sa
@@ -126,11 +124,10 @@ spec:
 `,
 			wantWithoutMeaning: []string{
 				"spec.template.metadata.name",
-				"spec.template.spec.containers[0].resources.requests[ephemeral-storage]",
 				"spec.template.spec.affinity.podAntiAffinity",
 				"spec.template.spec.schedulerName",
-				"spec.template.spec.priorityClassName",
 				"spec.template.spec.enableServiceLinks",
+				"spec.template.spec.preemptionPolicy",
 			},
 		},
 	}

@@ -22,8 +22,7 @@ import (
 const emptyDirMode = fs.ModePerm
 
 // setUpEmptyDir makes an emptyDir: a directory on the disk, or a tmpfs. sizeLimit
-// bounds a tmpfs; on the disk nothing is enforced (the kubelet measures, and evicts
-// a pod that is over; the shim has no eviction). fsGroup is set when the volume is
+// bounds a tmpfs; on the disk it is measured, and a pod that is over is evicted. fsGroup is set when the volume is
 // new or the group has changed. (volume/emptydir/empty_dir.go:SetUpAt)
 func (m *Manager) setUpEmptyDir(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) error {
 	medium := volume.EmptyDir.Medium
@@ -82,6 +81,9 @@ func (m *Manager) giveAway(ctx context.Context, pod *corev1.Pod, volume *corev1.
 	}
 	return os.WriteFile(marker, []byte(want), 0o600)
 }
+
+// EmptyDirs is the directory with those of a pod, whether it is there or not.
+func (m *Manager) EmptyDirs(uid types.UID) string { return filepath.Join(m.podDir(uid), emptyDirsDir) }
 
 func (m *Manager) marker(uid types.UID, volume string) string {
 	return filepath.Join(m.podDir(uid), markersDir, volume, "ready")

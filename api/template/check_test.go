@@ -84,7 +84,7 @@ spec:
   volumes:
   - {name: s, secret: {}}
   - {name: e, emptyDir: {sizeLimit: 1Mi}}
-  - {name: h, emptyDir: {medium: HugePages}}
+  - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",

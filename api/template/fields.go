@@ -138,7 +138,7 @@ var fields = []Field{
 	{"spec.volumes[].name", Honoured, "", ""},
 	{"spec.volumes[].hostPath.path", Honoured, "", ""},
 	{"spec.volumes[].hostPath.type", Honoured, "", ""},
-	{"spec.volumes[].emptyDir.medium", Honoured, "disk and Memory", ""},
+	{"spec.volumes[].emptyDir.medium", Honoured, "disk, Memory and huge pages", ""},
 	{"spec.volumes[].emptyDir.sizeLimit", Honoured, "for medium Memory; refused for disk, where nothing would enforce it", ""},
 	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes, ""},
 	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes, ""},

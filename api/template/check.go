@@ -141,8 +141,11 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 		}
 	},
 	"spec.volumes[].emptyDir.medium": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
-		if m := corev1.StorageMedium(v.String()); m != corev1.StorageMediumMemory {
-			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{"", string(corev1.StorageMediumMemory)}))
+		m := corev1.StorageMedium(v.String())
+		if m != corev1.StorageMediumMemory && m != corev1.StorageMediumHugePages && !strings.HasPrefix(string(m), string(corev1.StorageMediumHugePagesPrefix)) {
+			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{
+				"", string(corev1.StorageMediumMemory), string(corev1.StorageMediumHugePages), string(corev1.StorageMediumHugePagesPrefix) + "2Mi",
+			}))
 		}
 	},
 	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),

@@ -93,7 +93,7 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
   - {name: s, secret: {}}
-  - {name: h, emptyDir: {medium: HugePages}}
+  - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",

@@ -156,7 +156,7 @@ var fields = []Field{
 	{"spec.volumes[].name", Honoured, "", ""},
 	{"spec.volumes[].hostPath.path", Honoured, "", ""},
 	{"spec.volumes[].hostPath.type", Honoured, "", ""},
-	{"spec.volumes[].emptyDir.medium", Honoured, "disk and Memory", ""},
+	{"spec.volumes[].emptyDir.medium", Honoured, "disk, Memory and huge pages", ""},
 	{"spec.volumes[].emptyDir.sizeLimit", Honoured, "usage is measured every 10 s, and a workload that is above it is evicted; a volume in memory cannot grow above it", ""},
 	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes, keepOnNode},

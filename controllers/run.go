@@ -190,7 +190,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	}
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
-	judge := admission.NewJudge(c, o.IgnoreResourceQuotas)
+	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: true})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {

@@ -23,6 +23,7 @@ func Check(t *corev1.PodTemplateSpec, path *field.Path) (refused field.ErrorList
 	c := checker{classes: classes()}
 	c.walk(reflect.ValueOf(t), path, "")
 	c.checkDiskSizeLimits(t.Spec.Volumes, path.Child("spec", "volumes"))
+	c.checkReferences(&t.Spec, path.Child("spec"))
 	c.checkProbePorts(t.Spec.InitContainers, path.Child("spec", "initContainers"))
 	c.checkProbePorts(t.Spec.Containers, path.Child("spec", "containers"))
 	return c.refused, c.withoutMeaning
@@ -138,8 +139,7 @@ func isStructs(t reflect.Type) bool {
 
 // valueRules are the fields whose class depends on their value.
 var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
-	"spec.hostUsers":                    refuseUnless(true),
-	"spec.automountServiceAccountToken": refuseUnless(false),
+	"spec.hostUsers": refuseUnless(true),
 	"spec.os.name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if v.String() != string(corev1.Linux) {
 			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))

@@ -58,6 +58,18 @@ func TestCheck(t *testing.T) {
 		wantRefused        []string
 		wantWithoutMeaning []string
 	}{
+		"variables of ConfigMaps and Secrets": {
+			template: `
+spec:
+  containers:
+  - name: a
+    image: x
+    envFrom: [{prefix: P_, configMapRef: {name: c, optional: true}}, {secretRef: {name: s, optional: false}}]
+    env:
+    - {name: A, valueFrom: {configMapKeyRef: {name: c, key: k, optional: true}}}
+    - {name: B, valueFrom: {secretKeyRef: {name: s, key: k, optional: false}}}
+`,
+		},
 		"a plain template": {
 			template: `{spec: {containers: [{name: a, image: x, resources: {limits: {cpu: 1, memory: 1Mi}}}], volumes: [{name: v, emptyDir: {}}]}}`,
 		},
@@ -65,7 +77,6 @@ func TestCheck(t *testing.T) {
 			template: `
 spec:
   hostUsers: false
-  automountServiceAccountToken: true
   os: {name: windows}
   runtimeClassName: kata
   readinessGates: [{conditionType: x}]
@@ -74,11 +85,10 @@ spec:
   initContainers:
   - name: i
     image: x
-    env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+    env: [{name: A, valueFrom: {fileKeyRef: {volumeName: s, path: p, key: k}}}]
   containers:
   - name: a
     image: x
-    envFrom: [{configMapRef: {name: c}}]
     lifecycle: {preStop: {tcpSocket: {port: 1}}}
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
@@ -89,12 +99,10 @@ spec:
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",
 				"spec.template.spec.volumes[2].emptyDir.medium",
-				"spec.template.spec.initContainers[0].env[0].valueFrom.secretKeyRef",
-				"spec.template.spec.containers[0].envFrom",
+				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",
-				"spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
 				"spec.template.spec.runtimeClassName",
@@ -119,7 +127,6 @@ spec:
 			wantWithoutMeaning: []string{
 				"spec.template.metadata.name",
 				"spec.template.spec.containers[0].resources.requests[ephemeral-storage]",
-				"spec.template.spec.serviceAccountName",
 				"spec.template.spec.affinity.podAntiAffinity",
 				"spec.template.spec.schedulerName",
 				"spec.template.spec.priorityClassName",

@@ -40,6 +40,7 @@ func Fields() []Field {
 
 const (
 	fromObjects   = "the shim reads no Secrets and ConfigMaps"
+	createdOnce   = "read when the container is created; a later change needs a restart"
 	noScheduler   = "no scheduler is involved: the template's placement fields decide"
 	noNewVolumes  = "only hostPath and emptyDir volumes are supported"
 	noTemplateUse = "as in any Pod template"
@@ -122,11 +123,11 @@ var fields = []Field{
 	{"spec.priority", WithoutMeaning, "nothing is preempted or evicted", ""},
 	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted or evicted", ""},
 
-	{"spec.serviceAccountName", WithoutMeaning, "no token is mounted", ""},
-	{"spec.serviceAccount", WithoutMeaning, "no token is mounted", ""},
-	{"spec.automountServiceAccountToken", Refused, "Service account tokens are not supported; remove this or set false", ""},
+	{"spec.serviceAccountName", Honoured, "as in a Pod; default if not set", ""},
+	{"spec.serviceAccount", Honoured, "another name of serviceAccountName", ""},
+	{"spec.automountServiceAccountToken", Honoured, "as in a Pod: without a word the ServiceAccount decides; needs the component objects", ""},
 	{"spec.imagePullSecrets[].*", Refused, fromObjects, ""},
-	{"spec.enableServiceLinks", WithoutMeaning, "no Service variables are set", ""},
+	{"spec.enableServiceLinks", WithoutMeaning, "no variables of Services are set but those of the API server (KUBERNETES_SERVICE_HOST and the like)", ""},
 	{"spec.readinessGates[].*", Refused, "nothing sets such conditions on a NodeWorkload", ""},
 	{"spec.runtimeClassName", Refused, "only the runtime's default handler is supported; remove this", ""},
 	{"spec.overhead", Refused, "it belongs to a runtime class", ""},
@@ -161,7 +162,13 @@ var fields = []Field{
 	{"spec.volumes[].quobyte.*", Refused, noNewVolumes, ""},
 	{"spec.volumes[].azureDisk.*", Refused, noNewVolumes, ""},
 	{"spec.volumes[].photonPersistentDisk.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].projected.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.defaultMode", Honoured, "", ""},
+	{"spec.volumes[].projected.sources[].secret.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.sources[].downwardAPI.*", Refused, "use env with fieldRef", ""},
+	{"spec.volumes[].projected.sources[].configMap.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.sources[].serviceAccountToken.*", Honoured, "", ""},
+	{"spec.volumes[].projected.sources[].clusterTrustBundle.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.sources[].podCertificate.*", Refused, fromObjects, ""},
 	{"spec.volumes[].portworxVolume.*", Refused, noNewVolumes, ""},
 	{"spec.volumes[].scaleIO.*", Refused, noNewVolumes, ""},
 	{"spec.volumes[].storageos.*", Refused, noNewVolumes, ""},
@@ -179,7 +186,11 @@ var fields = []Field{
 	{"spec.containers[].ports[].containerPort", Honoured, "", ""},
 	{"spec.containers[].ports[].protocol", Honoured, "", ""},
 	{"spec.containers[].ports[].hostIP", Honoured, "", ""},
-	{"spec.containers[].envFrom[].*", Refused, fromObjects, ""},
+	{"spec.containers[].envFrom[].prefix", Honoured, "", ""},
+	{"spec.containers[].envFrom[].configMapRef.name", Honoured, createdOnce, ""},
+	{"spec.containers[].envFrom[].configMapRef.optional", Honoured, "", ""},
+	{"spec.containers[].envFrom[].secretRef.name", Honoured, createdOnce, ""},
+	{"spec.containers[].envFrom[].secretRef.optional", Honoured, "", ""},
 	{"spec.containers[].env[].name", Honoured, "", ""},
 	{"spec.containers[].env[].value", Honoured, "$(VAR) is expanded", ""},
 	{"spec.containers[].env[].valueFrom.fieldRef.apiVersion", Honoured, "", ""},
@@ -187,9 +198,13 @@ var fields = []Field{
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.containerName", Honoured, "", ""},
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.resource", Honoured, "", ""},
 	{"spec.containers[].env[].valueFrom.resourceFieldRef.divisor", Honoured, "", ""},
-	{"spec.containers[].env[].valueFrom.configMapKeyRef.*", Refused, fromObjects, ""},
-	{"spec.containers[].env[].valueFrom.secretKeyRef.*", Refused, fromObjects, ""},
-	{"spec.containers[].env[].valueFrom.fileKeyRef.*", Refused, "files as a source of variables are not supported; use value, or let the program read the file", ""},
+	{"spec.containers[].env[].valueFrom.configMapKeyRef.name", Honoured, createdOnce, ""},
+	{"spec.containers[].env[].valueFrom.configMapKeyRef.key", Honoured, "", ""},
+	{"spec.containers[].env[].valueFrom.configMapKeyRef.optional", Honoured, "", ""},
+	{"spec.containers[].env[].valueFrom.secretKeyRef.name", Honoured, createdOnce, ""},
+	{"spec.containers[].env[].valueFrom.secretKeyRef.key", Honoured, "", ""},
+	{"spec.containers[].env[].valueFrom.secretKeyRef.optional", Honoured, "", ""},
+	{"spec.containers[].env[].valueFrom.fileKeyRef.*", Refused, "files as a source of variables are not supported", "use value, configMapKeyRef or secretKeyRef, or let the program read the file"},
 	{"spec.containers[].resources.limits", Honoured, "cpu and memory, changed without a restart; other resources are refused", ""},
 	{"spec.containers[].resources.requests", Honoured, "cpu and memory; ephemeral-storage has no meaning here; other resources are refused", ""},
 	{"spec.containers[].resources.claims[].*", Refused, noDRA, ""},

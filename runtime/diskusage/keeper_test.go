@@ -128,7 +128,7 @@ func run(t *testing.T, runtime *fakeRuntime, pods func() []Pod) *Keeper {
 	go func() { done <- k.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		mounttest.Must(t, <-done)
 	})
 	return k
 }

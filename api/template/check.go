@@ -87,7 +87,7 @@ func (c *checker) apply(f Field, v reflect.Value, path *field.Path) {
 	case WithoutMeaning:
 		c.withoutMeaning = append(c.withoutMeaning, path.String())
 	case Refused:
-		c.refuse(path, f.Note)
+		c.refuse(path, f.Refusal())
 	}
 }
 
@@ -147,7 +147,7 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 	},
 	"spec.securityContext.sysctls[].name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if !slices.Contains(safeSysctls, v.String()) {
-			c.refuse(path, "only the kubelet's safe sysctls are supported")
+			c.refuse(path, "only the kubelet's safe sysctls are supported; set it on the node, or in a privileged init container for the node's own")
 		}
 	},
 	"spec.volumes[].emptyDir.medium": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
@@ -163,7 +163,7 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 func refuseUnless(accepted bool) func(*checker, Field, reflect.Value, *field.Path) {
 	return func(c *checker, f Field, v reflect.Value, path *field.Path) {
 		if v.Elem().Bool() != accepted {
-			c.refuse(path, f.Note)
+			c.refuse(path, f.Refusal())
 		}
 	}
 }
@@ -183,12 +183,20 @@ func checkResources(supported ...corev1.ResourceName) func(*checker, Field, refl
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			c.refuse(path.Key(name), "only cpu and memory are supported")
+			c.refuse(path.Key(name), "only cpu and memory are supported; "+insteadOf(name))
 		}
 		if _, ok := list[corev1.ResourceEphemeralStorage]; ok && slices.Contains(supported, corev1.ResourceEphemeralStorage) {
 			c.withoutMeaning = append(c.withoutMeaning, path.Key(string(corev1.ResourceEphemeralStorage)).String())
 		}
 	}
+}
+
+// insteadOf is what to do instead of asking for a resource.
+func insteadOf(resource string) string {
+	if strings.Contains(resource, "/") { // of a device plugin, which registers with a kubelet
+		return passTheDevice
+	}
+	return removeIt
 }
 
 // safeSysctls are namespaced and cannot harm the node or other pods.

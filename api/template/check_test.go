@@ -154,6 +154,26 @@ spec:
 	}
 }
 
+// A refusal says why, and what to do instead.
+func TestRefusalSaysWhatToDoInstead(t *testing.T) {
+	refused, _ := Check(parse(t, `
+spec:
+  containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]
+`), field.NewPath("spec", "template"))
+	var got []string
+	for _, err := range refused {
+		got = append(got, err.Detail)
+	}
+	want := []string{
+		"volumes of this kind are not supported; keep the data in a hostPath directory, or run what needs the volume as a Pod",
+		"only cpu and memory are supported; pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestCheckAcceptsDefaults: what SetDefaults fills in is never refused.
 func TestCheckAcceptsDefaults(t *testing.T) {
 	tmpl := parse(t, `{spec: {volumes: [{name: v}, {name: h, hostPath: {path: /}}], containers: [{name: a, image: x,

@@ -44,11 +44,11 @@ func (o *Options) Validate() error {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(o.BindAddress)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
 	if err != nil {
 		return fmt.Errorf("--subresources-bind-address %q: %w", o.BindAddress, err)
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return fmt.Errorf("--subresources-bind-address %q: %q is not a port from 1 to 65535", o.BindAddress, port)
 	}
 	if o.Name == "" {
 		return fmt.Errorf("--subresources-name must not be empty")

@@ -35,3 +35,10 @@ type Nodes interface {
 	// Get is the Node of a name, nil if there is none.
 	Get(name string) *corev1.Node
 }
+
+// Sources are what the aggregated API asks.
+type Sources struct {
+	Nodes      Nodes
+	Objects    Objects
+	References References
+}

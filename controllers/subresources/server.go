@@ -37,7 +37,7 @@ const (
 // SetUp adds the aggregated API to a manager: its server on every replica, and on the leader
 // the renewal of the certificate. A replica that does not serve yet is not ready, so that
 // the API server does not ask it.
-func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string, nodes Nodes, contents Objects, references References) error {
+func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string, sources Sources) error {
 	if !o.Enabled() {
 		return nil
 	}
@@ -56,8 +56,8 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		address: o.BindAddress, source: certificate.NewSource(mgr.GetAPIReader(), target), log: log,
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
-			client: direct, gate: &gate{reader: direct, nodes: nodes, reviews: newReviews(direct)}, bounds: newBounds(),
-			objects: contents, references: references, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
+			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(),
+			objects: sources.Objects, references: sources.References, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
 		},
 	}
 	errs := []error{mgr.Add(s), mgr.AddReadyzCheck("subresources", s.ready)}

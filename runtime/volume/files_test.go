@@ -33,6 +33,7 @@ type fakeObjects struct {
 	away    bool
 	reads   int
 	waiting chan struct{} // a token is given out when it is closed
+	renewed string        // what newer tokens have on top
 }
 
 var errAway = errors.New("has not been received from the manager yet")
@@ -96,7 +97,9 @@ func (f *fakeObjects) Token(ctx context.Context, pod *corev1.Pod, ask objects.To
 			return "", ctx.Err()
 		}
 	}
-	return "token of " + pod.Name + " for " + ask.Audience, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return "token of " + pod.Name + " for " + ask.Audience + f.renewed, nil
 }
 
 func (f *fakeObjects) readCount() int {

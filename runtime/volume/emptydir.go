@@ -26,8 +26,8 @@ const (
 )
 
 // setUpEmptyDir makes an emptyDir: a directory on the disk, a tmpfs, or huge pages.
-// sizeLimit bounds a tmpfs; nothing is enforced elsewhere. fsGroup is set when the volume
-// is new or the group has changed. (volume/emptydir/empty_dir.go:SetUpAt)
+// sizeLimit bounds a tmpfs; on the disk it is measured, and a pod that is over is evicted.
+// fsGroup is set when the volume is new or the group has changed. (volume/emptydir/empty_dir.go:SetUpAt)
 func (m *Manager) setUpEmptyDir(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
 	medium := volume.EmptyDir.Medium
 	want, err := backingOf(on.pod, medium)

@@ -42,6 +42,8 @@ type pass struct {
 const (
 	volumesDir = "volumes"
 	marksDir   = "plugins"
+
+	emptyDirPlace = "kubernetes.io~empty-dir"
 )
 
 // kinds are the kinds of volumes that there are.
@@ -54,7 +56,7 @@ func kinds() []kind {
 		},
 		{
 			is:    func(s *corev1.VolumeSource) bool { return s.EmptyDir != nil },
-			place: "kubernetes.io~empty-dir",
+			place: emptyDirPlace,
 			setUp: (*Manager).setUpEmptyDir,
 		},
 		// Not on a tmpfs in the kubelet, hence another mode.
@@ -121,4 +123,9 @@ func (m *Manager) dir(uid types.UID, k *kind, volume string) string {
 // marks is where things are noted about a volume.
 func (m *Manager) marks(uid types.UID, k *kind, volume string) string {
 	return filepath.Join(m.podDir(uid), marksDir, k.place, volume)
+}
+
+// EmptyDirs is the directory with those of a pod, whether it is there or not.
+func (m *Manager) EmptyDirs(uid types.UID) string {
+	return filepath.Join(m.podDir(uid), volumesDir, emptyDirPlace)
 }

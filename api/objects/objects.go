@@ -148,7 +148,7 @@ func Tokens(spec *corev1.PodSpec) []Token {
 		}
 		for _, part := range spec.Volumes[i].Projected.Sources {
 			if asked := part.ServiceAccountToken; asked != nil {
-				tokens = append(tokens, Token{asked.Audience, seconds(asked.ExpirationSeconds)})
+				tokens = append(tokens, TokenOf(asked))
 			}
 		}
 	}
@@ -156,6 +156,11 @@ func Tokens(spec *corev1.PodSpec) []Token {
 		return cmp.Or(cmp.Compare(a.Audience, b.Audience), cmp.Compare(a.ExpirationSeconds, b.ExpirationSeconds))
 	})
 	return slices.Compact(tokens)
+}
+
+// TokenOf is the token that a source of a projected volume asks for.
+func TokenOf(source *corev1.ServiceAccountTokenProjection) Token {
+	return Token{source.Audience, seconds(source.ExpirationSeconds)}
 }
 
 // DefaultExpirationSeconds is how long a token is asked for where the template does not say.

@@ -121,6 +121,12 @@ const (
 	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, or was made again, and
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
+	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
+	// more of the node's disk than its limits say. The manager replaces it after a back-off.
+	ReasonEvicted = "Evicted"
+	// ReasonDiskUsageUnknown: a template with a lower limit counts as running once what is
+	// used was measured under it, and that has failed.
+	ReasonDiskUsageUnknown = "DiskUsageUnknown"
 	// ReasonPulling: the first pull of an image is under way.
 	ReasonPulling = "Pulling"
 	// ReasonRuntimeNotReady: the runtime does not answer.

@@ -44,6 +44,7 @@ type fakeRuntime struct {
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*fakeContainer
 	images     []*runtimeapi.Image
+	stats      []*runtimeapi.ContainerStats
 	conditions []*runtimeapi.RuntimeCondition
 	handlers   []*runtimeapi.RuntimeHandler
 	dropSignal bool   // as containerd before 2.3

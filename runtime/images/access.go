@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -77,16 +78,11 @@ func (a *Access) secrets() (found []*corev1.Secret, missing []missingSecret) {
 	return found, missing
 }
 
-// mayCome is whether a Secret has not been received yet.
-func (a *Access) mayCome(missing missingSecret) bool {
-	return a.m.notReceived != nil && a.m.notReceived(missing.err)
-}
-
 // unread stands for the Secrets that have not been received.
 func (a *Access) unread(missing []missingSecret) []Credential {
 	var unread []Credential
 	for _, s := range missing {
-		if a.mayCome(s) {
+		if errors.Is(s.err, objects.ErrNotReceived) {
 			unread = append(unread, Credential{Source: Source{Namespace: a.pod.Namespace, Name: s.name}, unread: true})
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 )
 
-// Secrets gives the pull secrets of pods. What it returns is not changed.
+// Secrets gives the pull secrets of pods, or objects.ErrNotReceived for one that may still
+// come. What it returns is not changed.
 type Secrets interface {
 	Secret(namespace, name string) (*corev1.Secret, error)
 }
@@ -38,8 +39,6 @@ type Config struct {
 	Dir string
 	// Secrets gives pull secrets; without it no Secret can be retrieved.
 	Secrets Secrets
-	// NotReceived is whether an error of Secrets says that it may still come.
-	NotReceived func(error) bool
 	// Runtime is asked what cut-off pulls have left, and which images are gone. Without
 	// it a pull that was cut off leaves its image in doubt.
 	Runtime Runtime
@@ -48,12 +47,11 @@ type Config struct {
 
 // Manager knows who may use which image. It is safe for concurrent use.
 type Manager struct {
-	secrets     Secrets
-	notReceived func(error) bool
-	runtime     Runtime
-	events      Events
-	disk        disk
-	patience    *hostfs.Patience
+	secrets  Secrets
+	runtime  Runtime
+	events   Events
+	disk     disk
+	patience *hostfs.Patience
 
 	mu sync.Mutex
 	*memory
@@ -66,7 +64,7 @@ const diskPatience = 2 * time.Second
 // doubt images are pulled again.
 func New(cfg Config, log logr.Logger) *Manager {
 	m := &Manager{
-		secrets: cfg.Secrets, notReceived: cfg.NotReceived, runtime: cfg.Runtime, events: cfg.Events,
+		secrets: cfg.Secrets, runtime: cfg.Runtime, events: cfg.Events,
 		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience),
 	}
 	var err error

@@ -5,7 +5,7 @@ package images
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,11 +21,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/objects"
 )
 
 const app = "r.example/app:v1"
-
-var errNotReceived = errors.New("has not been received from the manager yet")
 
 // world is what a Manager works with: Secrets by namespace and name, images by name and
 // by what the runtime calls them, and what a pull brings.
@@ -41,7 +41,7 @@ func (w *world) Secret(namespace, name string) (*corev1.Secret, error) {
 	w.asked++
 	s, known := w.secrets[namespace+"/"+name]
 	if !known {
-		return nil, errNotReceived
+		return nil, fmt.Errorf("secret %q %w", name, objects.ErrNotReceived)
 	}
 	if s == nil {
 		return nil, apierrors.NewNotFound(corev1.Resource("secret"), name)
@@ -79,7 +79,7 @@ func newWorld() *world {
 }
 
 func (w *world) manager(dir string) *Manager {
-	return New(Config{Dir: dir, Secrets: w, Runtime: w, Events: w, NotReceived: func(err error) bool { return errors.Is(err, errNotReceived) }}, logr.Discard())
+	return New(Config{Dir: dir, Secrets: w, Runtime: w, Events: w}, logr.Discard())
 }
 
 func pod(namespace string, secrets ...string) *corev1.Pod {

@@ -27,6 +27,9 @@ type Config struct {
 	NetworkReady func() error
 	// Removed is called when nothing is left of a workload. It must not block.
 	Removed func(Identity)
+	// Measure asks for the disk usage of the workloads for which that is urgent, soon. It must
+	// not block.
+	Measure func()
 	// ClusterID is the cluster that new workloads come from, BootID the node's
 	// boot; both are written into checkpoints.
 	ClusterID func() string
@@ -53,6 +56,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Removed == nil {
 		cfg.Removed = func(Identity) {}
+	}
+	if cfg.Measure == nil {
+		cfg.Measure = func() {}
 	}
 	if cfg.ClusterID == nil {
 		cfg.ClusterID = func() string { return "" }

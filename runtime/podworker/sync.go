@@ -335,6 +335,13 @@ func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Act
 	if len(plan.RunsEarlier(s.planInput(d, observed).Definitions, observed)) > 0 {
 		return false // a sidecar that has not started yet is replaced later
 	}
+	within, asks := s.mem.withinLimits(d)
+	if asks {
+		s.cfg.Measure()
+	}
+	if !within {
+		return false
+	}
 	return s.mem.noteTemplate(d)
 }
 

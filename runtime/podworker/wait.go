@@ -189,7 +189,10 @@ func (s *scope) probed(d desired) *corev1.Pod {
 // until the API has shown the object, because before nothing is known to have changed.
 func (s *scope) waitConditions(d desired) []metav1.Condition {
 	if d.seen || s.mem.state() != Syncing {
-		return s.waits.condition()
+		if waits := s.waits.condition(); waits != nil {
+			return waits
+		}
+		return s.mem.diskCondition()
 	}
 	return s.mem.waitConditions()
 }

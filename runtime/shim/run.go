@@ -25,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/diskusage"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
@@ -94,6 +95,7 @@ type shim struct {
 	executor *executor.Executor
 	probes   *probe.Manager
 	pool     *podworker.Pool
+	usage    *diskusage.Keeper
 	overseer *overseer
 	lease    *lease
 	// tokenFile is where client-go reads the token from; "" if it has none.
@@ -252,7 +254,9 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		Measure:           func() { s.usage.Kick() },
 	})
+	s.usage = s.makeDiskUsage(log)
 	return s.pool.Restore()
 }
 
@@ -329,7 +333,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run,
 		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -101,6 +102,8 @@ type shim struct {
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
+	// objects are what containers get beside their template.
+	objects *nodeObjects
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
 	counted     *prometheus.Registry
 	runtimeName string
@@ -125,7 +128,7 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 }
 
 // connect makes what talks to the API server.
-func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
+func (s *shim) connect(ctx context.Context, log logr.Logger) error {
 	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
 	if err != nil {
 		return err
@@ -144,8 +147,22 @@ func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
 		return fmt.Errorf("make the API client: %w", err)
 	}
 	s.tokenFile = cfg.BearerTokenFile
+	if err := s.connectObjects(cfg, log.WithName("objects")); err != nil {
+		return err
+	}
 	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
 	return err
+}
+
+// connectObjects makes what asks the manager for the objects and tokens of containers.
+func (s *shim) connectObjects(cfg *rest.Config, log logr.Logger) error {
+	asks, err := newObjectClient(cfg, s.mgr.GetHTTPClient(), s.options.NodeName)
+	if err != nil {
+		return err
+	}
+	uid := &nodeUID{api: s.api, node: s.options.NodeName, changed: func() { s.pool.WakeAll() }}
+	s.objects = newNodeObjects(asks, uid, func() workloads { return s.pool }, s.clock, log)
+	return nil
 }
 
 // openRuntime makes what acts on the node.
@@ -205,13 +222,20 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	s.dirs, err = poddir.New(poddir.Config{
 		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
 		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
-		APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
-		Capacity:  capacity, Logger: log,
+		Objects: s.objects, APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
+		Capacity: capacity, Logger: log,
 	}, s.volumes, s.cgroups)
 	if err != nil {
 		return fmt.Errorf("open the pod directories: %w", err)
 	}
 	return nil
+}
+
+// forgetPod drops what is kept in memory of a pod whose place on the node is removed.
+func (s *shim) forgetPod(uid types.UID) {
+	s.executor.Forget(uid)
+	s.dns.forget(uid)
+	s.objects.ForgetPod(uid)
 }
 
 // askRuntimeName is the scheme of container IDs.
@@ -237,14 +261,14 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Runtime:      s.runtime,
 		Executor:     s.executor,
 		Prober:       s.probes,
-		PodDir:       podDirAdapter{s.dirs, func(uid types.UID) { s.executor.Forget(uid); s.dns.forget(uid) }},
+		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
 		Publisher:    publisher,
 		Events:       s.events,
 		Store:        checkpoints,
 		Metrics:      podworker.NewMetrics(s.counted),
 		Log:          log.WithName("worker"),
 		NetworkReady: func() error { return s.overseer.networkError() },
-		Removed:      func(podworker.Identity) { s.overseer.kick() },
+		Removed:      func(podworker.Identity) { s.overseer.kick(); s.objects.watch.kick() },
 		ClusterID:    func() string { return s.overseer.cluster.current() },
 		BootID:       bootID(),
 		Clock:        s.clock,
@@ -284,7 +308,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
 	return r.setup(s.mgr)
 }
 
@@ -333,7 +357,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {
@@ -350,6 +374,7 @@ func (s *shim) run(ctx context.Context) error {
 	}
 	err := group.Wait()
 	s.probes.Close()
+	s.objects.Close()
 	s.events.close()
 	return err
 }

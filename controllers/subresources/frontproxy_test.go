@@ -87,10 +87,10 @@ func trustOf(a *authority) *corev1.ConfigMap {
 	}
 }
 
-// tlsServer serves a cluster's aggregated API as the manager does.
-func tlsServer(t *testing.T, c *cluster, proxy *frontProxy) *httptest.Server {
+// tlsServer serves the aggregated API as the manager does.
+func tlsServer(t *testing.T, h *handler, proxy *frontProxy) *httptest.Server {
 	t.Helper()
-	server := httptest.NewUnstartedServer(c.handler().routes(proxy))
+	server := httptest.NewUnstartedServer(h.routes(proxy))
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -117,7 +117,7 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	client := fake.NewClientBuilder().WithObjects(trustOf(proxies)).Build()
 	proxy := &frontProxy{reader: client, log: logr.Discard()}
 	proxy.read(t.Context())
-	server := tlsServer(t, newCluster(), proxy)
+	server := tlsServer(t, newCluster().handler(), proxy)
 	tests := map[string]struct {
 		certificate *tls.Certificate
 		want        int
@@ -177,7 +177,7 @@ func TestTheFrontProxyChanges(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
 	c := fake.NewClientBuilder().WithObjects(trustOf(first)).Build()
 	proxy := &frontProxy{reader: c, log: logr.Discard()}
-	server := tlsServer(t, newCluster(), proxy)
+	server := tlsServer(t, newCluster().handler(), proxy)
 	former := connect(t, server, first.client(t, "front-proxy", x509.ExtKeyUsageClientAuth))
 	next := connect(t, server, second.client(t, "front-proxy", x509.ExtKeyUsageClientAuth))
 	check := func(when string, wantFormer, wantNext int) {

@@ -58,6 +58,18 @@ func TestCheck(t *testing.T) {
 		wantRefused        []string
 		wantWithoutMeaning []string
 	}{
+		"variables of ConfigMaps and Secrets": {
+			template: `
+spec:
+  containers:
+  - name: a
+    image: x
+    envFrom: [{prefix: P_, configMapRef: {name: c, optional: true}}, {secretRef: {name: s, optional: false}}]
+    env:
+    - {name: A, valueFrom: {configMapKeyRef: {name: c, key: k, optional: true}}}
+    - {name: B, valueFrom: {secretKeyRef: {name: s, key: k, optional: false}}}
+`,
+		},
 		"a plain template": {
 			template: `{spec: {containers: [{name: a, image: x, resources: {limits: {cpu: 1, memory: 1Mi}}}], volumes: [{name: v, emptyDir: {}}]}}`,
 		},
@@ -65,38 +77,32 @@ func TestCheck(t *testing.T) {
 			template: `
 spec:
   hostUsers: false
-  automountServiceAccountToken: true
   os: {name: windows}
-  runtimeClassName: kata
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
   securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}
   initContainers:
   - name: i
     image: x
-    env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+    env: [{name: A, valueFrom: {fileKeyRef: {volumeName: s, path: p, key: k}}}]
   containers:
   - name: a
     image: x
-    envFrom: [{configMapRef: {name: c}}]
     lifecycle: {preStop: {tcpSocket: {port: 1}}}
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
   - {name: s, secret: {}}
-  - {name: h, emptyDir: {medium: HugePages}}
+  - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",
 				"spec.template.spec.volumes[1].emptyDir.medium",
-				"spec.template.spec.initContainers[0].env[0].valueFrom.secretKeyRef",
-				"spec.template.spec.containers[0].envFrom",
+				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",
-				"spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
-				"spec.template.spec.runtimeClassName",
 				"spec.template.spec.os.name",
 				"spec.template.spec.hostUsers",
 			},
@@ -116,7 +122,6 @@ spec:
 `,
 			wantWithoutMeaning: []string{
 				"spec.template.metadata.name",
-				"spec.template.spec.serviceAccountName",
 				"spec.template.spec.affinity.podAntiAffinity",
 				"spec.template.spec.schedulerName",
 				"spec.template.spec.enableServiceLinks",
@@ -141,6 +146,26 @@ spec:
 				t.Errorf("without meaning (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A refusal says why, and what to do instead.
+func TestRefusalSaysWhatToDoInstead(t *testing.T) {
+	refused, _ := Check(parse(t, `
+spec:
+  containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]
+`), field.NewPath("spec", "template"))
+	var got []string
+	for _, err := range refused {
+		got = append(got, err.Detail)
+	}
+	want := []string{
+		"volumes of this kind are not supported; keep the data in a hostPath directory, or run what needs the volume as a Pod",
+		"only cpu, memory and ephemeral-storage are supported; pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

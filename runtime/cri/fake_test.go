@@ -353,6 +353,12 @@ func (f *fakeRuntime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRe
 	return &runtimeapi.ImageStatusResponse{}, nil
 }
 
+func (f *fakeRuntime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &runtimeapi.ListImagesResponse{Images: f.images}, nil
+}
+
 func (f *fakeRuntime) PullImage(context.Context, *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	return &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, nil
 }

@@ -4,72 +4,72 @@
 package poddir
 
 import (
+	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/managedworkload/managedworkload/runtime/downwardapi"
 	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
-// environment resolves a container's env in the order of the template, so that a
-// value may refer to those before it. There are no variables of Services.
+// environment resolves a container's envFrom and then its env in the order of the
+// template, so that a value may refer to those before it and replaces one of its name.
+// The API server's address comes last and replaces nothing.
 // (kubelet_pods.go:makeEnvironmentVariables)
 func (m *Manager) environment(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]EnvVar, map[string]string, error) {
-	values := make(map[string]string, len(c.Env))
-	var names []string
+	vars := &variables{values: make(map[string]string, len(c.Env)), server: m.config.APIServer.variables()}
+	for i := range c.EnvFrom {
+		if err := m.envFrom(pod, &c.EnvFrom[i], vars); err != nil {
+			return nil, nil, err
+		}
+	}
 	for i := range c.Env {
 		e := &c.Env[i]
-		value, err := m.envValue(pod, c, e, podIPs, values)
+		value, set, err := m.envValue(pod, c, e, podIPs, vars)
 		if err != nil {
-			return nil, nil, fmt.Errorf("resolve environment variable %q: %w", e.Name, err)
+			return nil, nil, err
 		}
-		if _, again := values[e.Name]; !again {
-			names = append(names, e.Name)
+		if set {
+			vars.set(e.Name, value)
 		}
-		values[e.Name] = value
 	}
-	env := make([]EnvVar, 0, len(names))
-	for _, name := range names {
-		env = append(env, EnvVar{Name: name, Value: values[name]})
-	}
-	return env, values, nil
+	vars.addServer()
+	return vars.list(), vars.values, nil
 }
 
-func (m *Manager) envValue(pod *corev1.Pod, c *corev1.Container, e *corev1.EnvVar, podIPs []string, values map[string]string) (string, error) {
+// envValue resolves a variable; false if it has no value because its source is optional.
+func (m *Manager) envValue(pod *corev1.Pod, c *corev1.Container, e *corev1.EnvVar, podIPs []string, vars *variables) (string, bool, error) {
 	if e.Value != "" || e.ValueFrom == nil {
-		return expansion.Expand(e.Value, expansion.In(values)), nil
+		return expansion.Expand(e.Value, vars.lookup), true, nil
 	}
+	var value string
+	var err error
 	switch from := e.ValueFrom; {
 	case from.FieldRef != nil:
-		return m.fieldValue(pod, from.FieldRef, podIPs)
+		value, err = m.fieldValue(pod, from.FieldRef, podIPs)
 	case from.ResourceFieldRef != nil:
-		return m.resourceValue(pod, c, from.ResourceFieldRef)
+		value, err = m.resourceValue(pod, c, from.ResourceFieldRef)
+	case from.ConfigMapKeyRef != nil:
+		return m.configMapValue(pod.Namespace, from.ConfigMapKeyRef)
+	case from.SecretKeyRef != nil:
+		return m.secretValue(pod.Namespace, from.SecretKeyRef)
 	default:
-		return "", fmt.Errorf("its source is not supported")
+		err = errors.New("its source is not supported")
 	}
+	if err != nil {
+		return "", false, fmt.Errorf("resolve environment variable %q: %w", e.Name, err)
+	}
+	return value, true, nil
 }
 
-// fieldValue resolves a fieldRef. (kubelet_pods.go:podFieldSelectorRuntimeValue,
-// fieldpath.go:ExtractFieldPathAsString)
+// fieldValue resolves a fieldRef. (kubelet_pods.go:podFieldSelectorRuntimeValue)
 func (m *Manager) fieldValue(pod *corev1.Pod, ref *corev1.ObjectFieldSelector, podIPs []string) (string, error) {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return "", fmt.Errorf("unsupported pod version: %s", ref.APIVersion)
 	}
 	switch ref.FieldPath {
-	case "metadata.name":
-		return pod.Name, nil
-	case "metadata.namespace":
-		return pod.Namespace, nil
-	case "metadata.uid":
-		return string(pod.UID), nil
-	case "metadata.labels":
-		return formatMap(pod.Labels), nil
-	case "metadata.annotations":
-		return formatMap(pod.Annotations), nil
 	case "spec.nodeName":
 		return m.nodeName(pod), nil
 	case "spec.serviceAccountName":
@@ -83,44 +83,7 @@ func (m *Manager) fieldValue(pod *corev1.Pod, ref *corev1.ObjectFieldSelector, p
 	case "status.podIPs":
 		return strings.Join(m.effectiveIPs(pod, podIPs), ","), nil
 	}
-	return subscriptedValue(pod, ref.FieldPath)
-}
-
-// subscriptedValue resolves metadata.labels['key'] and metadata.annotations['key'].
-func subscriptedValue(pod *corev1.Pod, path string) (string, error) {
-	field, rest, found := strings.Cut(path, "['")
-	key, closed := strings.CutSuffix(rest, "']")
-	if !found || !closed {
-		return "", fmt.Errorf("unsupported fieldPath: %v", path)
-	}
-	switch field {
-	case "metadata.labels":
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
-		}
-		return pod.Labels[key], nil
-	case "metadata.annotations":
-		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
-			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
-		}
-		return pod.Annotations[key], nil
-	default:
-		return "", fmt.Errorf("fieldPath %q does not support subscript", path)
-	}
-}
-
-// formatMap writes one key="value" a line, sorted. (fieldpath.go:FormatMap)
-func formatMap(values map[string]string) string {
-	keys := make([]string, 0, len(values))
-	for key := range values {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	lines := make([]string, 0, len(keys))
-	for _, key := range keys {
-		lines = append(lines, key+"="+strconv.Quote(values[key]))
-	}
-	return strings.Join(lines, "\n")
+	return downwardapi.Metadata(&pod.ObjectMeta, ref.FieldPath)
 }
 
 func (m *Manager) nodeName(pod *corev1.Pod) string {

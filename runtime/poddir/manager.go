@@ -45,6 +45,10 @@ type Config struct {
 	ResolvConf string
 	// HostRoot is the node's file system.
 	HostRoot hostfs.Root
+	// Objects are what environment variables come from; nil if there are none.
+	Objects Objects
+	// APIServer is where containers find the API server.
+	APIServer APIServer
 	// Capacity is what resourceFieldRef takes for a missing limit; found out when
 	// nil.
 	Capacity corev1.ResourceList
@@ -101,6 +105,9 @@ func New(config Config, volumes *volume.Manager, cgroups *podcgroup.Manager) (*M
 	var err error
 	if config.LogRoot, err = hostfs.MakeRoot(config.LogRoot, logDirMode); err != nil {
 		return nil, err
+	}
+	if config.Objects == nil {
+		config.Objects = noObjects{}
 	}
 	m := &Manager{
 		config: config, rootDir: volumes.RootDir(), capacity: config.Capacity, volumes: volumes, cgroups: cgroups,

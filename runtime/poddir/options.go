@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// Command and Args have their $(VAR) references expanded.
 	Command, Args []string
-	// Env in the order of the template; of a name given twice, the last value at
-	// the place of the first.
+	// Env in the order of the template, envFrom first, the API server's address last; of
+	// a name given twice, the last value at the place of the first.
 	Env []EnvVar
 	// Mounts are the volumes in the template's order, then the hosts file and the
 	// termination message file.
@@ -146,7 +146,7 @@ func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	return Mount{
 		ContainerPath:     absolute(wanted.MountPath),
 		HostPath:          hostPath,
-		ReadOnly:          wanted.ReadOnly,
+		ReadOnly:          wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name),
 		RecursiveReadOnly: recursive,
 		Propagation:       propagation,
 	}, nil

@@ -41,6 +41,8 @@ type fakeNode struct {
 	killing func(ctx context.Context, r plan.KillRequest) error
 	// preparing replaces what becomes of an image that a change waits for, if set.
 	preparing func(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error)
+	// private are the images, as the runtime calls them, that no pod may use.
+	private map[string]bool
 	// probed is the pod whose probes run, and verdicts what they say.
 	probed   *corev1.Pod
 	verdicts map[string]plan.ProbeResults
@@ -67,6 +69,7 @@ type fakeNode struct {
 	// prepared are the pods whose place was brought up to date without a start,
 	// podDirConditions what is said about it, releaseErr why it is not given back.
 	prepared         []*corev1.Pod
+	followed         *corev1.Pod // what files of volumes follow
 	podDirConditions []corev1.PodCondition
 	outsideCgroup    bool
 	// imagesHang: the image service does not answer; imagesTake is how long it takes for
@@ -456,6 +459,12 @@ func (d fakeDirs) Prepare(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+func (d fakeDirs) Follow(pod *corev1.Pod) {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.followed = pod
+}
+
 func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []corev1.PodCondition {
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
@@ -578,6 +587,13 @@ func (n *fakeNode) settle(d time.Duration) {
 	n.mu.Unlock() //nolint:staticcheck // the lock alone orders what the test read
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// ImageUsable says so of each image that is not private.
+func (n *fakeNode) ImageUsable(_ context.Context, _ *corev1.Pod, _ *corev1.Container, ref string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.private[ref]
 }
 
 // PrepareImage has an image at once unless preparing says otherwise.

@@ -62,6 +62,9 @@ type Executor interface {
 	// PrepareImage sees to it that a container's image is there before what runs is
 	// killed for it; begins is called when a pull begins. Its error is that of ctx.
 	PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error)
+	// ImageUsable is whether a pod may start a container from an image that the runtime has
+	// as ref.
+	ImageUsable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool
 	// KillPod kills all running containers and stops the sandboxes.
 	KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error)
 	// Shorten gives every kill of the pod that is under way at most that many
@@ -89,6 +92,9 @@ type PodDir interface {
 	// Prepare makes it as the pod's spec says, and removes volumes that the spec no
 	// longer has. It is idempotent.
 	Prepare(ctx context.Context, pod *corev1.Pod) error
+	// Follow lets the files of volumes follow what changes without a restart. It waits
+	// for nothing.
+	Follow(pod *corev1.Pod)
 	// Conditions are what people should know about it, beside what was observed of
 	// the pod.
 	Conditions(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) []corev1.PodCondition

@@ -102,18 +102,23 @@ func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 	if in.Prepared == nil {
 		in.Prepared = map[plan.ImageKey]plan.Preparation{}
 	}
-	var images plan.Images
 	s.ask(ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, imagePatience)
 		defer cancel()
-		images = s.cfg.Runtime.Images(ctx, names)
-	})
-	for c := range waitingContainers(in.Pod, untried) {
-		if need := plan.DecideImage(c, images[c.Image]); need.Use == plan.ImagePresent {
-			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
+		images := s.cfg.Runtime.Images(ctx, names)
+		for c := range waitingContainers(in.Pod, untried) {
+			if need := plan.DecideImage(c, images[c.Image]); s.startsFrom(ctx, in.Pod, c, need) {
+				in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
+			}
 		}
-	}
+	})
 	return plan.Compute(*in)
+}
+
+// startsFrom is whether the container starts from an image that is there. One that its pod
+// may not use is pulled, or its lack is reported, by whoever prepares it.
+func (s *syncer) startsFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) bool {
+	return need.Use == plan.ImagePresent && s.cfg.Executor.ImageUsable(ctx, pod, c, need.Ref)
 }
 
 // confirmed looks again, right before something is killed for it, whether what was

@@ -9,9 +9,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
@@ -41,6 +43,8 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// APIServerHost and APIServerPort are where containers find the API server.
+	APIServerHost, APIServerPort string
 	// NodeIPs are the node's addresses; found out when empty.
 	NodeIPs []string
 	// HostRoot is where the node's root directory is seen, when the shim runs in
@@ -75,6 +79,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers for dnsPolicy ClusterFirst")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "Domain of the cluster's Services")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "Resolver configuration file of the node")
+	flags.StringVar(&o.APIServerHost, "api-server-host", "",
+		"Host of the API server for containers, a name or an address (KUBERNETES_SERVICE_HOST); the shim's own $KUBERNETES_SERVICE_HOST unless given")
+	flags.StringVar(&o.APIServerPort, "api-server-port", "",
+		"Port of the API server for containers (KUBERNETES_SERVICE_PORT); the shim's own $KUBERNETES_SERVICE_PORT, or else 443, unless given")
 	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
@@ -85,7 +93,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err}
+	errs := []error{o.Validate(), err, o.completeAPIServer()}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -111,6 +119,35 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// completeAPIServer takes from the environment what is not given. A port that is not given
+// is that of the environment only with its host.
+func (o *Options) completeAPIServer() error {
+	if o.APIServerHost == "" && o.APIServerPort != "" {
+		return errors.New("--api-server-port is given without --api-server-host")
+	}
+	if o.APIServerHost == "" {
+		if o.APIServerHost, o.APIServerPort = os.Getenv(envServiceHost), os.Getenv(envServicePort); o.APIServerHost == "" {
+			return nil
+		}
+	}
+	if o.APIServerPort == "" {
+		o.APIServerPort = "443"
+	}
+	if net.ParseIP(o.APIServerHost) == nil && len(validation.IsDNS1123Subdomain(o.APIServerHost)) > 0 {
+		return fmt.Errorf("--api-server-host: %q is neither an address nor a name", o.APIServerHost)
+	}
+	if _, err := strconv.ParseUint(o.APIServerPort, 10, 16); err != nil || o.APIServerPort[0] == '0' {
+		return fmt.Errorf("--api-server-port: %q is no port", o.APIServerPort)
+	}
+	return nil
+}
+
+// Variables by which a Pod finds the API server.
+const (
+	envServiceHost = "KUBERNETES_SERVICE_HOST"
+	envServicePort = "KUBERNETES_SERVICE_PORT"
+)
+
 // nodeIP is the address of the interface with the default route, else loopback.
 func nodeIP() string {
 	ip, err := utilnet.ChooseHostInterface()
@@ -120,9 +157,10 @@ func nodeIP() string {
 	return ip.String()
 }
 
-// checkpointDir, boundsFile, podsDir and seccompDir are below the state directory.
+// checkpointDir, boundsFile, podsDir, imagesDir and seccompDir are below the state directory.
 // Localhost seccomp profiles lie below seccompDir, as they do in a kubelet's.
 func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
 func (o *Options) boundsFile() string    { return filepath.Join(o.StateDir, "bounds") }
+func (o *Options) imagesDir() string     { return filepath.Join(o.StateDir, "images") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
 func (o *Options) seccompDir() string    { return filepath.Join(o.StateDir, "seccomp") }

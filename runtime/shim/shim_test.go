@@ -306,6 +306,12 @@ func TestOptions(t *testing.T) {
 		"negative pids":    {func(o *Options) { o.MaxPids = -1 }, "--max-pids"},
 		"too many pids":    {func(o *Options) { o.MaxPids = 1<<22 + 1 }, "--max-pids"},
 		"negative of pods": {func(o *Options) { o.PodMaxPids = -1 }, "--pod-max-pids"},
+
+		"API server":                   {func(o *Options) { o.APIServerHost, o.APIServerPort = "api.example.com", "6443" }, ""},
+		"API server without its host":  {func(o *Options) { o.APIServerPort = "6443" }, "--api-server-port is given without --api-server-host"},
+		"API server at no host":        {func(o *Options) { o.APIServerHost = "https://10.0.0.1" }, "--api-server-host"},
+		"API server at a port of zero": {func(o *Options) { o.APIServerHost, o.APIServerPort = "10.0.0.1", "0" }, "--api-server-port"},
+		"API server at no port":        {func(o *Options) { o.APIServerHost, o.APIServerPort = "10.0.0.1", "https" }, "--api-server-port"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -317,6 +323,28 @@ func TestOptions(t *testing.T) {
 			}
 			if err == nil && len(o.NodeIPs) == 0 {
 				t.Error("no address was found")
+			}
+		})
+	}
+}
+
+func TestWhereTheAPIServerIs(t *testing.T) {
+	tests := map[string]struct {
+		envHost, envPort, host, port, wantHost, wantPort string
+	}{
+		"nothing is known":            {},
+		"the shim's own":              {envHost: "10.96.0.1", envPort: "443", wantHost: "10.96.0.1", wantPort: "443"},
+		"the shim's own, no port":     {envHost: "10.96.0.1", wantHost: "10.96.0.1", wantPort: "443"},
+		"what is given":               {envHost: "10.96.0.1", envPort: "443", host: "api", port: "6443", wantHost: "api", wantPort: "6443"},
+		"not the port of another one": {envHost: "10.96.0.1", envPort: "8443", host: "api", wantHost: "api", wantPort: "443"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(envServiceHost, tt.envHost)
+			t.Setenv(envServicePort, tt.envPort)
+			o := Options{APIServerHost: tt.host, APIServerPort: tt.port}
+			if err := o.completeAPIServer(); err != nil || o.APIServerHost != tt.wantHost || o.APIServerPort != tt.wantPort {
+				t.Errorf("%s, %s, %v", o.APIServerHost, o.APIServerPort, err)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -19,10 +18,8 @@ import (
 )
 
 const (
-	podDirMode   os.FileMode = 0o750
-	emptyDirsDir             = "volumes/kubernetes.io~empty-dir"
-	markersDir               = "plugins/kubernetes.io~empty-dir"
-	subPathsDir              = "volume-subpaths"
+	podDirMode  os.FileMode = 0o750
+	subPathsDir             = "volume-subpaths"
 )
 
 // Config says where volumes are and what the node is like.
@@ -36,6 +33,11 @@ type Config struct {
 	NodeMemory int64
 	// PodMemory is a pod's memory limit in bytes; 0 means none.
 	PodMemory func(*corev1.Pod) int64
+	// Objects is where ConfigMaps, Secrets and tokens come from; without it volumes
+	// that need them wait.
+	Objects Objects
+	// Allocatable is what a resourceFieldRef takes for a missing limit.
+	Allocatable corev1.ResourceList
 	// Changed is called when the conditions of a pod have changed; nil is allowed.
 	Changed func(types.UID)
 	// Logger gets what must not be in an event; the zero value discards it.
@@ -47,9 +49,15 @@ type Manager struct {
 	config   Config
 	patience *hostfs.Patience
 	wake     chan struct{}
+	kinds    []kind
+
+	// writers has an element for each pod whose files are being written.
+	writers chan struct{}
 
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
+	// users are the pods that refer to an object.
+	users map[reference]map[types.UID]bool
 }
 
 // New makes the root directory and resolves symbolic links in its path.
@@ -64,11 +72,17 @@ func New(config Config) (*Manager, error) {
 	if config.Changed == nil {
 		config.Changed = func(types.UID) {}
 	}
+	if config.Objects == nil {
+		config.Objects = noObjects{}
+	}
 	return &Manager{
 		config:   config,
 		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 		wake:     make(chan struct{}, 1),
+		kinds:    kinds(),
+		writers:  make(chan struct{}, maxWriters),
 		pods:     map[types.UID]*podVolumes{},
+		users:    map[reference]map[types.UID]bool{},
 	}, nil
 }
 
@@ -97,20 +111,6 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	return m.await(ctx, uid, nil)
 }
 
-// Path is where a volume lies on the node; false when the pod has no such volume.
-func (m *Manager) Path(pod *corev1.Pod, name string) (string, bool) {
-	for i := range pod.Spec.Volumes {
-		switch volume := &pod.Spec.Volumes[i]; {
-		case volume.Name != name:
-		case volume.HostPath != nil:
-			return volume.HostPath.Path, true
-		case volume.EmptyDir != nil:
-			return m.emptyDir(pod.UID, name), true
-		}
-	}
-	return "", false
-}
-
 // Conditions say what people should know about the volumes of a pod.
 func (m *Manager) Conditions(uid types.UID) []corev1.PodCondition {
 	m.mu.Lock()
@@ -133,14 +133,6 @@ func validate(pod *corev1.Pod) error {
 		}
 	}
 	return nil
-}
-
-func (m *Manager) podDir(uid types.UID) string {
-	return filepath.Join(m.config.RootDir, string(uid))
-}
-
-func (m *Manager) emptyDir(uid types.UID, volume string) string {
-	return filepath.Join(m.podDir(uid), emptyDirsDir, volume)
 }
 
 // errStopped is the error of a pass that the end of the loop has cut off.

@@ -1,0 +1,199 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
+)
+
+// ErrNotReceived says that nothing is known yet of an object or a token: the manager is
+// away, or has not sent it. It does not say that there is none.
+var ErrNotReceived = errors.New("has not been received from the manager yet")
+
+// Key names an object.
+type Key struct {
+	Namespace string
+	apiobjects.Ref
+}
+
+// Store holds the objects of a node as the manager sent them last. It is safe for
+// concurrent use. What it returns is shared and must not be changed.
+type Store struct {
+	changed func(namespace string, refs []apiobjects.Ref)
+
+	mu      sync.RWMutex
+	objects map[Key]entry
+}
+
+// entry is what is known of an object. It is replaced, never changed.
+type entry struct {
+	state   v1alpha1.ObjectState
+	message string
+	uid     types.UID
+	version string
+	// One of them is set where state is Present.
+	configMap *corev1.ConfigMap
+	secret    *corev1.Secret
+}
+
+// NewStore returns an empty store. changed is called after each batch, once for each
+// namespace, with all objects of it that are not as before; nil is allowed.
+func NewStore(changed func(namespace string, refs []apiobjects.Ref)) *Store {
+	if changed == nil {
+		changed = func(string, []apiobjects.Ref) {}
+	}
+	return &Store{changed: changed, objects: map[Key]entry{}}
+}
+
+// KeyOf returns which object a message is about.
+func KeyOf(sent *v1alpha1.NodeObject) (Key, error) {
+	kind := apiobjects.Kind(sent.ObjectKind)
+	switch {
+	case kind != apiobjects.ConfigMap && kind != apiobjects.Secret:
+		return Key{}, fmt.Errorf("objectKind: %q is neither ConfigMap nor Secret", sent.ObjectKind)
+	case sent.ObjectName == "":
+		return Key{}, errors.New("objectName: is empty")
+	case sent.Namespace == "":
+		return Key{}, errors.New("metadata.namespace: is empty")
+	}
+	return Key{sent.Namespace, apiobjects.Ref{Kind: kind, Name: sent.ObjectName}}, nil
+}
+
+// Apply takes what the manager has sent. A message that cannot be understood is left out;
+// the error names it, and the others count.
+func (s *Store) Apply(batch ...*v1alpha1.NodeObject) error {
+	changed := map[string]map[apiobjects.Ref]bool{}
+	var errs []error
+	s.mu.Lock()
+	for _, sent := range batch {
+		key, err := KeyOf(sent)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("object %q: %w", sent.Name, err))
+			continue
+		}
+		before, known := s.objects[key]
+		after, err := before.next(sent)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("object %q: %w", sent.Name, err))
+			continue
+		}
+		s.objects[key] = after
+		if known && after.same(before) {
+			continue
+		}
+		if changed[key.Namespace] == nil {
+			changed[key.Namespace] = map[apiobjects.Ref]bool{}
+		}
+		changed[key.Namespace][key.Ref] = true
+	}
+	s.mu.Unlock()
+	for _, namespace := range slices.Sorted(maps.Keys(changed)) {
+		s.changed(namespace, slices.SortedFunc(maps.Keys(changed[namespace]), apiobjects.Compare))
+	}
+	return errors.Join(errs...)
+}
+
+// Forget drops an object that no workload of the node refers to any more.
+func (s *Store) Forget(key Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+}
+
+// Replace drops all objects but those that were sent: a watch has sent all it has.
+func (s *Store) Replace(sent map[Key]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.objects, func(key Key, _ entry) bool { return !sent[key] })
+}
+
+// next is what is known after a message. What cannot be read is as it was.
+func (e entry) next(sent *v1alpha1.NodeObject) (entry, error) {
+	after := entry{state: sent.State, message: sent.Message, uid: sent.ObjectUID, version: sent.ObjectVersion}
+	switch sent.State {
+	case v1alpha1.ObjectPresent:
+		if after.same(e) {
+			return e, nil
+		}
+		if sent.ObjectKind == string(apiobjects.ConfigMap) {
+			after.configMap = configMapOf(sent)
+		} else {
+			after.secret = secretOf(sent)
+		}
+		return after, nil
+	case v1alpha1.ObjectNotFound, v1alpha1.ObjectForbidden:
+		return after, nil
+	case v1alpha1.ObjectUnavailable:
+		if e.state != "" && e.state != v1alpha1.ObjectUnavailable {
+			return e, nil
+		}
+		return after, nil
+	}
+	return e, fmt.Errorf("state: %q is unknown", sent.State)
+}
+
+// same is whether two entries say the same.
+func (e entry) same(other entry) bool {
+	return e.state == other.state && e.message == other.message && e.uid == other.uid && e.version == other.version
+}
+
+func (s *Store) find(namespace string, ref apiobjects.Ref) entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.objects[Key{namespace, ref}]
+}
+
+// ConfigMap returns a ConfigMap, or why there is none to use.
+func (s *Store) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	ref := apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: name}
+	e := s.find(namespace, ref)
+	return e.configMap, e.err(ref)
+}
+
+// Secret returns a Secret, or why there is none to use.
+func (s *Store) Secret(namespace, name string) (*corev1.Secret, error) {
+	ref := apiobjects.Ref{Kind: apiobjects.Secret, Name: name}
+	e := s.find(namespace, ref)
+	return e.secret, e.err(ref)
+}
+
+// Known is whether an object is there, or is definitely not.
+func (s *Store) Known(namespace string, ref apiobjects.Ref) bool {
+	state := s.find(namespace, ref).state
+	return state == v1alpha1.ObjectPresent || state == v1alpha1.ObjectNotFound
+}
+
+// err is why an object cannot be used; nil if it can. That there is none has the
+// kubelet's words. (kubelet util/manager/watch_based_manager.go:Get)
+func (e entry) err(ref apiobjects.Ref) error {
+	resource := strings.ToLower(string(ref.Kind))
+	switch e.state {
+	case v1alpha1.ObjectPresent:
+		return nil
+	case v1alpha1.ObjectNotFound:
+		return apierrors.NewNotFound(corev1.Resource(resource), ref.Name)
+	case v1alpha1.ObjectForbidden:
+		if e.message == "" {
+			return fmt.Errorf("%s %q may not be read by the manager", resource, ref.Name)
+		}
+		return errors.New(e.message)
+	case v1alpha1.ObjectUnavailable:
+	}
+	if e.message != "" {
+		return fmt.Errorf("%s %q %w: %s", resource, ref.Name, ErrNotReceived, e.message)
+	}
+	return fmt.Errorf("%s %q %w", resource, ref.Name, ErrNotReceived)
+}

@@ -197,7 +197,7 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	capacity := poddir.NodeCapacity(o.StateDir)
 	s.volumes, err = volume.New(volume.Config{
 		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
-		PodMemory: podcgroup.MemoryLimit, Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
+		PodMemory: podcgroup.MemoryLimit, Allocatable: capacity, Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
 	})
 	if err != nil {
 		return fmt.Errorf("open the volumes: %w", err)

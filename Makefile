@@ -217,6 +217,11 @@ bench-memory: build ## Measure the manager's memory for 100,000 NodeWorkloads, a
 
 ##@ Try it
 
+.PHONY: accept
+accept: assets ## Say what is accepted, ignored and refused of the Pod templates in DIR, a file each; -o json by ACCEPTFLAGS.
+	@$(TOOL) kube-controller-manager
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" go run ./hack/accept -dir '$(DIR)' $(ACCEPTFLAGS)
+
 .PHONY: demo
 demo: demo-needs ## Show kills and their records on a real stack, and leave it up.
 	DEMO_STATE="$(DEMO_STATE)" hack/demo/demo.sh

@@ -31,7 +31,8 @@ func (a *app) planCommand() *cobra.Command {
 		Long: `Say what kubectl apply -f FILE would do to the nodes: which containers it would kill and
 why, with which grace period, in which batches, and which nodes would wait and why. The API
 server is asked by a dry run, with its webhooks: where it refuses the file, that is the answer.
-Nothing is changed. Every ManagedWorkload of the file is planned; other objects are named and
+Another dry run, of a Pod, says what admission adds to the template, such as a service account
+token. Nothing is changed. Every ManagedWorkload of the file is planned; other objects are named and
 left out.
 
 It is assumed that each node becomes available with the change, and that what the last status

@@ -221,6 +221,28 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
+// What admission makes of the changed template is asked, and where the user may not ask a note
+// says so.
+func TestPlanAsksAdmission(t *testing.T) {
+	ns := applied(t)
+	next := strings.Replace(strings.Replace(planFile, "%s", "", 1), "app:v1", "app:v2", 1)
+	const note = "Note: Kills are computed from what the user wrote: a dry run of the template as a Pod is refused: "
+	if r := run(t, ns, next, "plan", "-f", "-"); strings.Contains(r.out, note) {
+		t.Errorf("with the right: %+v", r)
+	}
+	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "planner"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}})
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "planner"}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "planner"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "planner"},
+	})
+	r := run(t, ns, next, "plan", "-f", "-", "--as=planner")
+	if r.code != ExitNo || !strings.Contains(r.out, note+`pods is forbidden: User "planner" cannot create resource "pods"`) || !strings.Contains(r.out, "3 containers would be killed") {
+		t.Errorf("without the right: %+v", r)
+	}
+}
+
 // A workload that is new kills nothing.
 func TestPlanOfNew(t *testing.T) {
 	ns := newNamespace(t)

@@ -88,7 +88,15 @@ func (c *cluster) forecast(ctx context.Context, after *v1alpha1.ManagedWorkload,
 	if err != nil {
 		return nil, err
 	}
+	admitted, note, err := c.admitted(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	in.Admitted = admitted
 	result := forecast.Compute(in)
+	if note != "" {
+		result.Notes = append(result.Notes, note)
+	}
 	if around.note != "" {
 		result.Notes = append(result.Notes, around.note)
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/objects"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -188,9 +189,13 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	if err != nil {
 		return err
 	}
+	hub, err := newHub(mgr, known)
+	if err != nil {
+		return err
+	}
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
-	judge := admission.NewJudge(c, o.IgnoreResourceQuotas)
+	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: true})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
@@ -209,6 +214,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
+		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
 	)
 }
@@ -231,6 +237,19 @@ func watchFleet(ctx context.Context, mgr manager.Manager, known workload.Fleet) 
 		return nil, err
 	}
 	return known.Shares.Runnable(direct), nil
+}
+
+// newHub makes the hub of what containers need, with a client of its own: its many watches do
+// not keep the reconcilers' requests waiting, and what they carry is not encoded as JSON.
+func newHub(mgr manager.Manager, known workload.Fleet) (*objects.Hub, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.RateLimiter = nil
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	clientset, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for ConfigMaps and Secrets: %w", err)
+	}
+	return objects.NewHub(clientset, known.Shares), nil
 }
 
 func controllerOptions(o Options) controller.Options {

@@ -1,9 +1,6 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objects says which ConfigMaps and Secrets a pod's spec refers to and which
-// service account tokens it asks for. The manager decides by it what a node may have, and
-// the shim what it needs. It is pure.
 package objects
 
 import (
@@ -39,13 +36,44 @@ func Compare(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
+// Key is an object in its namespace.
+type Key struct {
+	Namespace string
+	Ref
+}
+
+// CompareKeys orders keys by namespace, kind and name.
+func CompareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), Compare(a.Ref, b.Ref))
+}
+
 // Of lists what a spec refers to, each once and in order: volumes, variables of all
 // containers, and imagePullSecrets. What is optional is among them.
 func Of(spec *corev1.PodSpec) []Ref {
 	found := map[Ref]bool{}
-	add := func(kind Kind, name string) {
-		if name != "" {
+	visit(spec, func(kind Kind, name string, _ *bool) { found[Ref{kind, name}] = true })
+	return slices.SortedFunc(maps.Keys(found), Compare)
+}
+
+// Required lists those without which containers do not start: no reference to them is
+// optional. Images may be public, so imagePullSecrets are not among them.
+func Required(spec *corev1.PodSpec) []Ref {
+	found := map[Ref]bool{}
+	visit(&corev1.PodSpec{Volumes: spec.Volumes, InitContainers: spec.InitContainers, Containers: spec.Containers}, func(kind Kind, name string, optional *bool) {
+		if optional == nil || !*optional {
 			found[Ref{kind, name}] = true
+		}
+	})
+	return slices.SortedFunc(maps.Keys(found), Compare)
+}
+
+// adder notes a reference, and whether it is optional.
+type adder func(kind Kind, name string, optional *bool)
+
+func visit(spec *corev1.PodSpec, note adder) {
+	add := func(kind Kind, name string, optional *bool) {
+		if name != "" {
+			note(kind, name, optional)
 		}
 	}
 	for i := range spec.Volumes {
@@ -57,38 +85,37 @@ func Of(spec *corev1.PodSpec) []Ref {
 		}
 	}
 	for _, secret := range spec.ImagePullSecrets {
-		add(Secret, secret.Name)
+		add(Secret, secret.Name, nil)
 	}
-	return slices.SortedFunc(maps.Keys(found), Compare)
 }
 
-func ofVolume(source *corev1.VolumeSource, add func(Kind, string)) {
+func ofVolume(source *corev1.VolumeSource, add adder) {
 	if source.ConfigMap != nil {
-		add(ConfigMap, source.ConfigMap.Name)
+		add(ConfigMap, source.ConfigMap.Name, source.ConfigMap.Optional)
 	}
 	if source.Secret != nil {
-		add(Secret, source.Secret.SecretName)
+		add(Secret, source.Secret.SecretName, source.Secret.Optional)
 	}
 	if source.Projected == nil {
 		return
 	}
 	for _, part := range source.Projected.Sources {
 		if part.ConfigMap != nil {
-			add(ConfigMap, part.ConfigMap.Name)
+			add(ConfigMap, part.ConfigMap.Name, part.ConfigMap.Optional)
 		}
 		if part.Secret != nil {
-			add(Secret, part.Secret.Name)
+			add(Secret, part.Secret.Name, part.Secret.Optional)
 		}
 	}
 }
 
-func ofContainer(c *corev1.Container, add func(Kind, string)) {
+func ofContainer(c *corev1.Container, add adder) {
 	for _, from := range c.EnvFrom {
 		if from.ConfigMapRef != nil {
-			add(ConfigMap, from.ConfigMapRef.Name)
+			add(ConfigMap, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 		}
 		if from.SecretRef != nil {
-			add(Secret, from.SecretRef.Name)
+			add(Secret, from.SecretRef.Name, from.SecretRef.Optional)
 		}
 	}
 	for _, variable := range c.Env {
@@ -96,10 +123,10 @@ func ofContainer(c *corev1.Container, add func(Kind, string)) {
 			continue
 		}
 		if ref := variable.ValueFrom.ConfigMapKeyRef; ref != nil {
-			add(ConfigMap, ref.Name)
+			add(ConfigMap, ref.Name, ref.Optional)
 		}
 		if ref := variable.ValueFrom.SecretKeyRef; ref != nil {
-			add(Secret, ref.Name)
+			add(Secret, ref.Name, ref.Optional)
 		}
 	}
 }
@@ -121,7 +148,7 @@ func Tokens(spec *corev1.PodSpec) []Token {
 		}
 		for _, part := range spec.Volumes[i].Projected.Sources {
 			if asked := part.ServiceAccountToken; asked != nil {
-				tokens = append(tokens, Token{asked.Audience, seconds(asked.ExpirationSeconds)})
+				tokens = append(tokens, TokenOf(asked))
 			}
 		}
 	}
@@ -129,6 +156,11 @@ func Tokens(spec *corev1.PodSpec) []Token {
 		return cmp.Or(cmp.Compare(a.Audience, b.Audience), cmp.Compare(a.ExpirationSeconds, b.ExpirationSeconds))
 	})
 	return slices.Compact(tokens)
+}
+
+// TokenOf is the token that a source of a projected volume asks for.
+func TokenOf(source *corev1.ServiceAccountTokenProjection) Token {
+	return Token{source.Audience, seconds(source.ExpirationSeconds)}
 }
 
 // DefaultExpirationSeconds is how long a token is asked for where the template does not say.

@@ -53,3 +53,33 @@ func TestAllTokensAreFoundOnce(t *testing.T) {
 		t.Errorf("tokens (-want +got):\n%s", diff)
 	}
 }
+
+// What any container or volume needs is required, although another one takes it or leaves it.
+func TestRequired(t *testing.T) {
+	optional := new(true)
+	spec := &corev1.PodSpec{
+		ImagePullSecrets: []corev1.LocalObjectReference{name("pull")},
+		Containers: []corev1.Container{{
+			EnvFrom: []corev1.EnvFromSource{
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: name("from"), Optional: optional}},
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: name("from"), Optional: optional}},
+			},
+			Env: []corev1.EnvVar{
+				{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: name("key"), Optional: optional}}},
+				{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: name("both"), Optional: optional}}},
+			},
+		}},
+		Volumes: []corev1.Volume{
+			{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: name("files"), Optional: optional}}},
+			{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "both", Optional: new(false)}}},
+			{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name("part"), Optional: optional}},
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name(RootCA)}},
+				{Secret: &corev1.SecretProjection{LocalObjectReference: name("part"), Optional: optional}},
+			}}}},
+		},
+	}
+	if diff := cmp.Diff([]Ref{{ConfigMap, RootCA}, {Secret, "both"}}, Required(spec)); diff != "" {
+		t.Errorf("required (-want +got):\n%s", diff)
+	}
+}

@@ -22,7 +22,7 @@ import (
 func Check(t *corev1.PodTemplateSpec, path *field.Path) (refused field.ErrorList, withoutMeaning []string) {
 	c := checker{classes: classes()}
 	c.walk(reflect.ValueOf(t), path, "")
-	c.checkDiskSizeLimits(t.Spec.Volumes, path.Child("spec", "volumes"))
+	c.checkReferences(&t.Spec, path.Child("spec"))
 	c.checkProbePorts(t.Spec.InitContainers, path.Child("spec", "initContainers"))
 	c.checkProbePorts(t.Spec.Containers, path.Child("spec", "containers"))
 	return c.refused, c.withoutMeaning
@@ -86,16 +86,7 @@ func (c *checker) apply(f Field, v reflect.Value, path *field.Path) {
 	case WithoutMeaning:
 		c.withoutMeaning = append(c.withoutMeaning, path.String())
 	case Refused:
-		c.refuse(path, f.Note)
-	}
-}
-
-// checkDiskSizeLimits refuses a limit that only an evicting kubelet enforces.
-func (c *checker) checkDiskSizeLimits(volumes []corev1.Volume, path *field.Path) {
-	for i, v := range volumes {
-		if v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault && v.EmptyDir.SizeLimit != nil {
-			c.refuse(path.Index(i).Child("emptyDir", "sizeLimit"), "it is enforced for medium Memory only")
-		}
+		c.refuse(path, f.Refusal())
 	}
 }
 
@@ -138,8 +129,7 @@ func isStructs(t reflect.Type) bool {
 
 // valueRules are the fields whose class depends on their value.
 var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
-	"spec.hostUsers":                    refuseUnless(true),
-	"spec.automountServiceAccountToken": refuseUnless(false),
+	"spec.hostUsers": refuseUnless(true),
 	"spec.os.name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if v.String() != string(corev1.Linux) {
 			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))
@@ -147,15 +137,18 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 	},
 	"spec.securityContext.sysctls[].name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if !slices.Contains(safeSysctls, v.String()) {
-			c.refuse(path, "only the kubelet's safe sysctls are supported")
+			c.refuse(path, "only the kubelet's safe sysctls are supported; set it on the node, or in a privileged init container for the node's own")
 		}
 	},
 	"spec.volumes[].emptyDir.medium": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
-		if m := corev1.StorageMedium(v.String()); m != corev1.StorageMediumMemory {
-			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{"", string(corev1.StorageMediumMemory)}))
+		m := corev1.StorageMedium(v.String())
+		if m != corev1.StorageMediumMemory && m != corev1.StorageMediumHugePages && !strings.HasPrefix(string(m), string(corev1.StorageMediumHugePagesPrefix)) {
+			c.refused = append(c.refused, field.NotSupported(path, string(m), []string{
+				"", string(corev1.StorageMediumMemory), string(corev1.StorageMediumHugePages), string(corev1.StorageMediumHugePagesPrefix) + "2Mi",
+			}))
 		}
 	},
-	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
+	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
 	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
 }
 
@@ -163,7 +156,7 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 func refuseUnless(accepted bool) func(*checker, Field, reflect.Value, *field.Path) {
 	return func(c *checker, f Field, v reflect.Value, path *field.Path) {
 		if v.Elem().Bool() != accepted {
-			c.refuse(path, f.Note)
+			c.refuse(path, f.Refusal())
 		}
 	}
 }
@@ -183,12 +176,17 @@ func checkResources(supported ...corev1.ResourceName) func(*checker, Field, refl
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			c.refuse(path.Key(name), "only cpu and memory are supported")
-		}
-		if _, ok := list[corev1.ResourceEphemeralStorage]; ok && slices.Contains(supported, corev1.ResourceEphemeralStorage) {
-			c.withoutMeaning = append(c.withoutMeaning, path.Key(string(corev1.ResourceEphemeralStorage)).String())
+			c.refuse(path.Key(name), "only cpu, memory and ephemeral-storage are supported; "+insteadOf(name))
 		}
 	}
+}
+
+// insteadOf is what to do instead of asking for a resource.
+func insteadOf(resource string) string {
+	if strings.Contains(resource, "/") { // of a device plugin, which registers with a kubelet
+		return passTheDevice
+	}
+	return removeIt
 }
 
 // safeSysctls are namespaced and cannot harm the node or other pods.

@@ -77,7 +77,6 @@ spec:
 			template: `
 spec:
   hostUsers: false
-  automountServiceAccountToken: true
   os: {name: windows}
   runtimeClassName: kata
   readinessGates: [{conditionType: x}]
@@ -94,30 +93,27 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
   - {name: s, secret: {}}
-  - {name: e, emptyDir: {sizeLimit: 1Mi}}
-  - {name: h, emptyDir: {medium: HugePages}}
+  - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
 				"spec.template.spec.volumes[0].secret",
-				"spec.template.spec.volumes[2].emptyDir.medium",
+				"spec.template.spec.volumes[1].emptyDir.medium",
 				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.ephemeralContainers",
-				"spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
 				"spec.template.spec.runtimeClassName",
 				"spec.template.spec.os.name",
 				"spec.template.spec.hostUsers",
-				"spec.template.spec.volumes[1].emptyDir.sizeLimit",
 			},
 		},
 		"what has no meaning here": {
 			template: `
 metadata: {name: x, labels: {a: b}}
 spec:
-  priorityClassName: system-node-critical
+  preemptionPolicy: Never
   schedulerName: mine
   enableServiceLinks: true
   serviceAccountName: sa
@@ -128,12 +124,10 @@ spec:
 `,
 			wantWithoutMeaning: []string{
 				"spec.template.metadata.name",
-				"spec.template.spec.containers[0].resources.requests[ephemeral-storage]",
-				"spec.template.spec.serviceAccountName",
 				"spec.template.spec.affinity.podAntiAffinity",
 				"spec.template.spec.schedulerName",
-				"spec.template.spec.priorityClassName",
 				"spec.template.spec.enableServiceLinks",
+				"spec.template.spec.preemptionPolicy",
 			},
 		},
 	}
@@ -154,6 +148,26 @@ spec:
 				t.Errorf("without meaning (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A refusal says why, and what to do instead.
+func TestRefusalSaysWhatToDoInstead(t *testing.T) {
+	refused, _ := Check(parse(t, `
+spec:
+  containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]
+`), field.NewPath("spec", "template"))
+	var got []string
+	for _, err := range refused {
+		got = append(got, err.Detail)
+	}
+	want := []string{
+		"volumes of this kind are not supported; keep the data in a hostPath directory, or run what needs the volume as a Pod",
+		"only cpu, memory and ephemeral-storage are supported; pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

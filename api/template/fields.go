@@ -32,6 +32,14 @@ type Field struct {
 	Instead string
 }
 
+// Refusal is why the field is refused, and what to do instead.
+func (f Field) Refusal() string {
+	if f.Note == "" || f.Instead == "" {
+		return f.Note + f.Instead
+	}
+	return f.Note + "; " + f.Instead
+}
+
 // Fields is the one table of template fields. A field that is not in it is
 // refused.
 func Fields() []Field {
@@ -42,10 +50,19 @@ const (
 	fromObjects   = "the shim reads no Secrets and ConfigMaps"
 	createdOnce   = "read when the container is created; a later change needs a restart"
 	noScheduler   = "no scheduler is involved: the template's placement fields decide"
-	noNewVolumes  = "only hostPath and emptyDir volumes are supported"
+	noNewVolumes  = "volumes of this kind are not supported"
 	noTemplateUse = "as in any Pod template"
 	noDRA         = "dynamic resource allocation is not supported"
 	noWindows     = "Linux only"
+)
+
+// What to do instead of setting a refused field.
+const (
+	removeIt       = "remove it"
+	mountOnNode    = "mount it on the node, by systemd or fstab, and use a hostPath volume"
+	keepOnNode     = "keep the data in a hostPath directory, or run what needs the volume as a Pod"
+	passTheDevice  = "pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod"
+	readinessProbe = "remove it; a readinessProbe decides whether the workload is ready"
 )
 
 var fields = []Field{
@@ -77,11 +94,11 @@ var fields = []Field{
 	{"spec.hostPID", Honoured, "", ""},
 	{"spec.hostIPC", Honoured, "", ""},
 	{"spec.shareProcessNamespace", Honoured, "", ""},
-	{"spec.hostUsers", Refused, "User namespaces are not supported; remove this or set true", ""},
+	{"spec.hostUsers", Refused, "user namespaces are not supported", "remove it or set true; run as a user other than root, without capabilities"},
 	{"spec.hostname", Honoured, "", ""},
 	{"spec.subdomain", Honoured, "", ""},
 	{"spec.setHostnameAsFQDN", Honoured, "", ""},
-	{"spec.hostnameOverride", Refused, "use hostname", ""},
+	{"spec.hostnameOverride", Refused, "the host name is that of hostname and subdomain", "use hostname"},
 	{"spec.hostAliases[].ip", Honoured, "", ""},
 	{"spec.hostAliases[].hostnames", Honoured, "", ""},
 	{"spec.securityContext.runAsUser", Honoured, "", ""},
@@ -102,7 +119,7 @@ var fields = []Field{
 	{"spec.securityContext.seLinuxOptions.type", Honoured, "", ""},
 	{"spec.securityContext.seLinuxOptions.level", Honoured, "", ""},
 	{"spec.securityContext.seLinuxChangePolicy", WithoutMeaning, "volumes are not relabelled", ""},
-	{"spec.securityContext.windowsOptions.*", Refused, noWindows, ""},
+	{"spec.securityContext.windowsOptions.*", Refused, noWindows, removeIt},
 
 	{"spec.nodeName", Honoured, "placement", ""},
 	{"spec.nodeSelector", Honoured, "placement", ""},
@@ -117,57 +134,63 @@ var fields = []Field{
 	{"spec.tolerations[].tolerationSeconds", WithoutMeaning, "an untolerated NoExecute taint ends the workload at once", ""},
 	{"spec.topologySpreadConstraints[].*", WithoutMeaning, noScheduler, ""},
 	{"spec.schedulerName", WithoutMeaning, noScheduler, ""},
-	{"spec.schedulingGates[].*", Refused, noScheduler, ""},
-	{"spec.schedulingGroup.*", Refused, noScheduler, ""},
-	{"spec.priorityClassName", WithoutMeaning, "nothing is preempted or evicted", ""},
-	{"spec.priority", WithoutMeaning, "nothing is preempted or evicted", ""},
-	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted or evicted", ""},
+	{"spec.schedulingGates[].*", Refused, noScheduler, "remove it; spec.paused of the ManagedWorkload holds a roll-out"},
+	{"spec.schedulingGroup.*", Refused, noScheduler, removeIt},
+	{"spec.priorityClassName", Honoured, "system-node-critical and system-cluster-critical are not evicted for their disk usage; nothing is preempted", ""},
+	{"spec.priority", Honoured, "as priorityClassName", ""},
+	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted", ""},
 
-	{"spec.serviceAccountName", WithoutMeaning, "no token is mounted", ""},
-	{"spec.serviceAccount", WithoutMeaning, "no token is mounted", ""},
-	{"spec.automountServiceAccountToken", Refused, "Service account tokens are not supported; remove this or set false", ""},
+	{"spec.serviceAccountName", Honoured, "as in a Pod; default if not set", ""},
+	{"spec.serviceAccount", Honoured, "another name of serviceAccountName", ""},
+	{"spec.automountServiceAccountToken", Honoured, "as in a Pod: without a word the ServiceAccount decides; needs the component objects", ""},
 	{"spec.imagePullSecrets[].*", Refused, fromObjects, ""},
 	{"spec.enableServiceLinks", WithoutMeaning, "no variables of Services are set but those of the API server (KUBERNETES_SERVICE_HOST and the like)", ""},
-	{"spec.readinessGates[].*", Refused, "nothing sets such conditions on a NodeWorkload", ""},
+	{"spec.readinessGates[].*", Refused, "nothing sets such conditions on a NodeWorkload", readinessProbe},
 	{"spec.runtimeClassName", Refused, "only the runtime's default handler is supported; remove this", ""},
-	{"spec.overhead", Refused, "it belongs to a runtime class", ""},
+	{"spec.overhead", Refused, "it belongs to a runtime class", "remove it, and set runtimeClassName"},
 	{"spec.os.name", Honoured, "linux only", ""},
-	{"spec.resourceClaims[].*", Refused, noDRA, ""},
+	{"spec.resourceClaims[].*", Refused, noDRA, passTheDevice},
 	{"spec.resources.*", Refused, "resources of the whole pod are not supported; set them for each container", ""},
-	{"spec.ephemeralContainers[].*", Refused, "a template has none, as in a Pod template", ""},
+	{"spec.ephemeralContainers[].*", Refused, "a template has none, as in a Pod template", "remove it; for a second process use a sidecar: an init container with restartPolicy Always"},
 
 	{"spec.volumes[].name", Honoured, "", ""},
 	{"spec.volumes[].hostPath.path", Honoured, "", ""},
 	{"spec.volumes[].hostPath.type", Honoured, "", ""},
-	{"spec.volumes[].emptyDir.medium", Honoured, "disk and Memory", ""},
-	{"spec.volumes[].emptyDir.sizeLimit", Honoured, "for medium Memory; refused for disk, where nothing would enforce it", ""},
-	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].gitRepo.*", Refused, noNewVolumes, ""},
+	{"spec.volumes[].emptyDir.medium", Honoured, "disk, Memory and huge pages", ""},
+	{"spec.volumes[].emptyDir.sizeLimit", Honoured, "usage is measured every 10 s, and a workload that is above it is evicted; a volume in memory cannot grow above it", ""},
+	{"spec.volumes[].gcePersistentDisk.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].awsElasticBlockStore.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].gitRepo.*", Refused, noNewVolumes, "clone it in an init container into an emptyDir volume"},
 	{"spec.volumes[].secret.*", Refused, fromObjects, ""},
-	{"spec.volumes[].nfs.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].iscsi.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].glusterfs.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].persistentVolumeClaim.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].rbd.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].flexVolume.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].cinder.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].cephfs.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].flocker.*", Refused, noNewVolumes, ""},
+	{"spec.volumes[].nfs.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].iscsi.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].glusterfs.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].persistentVolumeClaim.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].rbd.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].flexVolume.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].cinder.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].cephfs.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].flocker.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].downwardAPI.*", Refused, "use env with fieldRef", ""},
-	{"spec.volumes[].fc.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].azureFile.*", Refused, noNewVolumes, ""},
+	{"spec.volumes[].fc.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].azureFile.*", Refused, noNewVolumes, mountOnNode},
 	{"spec.volumes[].configMap.*", Refused, fromObjects, ""},
-	{"spec.volumes[].vsphereVolume.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].quobyte.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].azureDisk.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].photonPersistentDisk.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].projected.*", Refused, fromObjects, ""},
-	{"spec.volumes[].portworxVolume.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].scaleIO.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].storageos.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].csi.*", Refused, noNewVolumes, ""},
-	{"spec.volumes[].ephemeral.*", Refused, noNewVolumes, ""},
+	{"spec.volumes[].vsphereVolume.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].quobyte.*", Refused, noNewVolumes, mountOnNode},
+	{"spec.volumes[].azureDisk.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].photonPersistentDisk.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].projected.defaultMode", Honoured, "", ""},
+	{"spec.volumes[].projected.sources[].secret.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.sources[].downwardAPI.*", Refused, "use env with fieldRef", ""},
+	{"spec.volumes[].projected.sources[].configMap.*", Refused, fromObjects, ""},
+	{"spec.volumes[].projected.sources[].serviceAccountToken.*", Honoured, "", ""},
+	{"spec.volumes[].projected.sources[].clusterTrustBundle.*", Refused, "the shim reads no ClusterTrustBundles", "keep the certificates in a ConfigMap"},
+	{"spec.volumes[].projected.sources[].podCertificate.*", Refused, "the shim asks for no certificates", "keep the certificate in a Secret"},
+	{"spec.volumes[].portworxVolume.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].scaleIO.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].storageos.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].csi.*", Refused, noNewVolumes, keepOnNode},
+	{"spec.volumes[].ephemeral.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].image.*", Refused, noNewVolumes, ""},
 
 	{"spec.containers[].name", Honoured, "", ""},
@@ -199,9 +222,9 @@ var fields = []Field{
 	{"spec.containers[].env[].valueFrom.secretKeyRef.key", Honoured, "", ""},
 	{"spec.containers[].env[].valueFrom.secretKeyRef.optional", Honoured, "", ""},
 	{"spec.containers[].env[].valueFrom.fileKeyRef.*", Refused, "files as a source of variables are not supported", "use value, configMapKeyRef or secretKeyRef, or let the program read the file"},
-	{"spec.containers[].resources.limits", Honoured, "cpu and memory, changed without a restart; other resources are refused", ""},
-	{"spec.containers[].resources.requests", Honoured, "cpu and memory; ephemeral-storage has no meaning here; other resources are refused", ""},
-	{"spec.containers[].resources.claims[].*", Refused, noDRA, ""},
+	{"spec.containers[].resources.limits", Honoured, "cpu, memory and ephemeral-storage, changed without a restart; other resources are refused. A workload above its ephemeral-storage is evicted", ""},
+	{"spec.containers[].resources.requests", Honoured, "cpu, memory and ephemeral-storage, which is for a scheduler only; other resources are refused", ""},
+	{"spec.containers[].resources.claims[].*", Refused, noDRA, passTheDevice},
 	{"spec.containers[].resizePolicy[].resourceName", Honoured, "", ""},
 	{"spec.containers[].resizePolicy[].restartPolicy", Honoured, "without a policy, changed resources restart nothing", ""},
 	{"spec.containers[].restartPolicy", Honoured, "Always on an init container makes it a sidecar", ""},
@@ -215,7 +238,7 @@ var fields = []Field{
 	{"spec.containers[].volumeMounts[].mountPropagation", Honoured, "", ""},
 	{"spec.containers[].volumeMounts[].subPath", Honoured, "", ""},
 	{"spec.containers[].volumeMounts[].subPathExpr", Honoured, "", ""},
-	{"spec.containers[].volumeDevices[].*", Refused, noNewVolumes, ""},
+	{"spec.containers[].volumeDevices[].*", Refused, noNewVolumes, "use a hostPath volume of type BlockDevice"},
 	{"spec.containers[].<probe>.exec.command", Honoured, "", ""},
 	{"spec.containers[].<probe>.httpGet.path", Honoured, "", ""},
 	{"spec.containers[].<probe>.httpGet.port", Honoured, "a number, or the name of one of the container's ports", ""},
@@ -240,7 +263,7 @@ var fields = []Field{
 	{"spec.containers[].lifecycle.<hook>.httpGet.scheme", Honoured, "", ""},
 	{"spec.containers[].lifecycle.<hook>.httpGet.httpHeaders[].name", Honoured, "", ""},
 	{"spec.containers[].lifecycle.<hook>.httpGet.httpHeaders[].value", Honoured, "", ""},
-	{"spec.containers[].lifecycle.<hook>.tcpSocket.*", Refused, "it fails at run time in the kubelet; use exec or httpGet", ""},
+	{"spec.containers[].lifecycle.<hook>.tcpSocket.*", Refused, "it fails at run time in the kubelet", "use exec or httpGet"},
 	{"spec.containers[].lifecycle.<hook>.sleep.seconds", Honoured, "", ""},
 	{"spec.containers[].lifecycle.stopSignal", Honoured, "needs a runtime that keeps it, such as containerd 2.3", ""},
 	{"spec.containers[].terminationMessagePath", Honoured, "", ""},
@@ -253,7 +276,7 @@ var fields = []Field{
 	{"spec.containers[].securityContext.seLinuxOptions.role", Honoured, "", ""},
 	{"spec.containers[].securityContext.seLinuxOptions.type", Honoured, "", ""},
 	{"spec.containers[].securityContext.seLinuxOptions.level", Honoured, "", ""},
-	{"spec.containers[].securityContext.windowsOptions.*", Refused, noWindows, ""},
+	{"spec.containers[].securityContext.windowsOptions.*", Refused, noWindows, removeIt},
 	{"spec.containers[].securityContext.runAsUser", Honoured, "", ""},
 	{"spec.containers[].securityContext.runAsGroup", Honoured, "", ""},
 	{"spec.containers[].securityContext.runAsNonRoot", Honoured, "", ""},

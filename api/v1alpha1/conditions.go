@@ -54,9 +54,10 @@ const (
 	// start makes the cgroup again.
 	ConditionPodCgroupMissing = "PodCgroupMissing"
 	// ConditionUpdateWaiting is True while a change of the template, or a restart that
-	// was requested, waits for an image and what runs is kept; it is absent otherwise.
-	// Its reason is what a container says that waits for its image (ErrImagePull,
-	// ImagePullBackOff, ErrImageNeverPull, InvalidImageName), or ReasonPulling.
+	// was requested, waits for an image, a ConfigMap, a Secret or a token, and what runs is
+	// kept; it is absent otherwise. Its reason is what a container says that waits for its
+	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
+	// ReasonPulling or ReasonObjectsMissing.
 	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
@@ -121,8 +122,17 @@ const (
 	// ReasonContainersOutsideCgroup: the pod's cgroup is gone, or was made again, and
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
+	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
+	// more of the node's disk than its limits say. The manager replaces it after a back-off.
+	ReasonEvicted = "Evicted"
+	// ReasonDiskUsageUnknown: a template with a lower limit counts as running once what is
+	// used was measured under it, and that has failed.
+	ReasonDiskUsageUnknown = "DiskUsageUnknown"
 	// ReasonPulling: the first pull of an image is under way.
 	ReasonPulling = "Pulling"
+	// ReasonObjectsMissing: what the template refers to does not exist, may not be read, or
+	// has not been received.
+	ReasonObjectsMissing = "ObjectsMissing"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

@@ -9,7 +9,7 @@ import (
 
 // KillTrigger is what made the shim kill a container.
 //
-// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan
+// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan;Evicted
 type KillTrigger string
 
 // The triggers: the kubelet's callers of killContainer and what came since.
@@ -51,6 +51,9 @@ const (
 	TriggerContainerRemoved KillTrigger = "ContainerRemoved"
 	// TriggerOrphan: the container's NodeWorkload is gone.
 	TriggerOrphan KillTrigger = "Orphan"
+	// TriggerEvicted: the workload used more of the node's disk than its limits say: the
+	// sizeLimit of an emptyDir, or ephemeral-storage.
+	TriggerEvicted KillTrigger = "Evicted"
 )
 
 // KillPhase is how far a kill has come.

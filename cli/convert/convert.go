@@ -4,6 +4,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -194,10 +196,31 @@ func reason(path string) string {
 func (c *converter) advice() {
 	c.note(Advice, "", "The DaemonSet runs on: delete it before this is applied, or both run on each node. Its Pods and this use the same host ports and hostPaths.")
 	spec := &c.mw.Spec.Template.Spec
-	if spec.AutomountServiceAccountToken == nil {
-		c.note(Advice, "", "Containers get no service account token, as Pods of the DaemonSet do: a program that calls the API server needs another credential.")
-	}
+	c.adviseObjects(spec)
 	if !spec.HostNetwork {
 		c.note(Advice, "", "Services select Pods, and there are none: reach the containers by host ports or the host's network.")
 	}
+}
+
+// managerAccount is the ServiceAccount of the manager as config/default installs it.
+const managerAccount = v1alpha1.DefaultNamespace + ":managedworkload-manager"
+
+// adviseObjects says what the containers need of the API, and who has to allow it.
+func (c *converter) adviseObjects(spec *corev1.PodSpec) {
+	if token := spec.AutomountServiceAccountToken; token == nil || *token {
+		c.note(Advice, "", "Containers get a token of the ServiceAccount %s, as Pods of the DaemonSet do, where the component objects is installed (docs/objects.md).",
+			cmp.Or(spec.ServiceAccountName, "default"))
+	}
+	var names []string
+	for _, ref := range objects.Of(spec) {
+		if ref != (objects.Ref{Kind: objects.ConfigMap, Name: objects.RootCA}) {
+			names = append(names, string(ref.Kind)+" "+ref.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	c.note(Advice, "", "The template refers to %s. Let the manager read the namespace's ConfigMaps and Secrets: kubectl create rolebinding managedworkload-objects"+
+		" --clusterrole=managedworkload-objects --serviceaccount=%s -n %s. A Role with these names alone is narrower (docs/objects.md).",
+		strings.Join(names, ", "), managerAccount, cmp.Or(c.ds.Namespace, "NAMESPACE"))
 }

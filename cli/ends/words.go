@@ -27,6 +27,7 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerResizeRequired:       "resize requires a restart",
 	v1alpha1.TriggerContainerRemoved:     "removed from the template",
 	v1alpha1.TriggerOrphan:               "NodeWorkload gone",
+	v1alpha1.TriggerEvicted:              "evicted for its disk usage",
 }
 
 // sources say where a grace period comes from.

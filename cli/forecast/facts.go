@@ -56,7 +56,7 @@ func (f *forecaster) runs(nw *v1alpha1.NodeWorkload) (string, *corev1.PodTemplat
 	if reported, known := f.admitted[nw.Status.TemplateHash]; known {
 		hash, edited = reported, false
 	}
-	if t, known := f.templates[hash]; known && !edited {
+	if t, known := f.made[hash]; known && !edited {
 		return hash, t
 	}
 	return hash, &nw.Spec.Template

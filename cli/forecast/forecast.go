@@ -22,6 +22,8 @@ import (
 type Input struct {
 	// After is the ManagedWorkload as it would be.
 	After *v1alpha1.ManagedWorkload
+	// Admitted is what admission makes of its template; nil if that is not known.
+	Admitted *corev1.PodTemplateSpec
 	// Nodes of the cluster; nil if they are not known: then each NodeWorkload stays on its
 	// node.
 	Nodes []corev1.Node
@@ -75,7 +77,8 @@ type forecaster struct {
 	facts     rollout.Input
 	shares    []*v1alpha1.NodeWorkload // of facts.Nodes
 	templates map[string]*corev1.PodTemplateSpec
-	admitted  map[string]string // hashes of admitted templates to those of the user's
+	made      map[string]*corev1.PodTemplateSpec // what admission made of templates
+	admitted  map[string]string                  // hashes of admitted templates to those of the user's
 }
 
 // Compute returns what a change would do.
@@ -92,22 +95,34 @@ func Compute(in Input) *Forecast {
 
 // readRevisions fills what is known of templates by their hash.
 func (f *forecaster) readRevisions() {
-	f.templates, f.admitted = map[string]*corev1.PodTemplateSpec{}, map[string]string{}
+	f.templates, f.made, f.admitted = map[string]*corev1.PodTemplateSpec{}, map[string]*corev1.PodTemplateSpec{}, map[string]string{}
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		hash := r.Labels[v1alpha1.LabelRevision]
-		f.templates[hash] = &r.Spec.Template
-		if admitted, err := admittedTemplate(r); err == nil {
-			f.admitted[template.Hash(admitted)] = hash
+		f.templates[hash], f.made[hash] = &r.Spec.Template, &r.Spec.Template
+		made, err := admittedTemplate(r)
+		if err != nil {
+			f.note("What admission made of revision %d cannot be read: kills are computed from what the user wrote.", r.Spec.Revision)
+			continue
 		}
-		if r.Spec.AdmittedPatch != "" {
-			f.note("Admission changes the template of revision %d: kills are computed from what the user wrote.", r.Spec.Revision)
-		}
+		f.made[hash], f.admitted[template.Hash(made)] = made, hash
 	}
 	after := f.After.Spec.Template.DeepCopy()
 	template.SetDefaults(after)
 	f.out.UpdateRevision = template.Hash(after)
 	f.templates[f.out.UpdateRevision] = after
+	switch {
+	case f.made[f.out.UpdateRevision] != nil:
+	case f.Admitted != nil:
+		f.made[f.out.UpdateRevision] = f.Admitted
+	default: // what admission made of one template says nothing about the other
+		f.made = f.templates
+		for i := range f.Revisions {
+			if r := &f.Revisions[i]; r.Spec.AdmittedPatch != "" {
+				f.note("Admission changes the template of revision %d: kills are computed from what the user wrote.", r.Spec.Revision)
+			}
+		}
+	}
 }
 
 func (f *forecaster) note(format string, args ...any) {

@@ -257,4 +257,15 @@ func TestAdmitted(t *testing.T) {
 	if f := Compute(*in); f.Kills != 0 || len(f.Batches) != 4 || len(f.Notes) != 1 {
 		t.Errorf("notes %q, forecast of another grace period:\n%s", f.Notes, short(f))
 	}
+
+	// Where it is known what admission makes of the changed template, nothing is guessed.
+	in.Admitted = in.After.Spec.Template.DeepCopy()
+	in.Admitted.Spec.Containers[0].Env = admitted.Spec.Containers[0].Env
+	if f := Compute(*in); f.Kills != 0 || len(f.Batches) != 4 || len(f.Notes) != 0 {
+		t.Errorf("notes %q, forecast of another grace period, admitted:\n%s", f.Notes, short(f))
+	}
+	in.Admitted.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access", MountPath: "/token"}}
+	if f := Compute(*in); f.Kills != 4 || len(f.Notes) != 0 {
+		t.Errorf("notes %q, forecast with a token that is new:\n%s", f.Notes, short(f))
+	}
 }

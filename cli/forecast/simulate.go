@@ -53,7 +53,7 @@ func (f *forecaster) change(c rollout.Change) NodeChange {
 	}
 	hash, before := f.runs(nw)
 	out.From = hash
-	if after, known := f.templates[c.Revision]; known {
+	if after, known := f.made[c.Revision]; known {
 		out.Kills = f.killsOfChange(nw, before, after)
 	}
 	return out

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/admitted"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -63,9 +64,8 @@ type Question struct {
 // API server, which is asked to admit it as a Pod. It remembers the last verdict on
 // each ManagedWorkload.
 type Judge struct {
-	client client.Client
-	// ignoreQuotas accepts templates in namespaces whose quotas would not count them.
-	ignoreQuotas bool
+	client  client.Client
+	options Options
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]knownVerdict
@@ -81,11 +81,20 @@ type knownVerdict struct {
 	asked      int
 }
 
-// NewJudge returns a judge that asks the API server of c. With ignoreQuotas a quota that
-// would limit Pods and does not count NodeWorkloads refuses nothing.
-func NewJudge(c client.Client, ignoreQuotas bool) *Judge {
+// Options are what an administrator decides about templates.
+type Options struct {
+	// IgnoreQuotas accepts templates in namespaces whose quotas would not count them.
+	IgnoreQuotas bool
+	// NoTokens: the component objects is not installed, so nothing gives nodes ConfigMaps,
+	// Secrets and tokens. A template that is silent about its token gets none; one that needs
+	// an object is refused.
+	NoTokens bool
+}
+
+// NewJudge returns a judge that asks the API server of c.
+func NewJudge(c client.Client, o Options) *Judge {
 	return &Judge{
-		client: c, ignoreQuotas: ignoreQuotas,
+		client: c, options: o,
 		known: map[types.NamespacedName]knownVerdict{}, again: map[againKey]answerAgain{},
 	}
 }
@@ -104,14 +113,20 @@ func (j *Judge) Verdict(ctx context.Context, q Question) (Verdict, error) {
 	} else if known.Accepted || known.Recheck.IsZero() || q.Now.Before(known.Recheck) {
 		return known.Verdict, nil
 	}
-	v := checkFields(q.Workload)
+	v := j.checkFields(q.Workload)
 	if v.Accepted {
-		admitted, refused, err := j.admit(ctx, q)
+		made, refused, err := j.admit(ctx, q)
 		if err != nil {
 			return Verdict{}, err
 		}
-		v.Admitted = admitted
-		if injected := injectedInVain(admitted, q.Template); len(injected) > 0 {
+		v.Admitted = made
+		if about := j.aboutAccount(&q.Workload.Spec.Template, made); about != "" {
+			v.Message += "; " + about
+		}
+		if len(v.Ignored) > 0 {
+			v.Message += "; ignored: " + strings.Join(v.Ignored, ", ")
+		}
+		if injected := injectedInVain(made, q.Template); len(injected) > 0 {
 			v.Message += "; injected by admission and ignored: " + strings.Join(injected, ", ")
 		}
 		if refused != nil {
@@ -145,27 +160,30 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 			return placed, nil, err
 		}
 	}
+	if errs := j.needsObjects(&q.Workload.Spec.Template); len(errs) > 0 {
+		return nil, &refusal{v1alpha1.ReasonRefusedFields, words(errs)}, nil
+	}
 	security, err := j.podSecurity(ctx, q.Workload.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	pod, refused, err := j.ask(ctx, q.Workload, q.Template)
+	pod, refused, err := j.ask(ctx, q.Workload, q.Template, j.options.NoTokens)
 	if err != nil {
 		return nil, nil, err
 	}
 	if refused != nil {
 		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, inTemplate(refused)}, nil
 	}
-	admitted := admittedTemplate(pod, q.Template)
-	if words := refusedFields(admitted); words != "" {
+	t := admitted.Question{NoTokens: j.options.NoTokens}.Template(pod, q.Template)
+	if words := cmp.Or(refusedFields(t), words(j.needsObjects(t))); words != "" {
 		return nil, &refusal{v1alpha1.ReasonRefusedFields, "injected by admission: " + words}, nil
 	}
 	if words, err := j.uncounted(ctx, pod); err != nil || words != "" {
 		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
 	}
-	j.remember(againKey{client.ObjectKeyFromObject(q.Workload), template.Hash(admitted)},
+	j.remember(againKey{client.ObjectKeyFromObject(q.Workload), template.Hash(t)},
 		answerAgain{uid: q.Workload.UID, security: security, at: q.Now})
-	return admitted, nil, nil
+	return t, nil, nil
 }
 
 var templatePath = field.NewPath("spec", "template")
@@ -178,32 +196,27 @@ func negativeGrace(t *corev1.PodTemplateSpec) *field.Error {
 	return nil
 }
 
-// checkFields is the verdict of the table of template fields.
-func checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
-	if words := refusedFields(&mw.Spec.Template); words != "" {
-		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: words}
+// checkFields is the verdict of the table of template fields. What needs the component
+// objects refuses nothing that was admitted before; it is named beside what is refused.
+func (j *Judge) checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
+	refused, ignored := template.Check(&mw.Spec.Template, templatePath)
+	if len(refused) > 0 {
+		refused = append(refused, besidesSaid(refused, j.needsObjects(&mw.Spec.Template))...)
+		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: words(refused)}
 	}
-	_, ignored := template.Check(&mw.Spec.Template, templatePath)
 	if err := negativeGrace(&mw.Spec.Template); err != nil {
 		return Verdict{Reason: v1alpha1.ReasonInvalidTemplate, Message: err.Error()}
 	}
-	message := "the template is accepted"
-	if mw.Spec.Template.Spec.AutomountServiceAccountToken == nil {
-		message += "; no service account token is mounted"
-	}
-	if len(ignored) > 0 {
-		message += "; ignored: " + strings.Join(ignored, ", ")
-	}
-	return Verdict{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: message, Ignored: ignored}
+	return Verdict{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "the template is accepted", Ignored: ignored}
 }
 
 // injectedInVain are the paths that admission added to a template and that have no effect.
 // user is the template with its defaults.
-func injectedInVain(admitted, user *corev1.PodTemplateSpec) []string {
-	if admitted == nil {
+func injectedInVain(t, user *corev1.PodTemplateSpec) []string {
+	if t == nil {
 		return nil
 	}
-	_, now := template.Check(admitted, templatePath)
+	_, now := template.Check(t, templatePath)
 	_, before := template.Check(user, templatePath)
 	return slices.DeleteFunc(now, func(path string) bool { return slices.Contains(before, path) })
 }
@@ -211,11 +224,15 @@ func injectedInVain(admitted, user *corev1.PodTemplateSpec) []string {
 // refusedFields are the fields of a template that cannot be honoured, "" if there are none.
 func refusedFields(t *corev1.PodTemplateSpec) string {
 	refused, _ := template.Check(t, templatePath)
-	words := make([]string, 0, len(refused))
-	for _, err := range refused {
-		words = append(words, err.Error())
+	return words(refused)
+}
+
+func words(errs field.ErrorList) string {
+	list := make([]string, 0, len(errs))
+	for _, err := range errs {
+		list = append(list, err.Error())
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(list, "; ")
 }
 
 // nameLength is the length of what makes the name of the Pod that is asked about
@@ -224,9 +241,9 @@ const nameLength = 12
 
 // ask lets the API server admit a template as a Pod without creating it. It returns the
 // Pod as it was admitted, or how the API server refuses it.
-func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec) (*corev1.Pod, *metav1.Status, error) {
-	pod := podOf(mw, t, "w"+utilrand.String(nameLength))
-	name := pod.Name
+func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec, noTokens bool) (*corev1.Pod, *metav1.Status, error) {
+	name := "w" + utilrand.String(nameLength)
+	pod := admitted.Question{Namespace: mw.Namespace, Name: name, NoTokens: noTokens}.Pod(t)
 	err := j.client.Create(ctx, pod, client.DryRunAll)
 	switch {
 	case err == nil:

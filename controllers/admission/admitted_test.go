@@ -8,10 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -29,80 +27,6 @@ func userTemplate(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpe
 	}
 	template.SetDefaults(t)
 	return t
-}
-
-// What runs is what admission made of the template, without what every Pod gets and
-// without what was added for the question.
-func TestAdmittedTemplate(t *testing.T) {
-	everyPod := func(p *corev1.Pod) {
-		p.Name, p.UID, p.CreationTimestamp = "w123", "u", metav1.Now()
-		p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "default", "default"
-		p.Spec.Priority, p.Spec.PreemptionPolicy = new(int32(0)), new(corev1.PreemptLowerPriority)
-		p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-account"}}
-	}
-	tests := map[string]struct {
-		user  func(*corev1.PodTemplateSpec)
-		admit func(*corev1.Pod)
-		want  func(*corev1.PodTemplateSpec)
-	}{
-		"nothing changed": {},
-		"no labels": {
-			user: func(t *corev1.PodTemplateSpec) { t.Labels = nil }, admit: func(p *corev1.Pod) { p.Labels = map[string]string{} },
-		},
-		"a toleration of the user's that a DaemonSet's Pod has too": {
-			user: func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = placement.DaemonTolerations(&t.Spec)[:1] },
-		},
-		"fields whose feature gates are off": {
-			user: func(t *corev1.PodTemplateSpec) {
-				t.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGUSR1)}
-				t.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
-				t.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
-			},
-			admit: func(p *corev1.Pod) {
-				c := &p.Spec.Containers[0]
-				c.Lifecycle, c.RestartPolicy, c.RestartPolicyRules = nil, nil, nil
-			},
-		},
-		"limits, a node selector and a pull policy": {
-			admit: func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-				p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-				p.Spec.NodeSelector = map[string]string{"pool": "tenants"}
-				p.Annotations = map[string]string{"injected": "yes"}
-			},
-			want: func(t *corev1.PodTemplateSpec) {
-				limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-				t.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: limits, Requests: limits.DeepCopy()}
-				t.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-				t.Spec.NodeSelector = map[string]string{"pool": "tenants"}
-				t.Annotations = map[string]string{"injected": "yes"}
-			},
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			edit := tt.user
-			if edit == nil {
-				edit = func(*corev1.PodTemplateSpec) {}
-			}
-			asked, want := userTemplate(edit), userTemplate(edit)
-			pod := podOf(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, asked, "w123")
-			everyPod(pod)
-			if tt.admit != nil {
-				tt.admit(pod)
-			}
-			if tt.want != nil {
-				tt.want(want)
-			}
-			got := admittedTemplate(pod, asked)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if template.Hash(want) != template.Hash(got) {
-				t.Error("the hash differs though nothing else does")
-			}
-		})
-	}
 }
 
 // A revision gives back what it was made of, whatever admission changed.

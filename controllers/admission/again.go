@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/admitted"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -63,12 +64,12 @@ type answerAgain struct {
 // not have it. Nothing is changed by the answer but who else gets the template: what runs
 // stays. The error is one of asking, and of a template that spreads only: for others the
 // answer of before holds.
-func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, spreads bool, now time.Time) (Answer, error) {
+func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, before *corev1.PodTemplateSpec, spreads bool, now time.Time) (Answer, error) {
 	security, err := j.podSecurity(ctx, mw.Namespace)
 	if err != nil {
 		return Answer{}, err
 	}
-	key := againKey{client.ObjectKeyFromObject(mw), template.Hash(admitted)}
+	key := againKey{client.ObjectKeyFromObject(mw), template.Hash(before)}
 	j.mu.Lock()
 	known, silent := j.again[key], j.silent
 	j.mu.Unlock()
@@ -79,7 +80,7 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 	case !known.due(security, spreads, now):
 		return known.Answer, nil
 	case spreads:
-		answer, err := j.askAgain(ctx, mw, admitted, now)
+		answer, err := j.askAgain(ctx, mw, before, now)
 		if err != nil {
 			return known.Answer, err
 		}
@@ -90,7 +91,7 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitte
 	default:
 		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		answer, err := j.askAgain(asking, mw, admitted, now)
+		answer, err := j.askAgain(asking, mw, before, now)
 		if err != nil {
 			logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
 			known.Recheck = j.hush(now)
@@ -113,15 +114,23 @@ func (a *answerAgain) due(security string, spreads bool, now time.Time) bool {
 		(spreads && !now.Before(a.at.Add(goodFor)))
 }
 
-// askAgain asks what admission would make of an admitted template.
-func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, admitted *corev1.PodTemplateSpec, now time.Time) (Answer, error) {
-	pod, refusal, err := j.ask(ctx, mw, admitted)
+// askAgain asks what admission would make of an admitted template. What a ServiceAccount
+// gives does not change a template from before it was asked about: the user's next one gets
+// it.
+func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, before *corev1.PodTemplateSpec, now time.Time) (Answer, error) {
+	old := admitted.FromBeforeTokens(&before.Spec)
+	pod, refusal, err := j.ask(ctx, mw, before, old)
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case refusal != nil:
 		return Answer{Refused: inTemplate(refusal), Recheck: now.Add(lastRecheck)}, nil
-	case template.Hash(admittedTemplate(pod, admitted)) != template.Hash(admitted):
+	}
+	after := admitted.Question{NoTokens: old || j.options.NoTokens}.Template(pod, before)
+	if old {
+		admitted.KeepAccount(after, before)
+	}
+	if template.Hash(after) != template.Hash(before) {
 		return Answer{Changed: true, Recheck: now.Add(changedRecheck)}, nil
 	}
 	return Answer{}, nil

@@ -41,7 +41,7 @@ func TestAgain(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	j := NewJudge(c, false)
+	j := NewJudge(c, Options{})
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
 	now := time.Now()
 	again := func(after time.Duration, spreads bool, wantAsked int, want Answer, recheck time.Duration) {
@@ -101,16 +101,84 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// tokenVolume is what admission of service accounts gives a Pod.
+var tokenVolume = corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}}},
+}}}
+
+// A template that was admitted before tokens were, or where no admission looked at service
+// accounts, is not another one for what its ServiceAccount gives; one that has its token is
+// not another one for the name of its volume.
+func TestAgainWithAServiceAccount(t *testing.T) {
+	pullSecrets := []corev1.LocalObjectReference{{Name: "of-the-account"}}
+	accounts := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+		spec := &o.(*corev1.Pod).Spec
+		spec.ServiceAccountName, spec.DeprecatedServiceAccount = "default", "default"
+		if automount := spec.AutomountServiceAccountToken; (automount == nil || *automount) && len(spec.Volumes) == 0 {
+			spec.Volumes = append(spec.Volumes, tokenVolume)
+		}
+		if len(spec.ImagePullSecrets) == 0 {
+			spec.ImagePullSecrets = pullSecrets
+		}
+		return nil
+	}
+	account := func(t *corev1.PodTemplateSpec, automount bool) {
+		t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount, t.Spec.AutomountServiceAccountToken = "default", "default", &automount
+	}
+	tests := map[string]struct {
+		before func(*corev1.PodTemplateSpec)
+		want   bool
+	}{
+		"from before": {before: func(*corev1.PodTemplateSpec) {}},
+		"with a token": {before: func(t *corev1.PodTemplateSpec) {
+			account(t, true)
+			t.Spec.ImagePullSecrets, t.Spec.Volumes = pullSecrets, []corev1.Volume{tokenVolume}
+			t.Spec.Volumes[0].Name = "kube-api-access"
+		}},
+		"without the pull secrets that the account has now": {before: func(t *corev1.PodTemplateSpec) { account(t, false) }, want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{Create: accounts}).Build()
+			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
+			answer, err := NewJudge(c, Options{}).Again(t.Context(), mw, userTemplate(tt.before), true, time.Now())
+			if err != nil || answer.Changed != tt.want {
+				t.Errorf("%+v, error %v, want changed %v", answer, err, tt.want)
+			}
+		})
+	}
+}
+
 // Accepted says what has no effect, and that no token is mounted where the template is
 // silent.
 func TestAcceptedSaysWhatHasNoEffect(t *testing.T) {
 	tests := map[string]struct {
-		edit   func(*corev1.PodSpec)
-		inject func(*corev1.PodSpec)
-		want   string
+		options Options
+		edit    func(*corev1.PodSpec)
+		inject  func(*corev1.PodSpec)
+		want    string
 	}{
 		"silent about the token": {want: "the template is accepted; no service account token is mounted"},
-		"without a token":        {edit: func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = new(false) }, want: "the template is accepted"},
+		"silent about the token, without the component": {
+			options: Options{NoTokens: true},
+			want:    "the template is accepted; no service account token is mounted and image pull secrets of the ServiceAccount are not used: the component objects is not installed",
+		},
+		"with a token": {
+			inject: func(s *corev1.PodSpec) { s.ServiceAccountName = "default"; s.Volumes = append(s.Volumes, tokenVolume) },
+			want:   "the template is accepted",
+		},
+		"a token, without the component": {
+			options: Options{NoTokens: true},
+			edit:    func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{tokenVolume} },
+			want:    "spec.template.spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: the component objects is not installed, so that nodes get no ConfigMaps, Secrets and tokens; an administrator installs it with config/components/objects",
+		},
+		"an injected token, without the component": {
+			options: Options{NoTokens: true},
+			inject:  func(s *corev1.PodSpec) { s.Volumes = append(s.Volumes, tokenVolume) },
+			want:    "injected by admission: spec.template.spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: the component objects is not installed, so that nodes get no ConfigMaps, Secrets and tokens; an administrator installs it with config/components/objects",
+		},
+		"without a token": {edit: func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = new(false) }, want: "the template is accepted"},
 		"ignored": {
 			edit: func(s *corev1.PodSpec) { s.SchedulerName = "other" },
 			want: "the template is accepted; no service account token is mounted; ignored: spec.template.spec.schedulerName",
@@ -138,7 +206,7 @@ func TestAcceptedSaysWhatHasNoEffect(t *testing.T) {
 			}
 			withDefaults := mw.Spec.Template.DeepCopy()
 			template.SetDefaults(withDefaults)
-			v, err := NewJudge(c, false).Verdict(t.Context(), Question{Workload: mw, Template: withDefaults, Now: time.Now()})
+			v, err := NewJudge(c, tt.options).Verdict(t.Context(), Question{Workload: mw, Template: withDefaults, Now: time.Now()})
 			if err != nil || v.Message != tt.want {
 				t.Errorf("%q, error %v, want %q", v.Message, err, tt.want)
 			}

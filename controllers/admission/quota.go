@@ -20,7 +20,7 @@ const countedAs = "count/nodeworkloads.managedworkload.dev"
 // counts NodeWorkloads: a dry run asks quotas and charges none, so without it a
 // ManagedWorkload would get more than a Pod.
 func (j *Judge) uncounted(ctx context.Context, pod *corev1.Pod) (string, error) {
-	if j.ignoreQuotas {
+	if j.options.IgnoreQuotas {
 		return "", nil
 	}
 	list := &corev1.ResourceQuotaList{}

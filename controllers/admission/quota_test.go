@@ -79,7 +79,7 @@ func TestQuotasThatDoNotCount(t *testing.T) {
 			if tt.pod != nil {
 				tt.pod(pod)
 			}
-			j := NewJudge(fake.NewClientBuilder().WithObjects(tt.quota).Build(), tt.ignore)
+			j := NewJudge(fake.NewClientBuilder().WithObjects(tt.quota).Build(), Options{IgnoreQuotas: tt.ignore})
 			words, err := j.uncounted(t.Context(), pod)
 			if err != nil || (words != "") != tt.want {
 				t.Errorf("%q, error %v", words, err)

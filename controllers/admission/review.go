@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/managedworkload/managedworkload/api/admitted"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -35,6 +37,7 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	if err := negativeGrace(&mw.Spec.Template); err != nil {
 		refused = append(refused, err)
 	}
+	refused = append(refused, besidesSaid(refused, j.needsObjects(&mw.Spec.Template))...)
 	r := Review{Causes: causes(refused)}
 	for _, path := range ignored {
 		r.Warnings = append(r.Warnings, path+" is ignored")
@@ -44,7 +47,7 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	}
 	t := mw.Spec.Template.DeepCopy()
 	template.SetDefaults(t)
-	pod, status, err := j.ask(ctx, mw, t)
+	pod, status, err := j.ask(ctx, mw, t, j.options.NoTokens)
 	switch {
 	case err != nil:
 		return r, err
@@ -54,12 +57,15 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 		r.Causes = append(r.Causes, besides(r.Causes, status)...)
 		return r, nil
 	}
-	admitted := admittedTemplate(pod, t)
-	if words := refusedFields(admitted); words != "" && len(r.Causes) == 0 {
+	made := admitted.Question{NoTokens: j.options.NoTokens}.Template(pod, t)
+	if words := cmp.Or(refusedFields(made), words(j.needsObjects(made))); words != "" && len(r.Causes) == 0 {
 		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, "injected by admission: "+words))
 	}
-	for _, path := range injectedInVain(admitted, t) {
+	for _, path := range injectedInVain(made, t) {
 		r.Warnings = append(r.Warnings, path+" is injected by admission and ignored")
+	}
+	if about := j.aboutAccount(&mw.Spec.Template, made); about != "" && j.options.NoTokens {
+		r.Warnings = append(r.Warnings, about)
 	}
 	words, err := j.uncounted(ctx, pod)
 	if words != "" {

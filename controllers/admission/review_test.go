@@ -45,6 +45,7 @@ func TestReview(t *testing.T) {
 	admit := func(client.Object) error { return nil }
 	away := func(client.Object) error { return apierrors.NewTimeoutError("too slow", 1) }
 	tests := map[string]struct {
+		options   Options
 		change    func(*v1alpha1.ManagedWorkload)
 		answer    func(client.Object) error
 		want      []string
@@ -52,6 +53,16 @@ func TestReview(t *testing.T) {
 		wantError bool
 	}{
 		"admitted": {answer: admit},
+		"without the component objects": {
+			options: Options{NoTokens: true}, answer: admit,
+			warnings: []string{"no service account token is mounted and image pull secrets of the ServiceAccount are not used: the component objects is not installed"},
+		},
+		"a token without the component objects": {
+			options: Options{NoTokens: true}, answer: admit,
+			change:   func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.AutomountServiceAccountToken = ptr.To(true) },
+			want:     []string{"spec.template.spec.automountServiceAccountToken: Forbidden: the component objects is not installed"},
+			warnings: []string{"image pull secrets of the ServiceAccount are not used: the component objects is not installed"},
+		},
 		"refused by the table and by validation": {
 			change: func(mw *v1alpha1.ManagedWorkload) {
 				mw.Spec.Template.Spec.Volumes = []corev1.Volume{claim}
@@ -97,7 +108,7 @@ func TestReview(t *testing.T) {
 			if tt.change != nil {
 				tt.change(mw)
 			}
-			review, err := NewJudge(c, false).Review(t.Context(), mw)
+			review, err := NewJudge(c, tt.options).Review(t.Context(), mw)
 			if (err != nil) != tt.wantError {
 				t.Errorf("error %v, want one: %t", err, tt.wantError)
 			}

@@ -8,39 +8,52 @@ import (
 	"sync"
 )
 
-// maxInterned is how many texts a generation of texts may have.
-const maxInterned = 1 << 16
+// maxInterned is how many texts a generation of texts may have, and maxSets how many sets of
+// references, each of which may be large.
+const (
+	maxInterned = 1 << 16
+	maxSets     = 1 << 12
+)
 
-// texts keep equal texts of many Shares once. Those that are not asked for any more are
+// shared keeps what is equal for many Shares once. What is not asked for any more is
 // dropped after two generations, so that texts with times in them do not pile up.
-type texts struct {
+type shared[V any] struct {
+	most int
+
 	mu         sync.Mutex
-	young, old map[string]string
+	young, old map[string]named[V]
 }
 
-var interned texts
+// named is a value with its key as it is kept.
+type named[V any] struct {
+	key   string
+	value V
+}
+
+var interned = &shared[struct{}]{most: maxInterned}
 
 // intern is a text that many Shares have, kept once.
 func intern(text string) string {
 	if text == "" {
 		return ""
 	}
-	return interned.one(text)
+	return interned.one(text, func() struct{} { return struct{}{} }).key
 }
 
-func (t *texts) one(text string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, ok := t.young[text]; ok {
+// one is what is kept of a key, made if it is new.
+func (s *shared[V]) one(key string, made func() V) named[V] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.young[key]; ok {
 		return known
 	}
-	known, ok := t.old[text]
+	known, ok := s.old[key]
 	if !ok {
-		known = strings.Clone(text)
+		known = named[V]{strings.Clone(key), made()}
 	}
-	if t.young == nil || len(t.young) >= maxInterned {
-		t.young, t.old = make(map[string]string), t.young
+	if s.young == nil || len(s.young) >= s.most {
+		s.young, s.old = make(map[string]named[V]), s.young
 	}
-	t.young[known] = known
+	s.young[known.key] = known
 	return known
 }

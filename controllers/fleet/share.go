@@ -41,7 +41,9 @@ type Share struct {
 	Annotated              bool
 
 	// SpecHash identifies the template of its spec.
-	SpecHash       string
+	SpecHash string
+	// References are what that template refers to, never nil.
+	References     *References
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -95,7 +97,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Finalizers: finalizersOf(nw), Annotated: len(nw.Annotations) > 0,
 		RequestedBy: intern(nw.Annotations[v1alpha1.AnnotationRequestedBy]), ChangedBy: intern(nw.Annotations[v1alpha1.AnnotationChangedBy]),
 
-		SpecHash: specHash(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
+		SpecHash: specHash(nw, before), References: referencesOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
 		DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds), TemplateGrace: copied(nw.Spec.Template.Spec.TerminationGracePeriodSeconds),
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),

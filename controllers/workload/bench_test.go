@@ -39,7 +39,7 @@ func idleFleet(b *testing.B, strategy func(*v1alpha1.ManagedWorkloadSpec)) (*Rec
 	shims := fleet.NewShims("system")
 	kills := fleet.NewLedger(shims)
 	known := Fleet{Shares: fleet.NewIndex(kills, shims), Nodes: fleet.NewNodes(), Shims: shims, Kills: kills}
-	r := NewReconciler(c, c, &record.FakeRecorder{}, known, admission.NewJudge(c, false), 10*time.Second)
+	r := NewReconciler(c, c, &record.FakeRecorder{}, known, admission.NewJudge(c, admission.Options{NoTokens: true}), 10*time.Second)
 	list := &v1alpha1.NodeWorkloadList{}
 	for i := range benchNodes {
 		name := fmt.Sprintf("node-%04d", i)

@@ -72,7 +72,7 @@ func newBenchOf(t *testing.T, c client.Client) *bench {
 	kills := fleet.NewLedger(shims)
 	known := Fleet{Shares: fleet.NewIndex(kills, shims), Nodes: fleet.NewNodes(), Shims: shims, Kills: kills}
 	b := &bench{t: t, events: recorder}
-	b.Reconciler = NewReconciler(c, c, recorder, known, admission.NewJudge(c, false), 10*time.Second)
+	b.Reconciler = NewReconciler(c, c, recorder, known, admission.NewJudge(c, admission.Options{NoTokens: true}), 10*time.Second)
 	return b
 }
 
@@ -250,7 +250,7 @@ func TestAdmissionThatCannotBeAsked(t *testing.T) {
 		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" || nodeWorkloads() != 1 {
 			t.Errorf("admitted: error %v, Accepted %s, %d NodeWorkloads", err, accepted(mw), nodeWorkloads())
 		}
-		b.admission = admission.NewJudge(b.client, false) // the manager restarts
+		b.admission = admission.NewJudge(b.client, admission.Options{NoTokens: true}) // the manager restarts
 		refuse = apierrors.NewInternalError(errors.New("webhook is away"))
 		if _, mw, err = b.reconcile(); err != nil || accepted(mw) != "True Accepted" {
 			t.Errorf("away after it was accepted: error %v, Accepted %s", err, accepted(mw))

@@ -81,7 +81,7 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	if len(made) != 1 || made[0].Spec.Revision != 1 || template.Hash(&made[0].Spec.Template) != revisionHash() || !metav1.IsControlledBy(&made[0], workloadInMemory()) {
 		t.Fatalf("revisions %+v", made)
 	}
-	b.admission = admission.NewJudge(b.client, false)
+	b.admission = admission.NewJudge(b.client, admission.Options{NoTokens: true})
 	step()
 	_, mw, err := b.reconcile()
 	if text := message(mw, v1alpha1.ConditionAccepted); err != nil || !strings.Contains(text, "admission would change the template now; what it admitted stays") {
@@ -90,7 +90,7 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	if err := b.client.Delete(t.Context(), &made[0]); err != nil {
 		t.Fatal(err)
 	}
-	b.admission = admission.NewJudge(b.client, false)
+	b.admission = admission.NewJudge(b.client, admission.Options{NoTokens: true})
 	step()
 	step()
 	if diff := cmp.Diff(first.Spec, b.nodeWorkload().Spec); diff != "" || asked != 3 {
@@ -240,7 +240,7 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse = true
-	b.admission = admission.NewJudge(b.client, false)
+	b.admission = admission.NewJudge(b.client, admission.Options{NoTokens: true})
 	for range 2 {
 		_, mw, err := b.reconcile()
 		if err != nil {
@@ -254,7 +254,7 @@ func TestEarlierTemplateIsRefusedNow(t *testing.T) {
 		t.Errorf("image %q, want the one that is still admitted", got)
 	}
 	refuse = false
-	b.admission = admission.NewJudge(b.client, false)
+	b.admission = admission.NewJudge(b.client, admission.Options{NoTokens: true})
 	b.drain(eventPutBack)
 	if _, _, err := b.reconcile(); err != nil || b.nodeWorkload().Spec.Template.Spec.Containers[0].Image != first {
 		t.Errorf("error %v, image %q, want %q", err, b.nodeWorkload().Spec.Template.Spec.Containers[0].Image, first)

@@ -418,7 +418,7 @@ func TestRevisionChangedByHand(t *testing.T) {
 	if err := b.client.Update(t.Context(), &revision); err != nil {
 		t.Fatal(err)
 	}
-	b.memories, b.admission = memories{}, admission.NewJudge(b.client, false) // a new manager
+	b.memories, b.admission = memories{}, admission.NewJudge(b.client, admission.Options{NoTokens: true}) // a new manager
 	for range 4 {
 		if _, _, err := b.reconcile(); err != nil && !writes.OnlyConflicts(err) {
 			t.Fatal(err)

@@ -28,11 +28,26 @@ readinessProbe and startupProbe, ` + "`<hook>`" + ` for postStart and preStop, `
 the field and all below it.
 `)
 	for _, class := range []template.Class{template.Honoured, template.WithoutMeaning, template.Refused} {
-		fmt.Printf("\n## %s%s\n\n| field | note |\n| --- | --- |\n", strings.ToUpper(string(class[:1])), class[1:])
+		fmt.Printf("\n## %s%s\n\n%s\n", strings.ToUpper(string(class[:1])), class[1:], head(class))
 		fields := slices.DeleteFunc(template.Fields(), func(f template.Field) bool { return f.Class != class })
 		slices.SortStableFunc(fields, func(a, b template.Field) int { return cmp.Compare(a.Path, b.Path) })
 		for _, f := range fields {
-			fmt.Printf("| `%s` | %s |\n", f.Path, f.Note)
+			fmt.Printf("| `%s` | %s |%s\n", f.Path, f.Note, instead(f))
 		}
 	}
+}
+
+func head(class template.Class) string {
+	if class == template.Refused {
+		return "| field | why | what to do instead |\n| --- | --- | --- |"
+	}
+	return "| field | note |\n| --- | --- |"
+}
+
+// instead is the last cell of a refused field.
+func instead(f template.Field) string {
+	if f.Class != template.Refused {
+		return ""
+	}
+	return " " + f.Instead + " |"
 }

@@ -26,7 +26,7 @@ var containers = []string{"panics.Contain", "contain.Do", "contain.Call"}
 // unguarded are the functions that start something else, with why a panic of it
 // does not end the process.
 var unguarded = map[string]string{
-	"controllers/webhook.server.Start": "controller-runtime contains panics of a hook, and the copier calls the API client",
+	"controllers/webhook.server.Start": "controller-runtime contains panics of a hook, and the source of the certificate calls the API client",
 	"runtime/executor.seeThrough":      "waits, and ends a context",
 	"runtime/podworker.attend":         "hands its panic to the step that waits for it",
 	"runtime/podworker.saver.start":    "each round is contained",

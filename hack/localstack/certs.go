@@ -19,34 +19,24 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// identity is that of a client of kube-apiserver. The manager and the shim
-// are impersonated, with the very names and groups their service accounts'
-// tokens would give them, so that config/'s RBAC applies to them.
+// identity is that of a client of kube-apiserver. The manager is impersonated, with the
+// very name and groups its service account's token would give it, so that config/'s
+// RBAC applies to it. A shim has a token.
 type identity struct {
-	name     string
-	as       string
-	asGroups []string
-	node     string // that its token would name, if it is bound to one
+	name      string
+	as        string
+	asGroups  []string
+	tokenFile string
 }
 
 var (
 	admin   = identity{name: "admin"}
-	manager = serviceAccount("manager", "managedworkload-manager")
-	shim    = serviceAccount("shim", "managedworkload-shim")
-	// standaloneShim is a shim on a node without a kubelet, from the same kubeconfig.
-	standaloneShim = serviceAccount("shim", "managedworkload-standalone-shim")
-)
-
-// nodeNameKey is what a token bound to a node says about it.
-const nodeNameKey = "authentication.kubernetes.io/node-name"
-
-func serviceAccount(name, account string) identity {
-	return identity{
-		name:     name,
-		as:       "system:serviceaccount:" + SystemNamespace + ":" + account,
+	manager = identity{
+		name:     "manager",
+		as:       "system:serviceaccount:" + SystemNamespace + ":managedworkload-manager",
 		asGroups: []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace, "system:authenticated"},
 	}
-}
+)
 
 // authority signs the certificates of one stack.
 type authority struct {
@@ -120,6 +110,9 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 	if err != nil {
 		return err
 	}
+	if err := s.writeFrontProxy(); err != nil {
+		return err
+	}
 	serverCert, serverKey, err := ca.issue(pkix.Name{CommonName: "kube-apiserver"}, address)
 	if err != nil {
 		return err
@@ -143,7 +136,7 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 	}
 	identities := []identity{admin, manager, controllerManager, scheduler}
 	for _, n := range s.Nodes {
-		identities = append(identities, n.identity(shim))
+		identities = append(identities, n.shimIdentity())
 	}
 	for _, who := range identities {
 		config := kubeconfigFor(who, server, ca.certPEM(), clientCert, clientKey)
@@ -154,22 +147,13 @@ func (s *Stack) writePKI(server string, address net.IP) error {
 	return nil
 }
 
-// becomeStandalone gives the shim the identity of one on a node without a kubelet.
-func (n *Node) becomeStandalone() error {
-	config, err := clientcmd.LoadFromFile(n.ShimKubeconfig())
-	if err != nil {
-		return err
-	}
-	config.AuthInfos[n.identity(shim).name].Impersonate = standaloneShim.as
-	return clientcmd.WriteToFile(*config, n.ShimKubeconfig())
-}
-
 func kubeconfigFor(who identity, server string, ca, cert, key []byte) *clientcmdapi.Config {
 	user := clientcmdapi.NewAuthInfo()
-	user.ClientCertificateData, user.ClientKeyData = cert, key
-	user.Impersonate, user.ImpersonateGroups = who.as, who.asGroups
-	if who.node != "" {
-		user.ImpersonateUserExtra = map[string][]string{nodeNameKey: {who.node}}
+	if who.tokenFile != "" {
+		user.TokenFile = who.tokenFile
+	} else {
+		user.ClientCertificateData, user.ClientKeyData = cert, key
+		user.Impersonate, user.ImpersonateGroups = who.as, who.asGroups
 	}
 	cluster := clientcmdapi.NewCluster()
 	cluster.Server, cluster.CertificateAuthorityData = server, ca

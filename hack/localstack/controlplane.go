@@ -16,9 +16,6 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -66,7 +63,7 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 		"--service-cluster-ip-range=" + services,
 		"--allow-privileged=true",
 		"--profiling=false",
-	}, s.podFlags()...)...)
+	}, append(s.podFlags(), s.frontProxyFlags()...)...)...)
 	s.progress("Starting etcd")
 	if err := s.Etcd.Start(ctx); err != nil {
 		return err
@@ -124,8 +121,8 @@ func httpReady(url string) func(context.Context) error {
 const withoutKubelet = "../components/nodes-without-kubelet"
 
 // ApplyConfig applies a kustomize folder as a user would whose node has no kubelet: with
-// the component for that, if there is one beside it, and the Node. Then it waits for
-// the CRDs.
+// the component for that, if there is one beside it, the Node and its token. Then it waits
+// for the CRDs.
 func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -137,25 +134,39 @@ func (s *Stack) ApplyConfig(ctx context.Context, folder string) error {
 	s.progress("Applying %s", folder)
 	o := overlay{base: folder}
 	if component := filepath.Join(folder, withoutKubelet); isDir(component) {
-		o.component = component
+		o.components = append(o.components, component)
 		for _, n := range s.Nodes {
-			if err := errors.Join(n.becomeStandalone(), n.register(ctx)); err != nil {
-				return fmt.Errorf("node %s without a kubelet: %w", n.name, err)
-			}
+			n.account = standaloneShimAccount
 		}
 	}
 	if isDir(filepath.Join(folder, webhookFolder)) {
-		if o.patches, err = s.WebhookPatches(); err != nil {
+		patches, err := s.WebhookPatches()
+		if err != nil {
 			return err
 		}
+		o.patches = append(o.patches, patches...)
 		if s.Manager != nil {
 			s.Manager.args = append(s.Manager.args, s.webhookArgs()...)
+		}
+	}
+	if component := filepath.Join(folder, objectsComponent); s.opts.WithObjects && isDir(component) {
+		o.components = append(o.components, component)
+		patches, err := s.ObjectsPatches()
+		if err != nil {
+			return err
+		}
+		o.patches = append(o.patches, patches...)
+		if s.Manager != nil {
+			s.Manager.args = append(s.Manager.args, s.objectsArgs()...)
 		}
 	}
 	if folder, err = o.write(filepath.Join(s.layout.dir, "overlay")); err != nil {
 		return fmt.Errorf("write the kustomization: %w", err)
 	}
 	if _, err := s.Kubectl(ctx, "apply", "-k", folder); err != nil {
+		return err
+	}
+	if err := s.onNodes(func(n *Node) error { return n.IssueToken(ctx) }); err != nil {
 		return err
 	}
 	_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
@@ -169,86 +180,6 @@ func (s *Stack) applyConfig(ctx context.Context) error {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// overlay is a kustomization of a folder with what this machine needs; the component and
-// the patches may be empty.
-type overlay struct{ base, component, patches string }
-
-// write writes the overlay into a folder, and returns the folder to apply: the base itself
-// if it needs nothing.
-func (o overlay) write(dir string) (string, error) {
-	if o.component == "" && o.patches == "" {
-		return o.base, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	// kustomize takes no absolute paths.
-	base, err := filepath.Rel(dir, o.base)
-	if err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("resources: [%q]\n", base)
-	if o.component != "" {
-		component, err := filepath.Rel(dir, o.component)
-		if err != nil {
-			return "", err
-		}
-		text += fmt.Sprintf("components: [%q]\n", component)
-	}
-	return dir, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+o.patches), 0o644)
-}
-
-// webhookFolder is what makes kube-apiserver ask the manager, beside config/default.
-const webhookFolder = "../webhook"
-
-// WebhookPatches are patches of a kustomization by which kube-apiserver finds the manager's
-// webhook on this machine: nothing routes a Service's address here. kube-apiserver takes
-// no endpoints on the loopback, but resolves an ExternalName.
-func (s *Stack) WebhookPatches() (string, error) {
-	if s.webhookPort == 0 {
-		ports, err := freePorts(1)
-		if err != nil {
-			return "", err
-		}
-		s.webhookPort = ports[0]
-	}
-	return fmt.Sprintf(`patches:
-- target: {kind: Service, name: managedworkload-webhook}
-  patch: |
-    - {op: replace, path: /spec, value: {type: ExternalName, externalName: localhost}}
-- target: {kind: ValidatingWebhookConfiguration, name: managedworkload-webhook}
-  patch: |
-    - {op: replace, path: /webhooks/0/clientConfig/service/port, value: %d}
-`, s.webhookPort), nil
-}
-
-// WebhookAddress is where kube-apiserver looks for the manager's webhook.
-func (s *Stack) WebhookAddress() string { return loopback(s.webhookPort) }
-
-// webhookArgs are the manager's flags about its webhook.
-func (s *Stack) webhookArgs() []string {
-	address := "0"
-	if s.opts.WithWebhook {
-		address = s.WebhookAddress()
-	}
-	return []string{"--webhook-bind-address=" + address, "--webhook-certificate-dir=" + s.layout.path("webhook")}
-}
-
-// register makes the Node to which the shim's token would be bound, unless it is there.
-func (n *Node) register(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(n.stack.api)
-	if err != nil {
-		return err
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: n.name, Labels: map[string]string{"managedworkload.dev/registered-by": "shim"},
-	}}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make the Node: %w", err)
-	}
-	return nil
 }
 
 // Ports of a stack lie below those that kernels give to outgoing connections and to whoever

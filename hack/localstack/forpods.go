@@ -18,8 +18,11 @@ func (s *Stack) podFlags() []string {
 	if len(s.opts.AdmissionPlugins) > 0 {
 		return []string{"--enable-admission-plugins=" + strings.Join(s.opts.AdmissionPlugins, ",")}
 	}
-	if !s.opts.ForPods {
+	if !s.opts.ForPods && !s.opts.WithObjects {
 		return []string{"--disable-admission-plugins=ServiceAccount"}
+	}
+	if !s.opts.ForPods {
+		return nil
 	}
 	return []string{
 		"--kubelet-client-certificate=" + s.layout.pki("client.crt"), "--kubelet-client-key=" + s.layout.pki("client.key"),

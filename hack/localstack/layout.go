@@ -90,6 +90,8 @@ func (l layout) kubeconfig(who identity) string {
 	return l.path("kubeconfig", who.name+".kubeconfig")
 }
 
+func (l layout) token(shim string) string { return l.path("kubeconfig", shim+".token") }
+
 func (l layout) containerdSocket() string {
 	if l.onHost {
 		return "/run/managedworkload/containerd/containerd.sock"

@@ -69,6 +69,11 @@ type Options struct {
 	// applied. Without it they are judged after they are stored.
 	WithWebhook bool
 
+	// WithObjects applies the component by which containers get ConfigMaps, Secrets and
+	// tokens, has the manager serve its aggregated API, and starts kube-controller-manager,
+	// which gives each namespace its default service account and kube-root-ca.crt. With a
+	// runtime it includes ForPods.
+	WithObjects bool
 	// WithControllerManager and WithScheduler start those of Kubernetes as well.
 	WithControllerManager, WithScheduler bool
 	// WithKubelet starts a kubelet with a containerd of its own as another node.
@@ -80,10 +85,10 @@ type Options struct {
 	WithRegistry bool
 	// ForPods has kube-apiserver at the address of its Service, where pods look for
 	// it, lets it reach the kubelet, and has it ask for service accounts, which
-	// kube-controller-manager makes.
+	// kube-controller-manager makes. Shims give their containers that address.
 	ForPods bool
 	// AdmissionPlugins are those of kube-apiserver beside the default ones. Without any,
-	// and without ForPods, that for service accounts is off.
+	// and without ForPods and WithObjects, that for service accounts is off.
 	AdmissionPlugins []string
 	// HostRuntime is the text of a /etc/managedworkload/containerd.toml. With it,
 	// the shim's containerd lies where docs/operations.md has it and not in the
@@ -123,8 +128,11 @@ func (o *Options) setDefaults() {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
+	if o.WithObjects {
+		o.WithControllerManager, o.ForPods = true, o.ForPods || !o.WithoutRuntime
+	}
 	if o.WithoutControlPlane {
-		o.WithoutConfig = true
+		o.WithoutConfig, o.WithObjects = true, false
 		o.WithControllerManager, o.WithScheduler, o.WithKubelet, o.ForPods = false, false, false, false
 	}
 	if o.WithoutConfig {
@@ -155,6 +163,8 @@ type Stack struct {
 	// webhookPort is where kube-apiserver looks for the manager's webhook; 0 if what was
 	// applied has none.
 	webhookPort int
+	// objectsPort is where it looks for the manager's aggregated API; 0 without one.
+	objectsPort int
 	// built: the program is of this tree, and not an earlier one.
 	built bool
 	// serviceAddress is that of kube-apiserver's Service, if it is served there.

@@ -22,6 +22,8 @@ type Node struct {
 	number int // from 1
 	stack  *Stack
 	layout layout
+	// account is the service account of the shim.
+	account string
 }
 
 // makeNodes describes the nodes for shims; nothing of them is there yet.
@@ -35,6 +37,9 @@ func (s *Stack) makeNodes() {
 	}
 	if s.opts.Nodes > 1 {
 		s.Nodes[0].name = nodeName(s.opts.NodeName, 1)
+	}
+	for _, n := range s.Nodes {
+		n.account = shimAccount
 	}
 	s.Node = s.Nodes[0]
 }
@@ -82,14 +87,9 @@ func (n *Node) CRIEndpoint() string { return "unix://" + n.layout.containerdSock
 // past the shim. The caller closes it.
 func (n *Node) CRI() (*CRI, error) { return dialCRI(n.layout) }
 
-// ShimKubeconfig is the path of the shim's kubeconfig.
-func (n *Node) ShimKubeconfig() string { return n.stack.layout.kubeconfig(n.identity(shim)) }
-
-// identity is that of the node's shim: its token is bound to the node.
-func (n *Node) identity(who identity) identity {
-	who.name, who.node = ofNode(who.name, n.number), n.name
-	return who
-}
+// ShimKubeconfig is the path of the shim's kubeconfig. It names a file with a token, which
+// IssueToken writes.
+func (n *Node) ShimKubeconfig() string { return n.stack.layout.kubeconfig(n.shimIdentity()) }
 
 // ShimStateDir is where the shim keeps its state and its pods' folders.
 func (n *Node) ShimStateDir() string { return n.layout.shimState() }

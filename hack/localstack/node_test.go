@@ -4,6 +4,7 @@
 package localstack
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,10 +13,10 @@ import (
 func TestNodeNames(t *testing.T) {
 	tests := map[string]struct {
 		nodes int
-		want  map[string]string // kubeconfig's identity by node
+		want  map[string]string // the shim's token by node
 	}{
-		"one":     {want: map[string]string{"n": "shim"}},
-		"several": {nodes: 3, want: map[string]string{"n-1": "shim", "n-2": "shim-2", "n-3": "shim-3"}},
+		"one":     {want: map[string]string{"n": "shim.token"}},
+		"several": {nodes: 3, want: map[string]string{"n-1": "shim.token", "n-2": "shim-2.token", "n-3": "shim-3.token"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -23,11 +24,7 @@ func TestNodeNames(t *testing.T) {
 			s.makeNodes()
 			got := map[string]string{}
 			for _, n := range s.Nodes {
-				who := n.identity(shim)
-				if who.node != n.NodeName() {
-					t.Errorf("the token of %s is bound to %s", n.NodeName(), who.node)
-				}
-				got[n.NodeName()] = who.name
+				got[n.NodeName()] = filepath.Base(n.ShimTokenFile())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)

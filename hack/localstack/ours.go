@@ -39,6 +39,9 @@ func (s *Stack) startManager(ctx context.Context) error {
 	case s.built:
 		args = append(args, "--webhook-bind-address=0") // what was applied has none
 	}
+	if s.objectsPort != 0 {
+		args = append(args, s.objectsArgs()...)
+	}
 	s.Manager = s.component("manager", s.opts.Binary, httpReady(fmt.Sprintf("http://%s/readyz", s.ManagerHealth)), args...)
 	s.progress("Starting the manager")
 	return s.Manager.Start(ctx)
@@ -52,6 +55,9 @@ func (s *Stack) startShims(ctx context.Context) error {
 	for i, n := range s.Nodes {
 		n.ShimMetrics, n.ShimHealth = loopback(ports[2*i]), loopback(ports[2*i+1])
 		n.Shim = s.component(ofNode(shimName, n.number), s.opts.Binary, httpReady(fmt.Sprintf("http://%s/readyz", n.ShimHealth)), n.shimArgs()...)
+		if s.serviceAddress != "" {
+			n.Shim.env = []string{"KUBERNETES_SERVICE_HOST=" + s.serviceAddress, "KUBERNETES_SERVICE_PORT=443"}
+		}
 	}
 	s.progress("Starting the shim")
 	return s.onNodes(func(n *Node) error { return n.Shim.Start(ctx) })

@@ -5,7 +5,7 @@ package main
 
 var podworkerMistakes = []mistake{
 	{"a template that waits for its image counts as the one that runs", "sync.go",
-		"left.Resizes() || len(left.Waits) > 0 {", "left.Resizes() {"},
+		"left.Resizes() || left.Waiting() {", "left.Resizes() {"},
 	{"a change that was taken back half-way counts as never made", "wait.go",
 		"if actions.Replaces() || actions.Resizes() {", "if false {"},
 	{"a change of resources that was taken back half-way counts as never made", "wait.go",
@@ -47,7 +47,9 @@ var podworkerMistakes = []mistake{
 	{"a failed pull is not repeated", "sync.go",
 		"if left, ok := s.untilImages(); ok {", "if left, ok := s.untilImages(); ok && false {"},
 	{"an image that is there is waited for", "wait.go",
-		"need.Use == plan.ImagePresent {", "need.Use == plan.ImagePresent && false {"},
+		"need.Use == plan.ImagePresent &&", "false &&"},
+	{"an image that the pod may not use counts as there", "wait.go",
+		"&& s.cfg.Executor.ImageUsable(ctx, pod, c, need.Ref)", ""},
 	{"a deletion waits out a calm-down", "worker.go",
 		"wait > 0 && !w.mem.changed() {", "wait > 0 {"},
 	{"a failed step is tried again at once when something wakes the worker", "worker.go",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -128,7 +131,7 @@ func TestCancelledCall(t *testing.T) {
 		eventually(t, func() bool { return len(fake.takeCalls()) > 0 })
 		cancel()
 	}()
-	if _, err := client.PullImage(ctx, "i", newPod()); status.Code(err) != codes.Canceled {
+	if _, err := client.PullImage(ctx, "i", newPod(), nil); status.Code(err) != codes.Canceled {
 		t.Errorf("want Canceled, got %v", err)
 	}
 }
@@ -168,7 +171,7 @@ func TestDeadlines(t *testing.T) {
 		"command":             {"ExecSync", exec(10 * time.Second), 2*time.Minute + 10*time.Second},
 		"command without end": {"ExecSync", exec(0), 0},
 		"pull": {"PullImage", func() error {
-			_, err := client.PullImage(t.Context(), "i", pod)
+			_, err := client.PullImage(t.Context(), "i", pod, nil)
 			return err
 		}, 0},
 	}
@@ -325,15 +328,25 @@ func TestImages(t *testing.T) {
 	if diff := cmp.Diff([]string{"CreateContainer"}, fake.takeCalls()); diff != "" {
 		t.Errorf("calls (-want +got)\n%s", diff)
 	}
-	if ref, err := client.PullImage(t.Context(), "example.com/app:v2", pod); ref != "sha256:1" || err != nil {
+	if ref, err := client.PullImage(t.Context(), "example.com/app:v2", pod, nil); ref != "sha256:1" || err != nil {
 		t.Errorf("got %q, %v", ref, err)
 	}
 	r := request[runtimeapi.PullImageRequest](t, fake, "PullImage")
 	if r.GetImage().GetImage() != "example.com/app:v2" || r.GetSandboxConfig().GetMetadata().GetUid() != "uid-1" || r.GetAuth() != nil {
 		t.Errorf("got %v", r)
 	}
+	if _, err := client.PullImage(t.Context(), "example.com/app:v2", pod, &images.Login{Username: "u", Password: "p"}); err != nil {
+		t.Error(err)
+	}
+	auth := &runtimeapi.AuthConfig{Username: "u", Password: "p"}
+	if diff := cmp.Diff(auth, request[runtimeapi.PullImageRequest](t, fake, "PullImage").GetAuth(), protocmp.Transform()); diff != "" {
+		t.Errorf("credentials (-want +got)\n%s", diff)
+	}
+	if refs, err := client.ImageRefs(t.Context()); err != nil || !slices.Equal(refs, []string{"sha256:1"}) {
+		t.Errorf("images %q, error %v", refs, err)
+	}
 	fake.set(func() { fake.fail["PullImage"] = status.Error(codes.Unknown, "no such host") })
-	if _, err := client.PullImage(t.Context(), "i", pod); status.Code(err) != codes.Unknown {
+	if _, err := client.PullImage(t.Context(), "i", pod, nil); status.Code(err) != codes.Unknown {
 		t.Errorf("want the runtime's error, got %v", err)
 	}
 }

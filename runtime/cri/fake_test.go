@@ -44,6 +44,7 @@ type fakeRuntime struct {
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*fakeContainer
 	images     []*runtimeapi.Image
+	stats      []*runtimeapi.ContainerStats
 	conditions []*runtimeapi.RuntimeCondition
 	handlers   []*runtimeapi.RuntimeHandler
 	dropSignal bool   // as containerd before 2.3
@@ -350,6 +351,12 @@ func (f *fakeRuntime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRe
 		}
 	}
 	return &runtimeapi.ImageStatusResponse{}, nil
+}
+
+func (f *fakeRuntime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &runtimeapi.ListImagesResponse{Images: f.images}, nil
 }
 
 func (f *fakeRuntime) PullImage(context.Context, *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -63,9 +64,22 @@ func (c *Client) imageStatus(ctx context.Context, image string) (*runtimeapi.Ima
 	return nil, nil
 }
 
-// PullImage pulls an image for a pod, without credentials, and returns what the
+// ImageRefs returns what the runtime calls its images.
+func (c *Client) ImageRefs(ctx context.Context) ([]string, error) {
+	response, err := invoke(ctx, c.callTimeout, "list images", c.images.ListImages, &runtimeapi.ListImagesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]string, 0, len(response.GetImages()))
+	for _, i := range response.GetImages() {
+		refs = append(refs, i.GetId())
+	}
+	return refs, nil
+}
+
+// PullImage pulls an image for a pod, with a login or without any, and returns what the
 // runtime calls it. Cancelling the context ends the pull.
-func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (string, error) {
+func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod, login *images.Login) (string, error) {
 	annotations, err := sandboxAnnotations(pod)
 	if err != nil {
 		return "", err
@@ -73,6 +87,7 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 	response, err := invoke(ctx, 0, quote("pull image", image), c.images.PullImage,
 		&runtimeapi.PullImageRequest{
 			Image: &runtimeapi.ImageSpec{Image: image},
+			Auth:  authOf(login),
 			SandboxConfig: &runtimeapi.PodSandboxConfig{
 				Metadata: &runtimeapi.PodSandboxMetadata{
 					Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID),
@@ -88,6 +103,13 @@ func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod) (
 		return "", badAnswer(quote("pull image", image), "the runtime gave no reference")
 	}
 	return response.GetImageRef(), nil
+}
+
+func authOf(login *images.Login) *runtimeapi.AuthConfig {
+	if login == nil {
+		return nil
+	}
+	return &runtimeapi.AuthConfig{Username: login.Username, Password: login.Password}
 }
 
 // withoutUnknown leaves of an unknown error what the runtime said: a code says

@@ -20,11 +20,11 @@ func TestWordsOfImageErrors(t *testing.T) {
 		f.set(func() { f.fail = map[string]error{method: err} })
 	}
 	fail("PullImage", status.Error(codes.Unknown, "RegistryUnavailable: gone"))
-	if _, err := c.PullImage(t.Context(), "a:v1", newPod()); err == nil || err.Error() != "RegistryUnavailable: gone" {
+	if _, err := c.PullImage(t.Context(), "a:v1", newPod(), nil); err == nil || err.Error() != "RegistryUnavailable: gone" {
 		t.Errorf("pull of an unknown error: %v", err)
 	}
 	fail("PullImage", status.Error(codes.Unavailable, "no runtime"))
-	if _, err := c.PullImage(t.Context(), "a:v1", newPod()); status.Code(err) != codes.Unavailable {
+	if _, err := c.PullImage(t.Context(), "a:v1", newPod(), nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("pull: %v, want the runtime's code", err)
 	}
 	fail("ImageStatus", status.Error(codes.Unknown, "no idea"))

@@ -143,9 +143,12 @@ func newerSandbox(all []*runtimeapi.PodSandbox) func(a, b *runtimeapi.PodSandbox
 
 // listPod lists what this shim has of one pod.
 func (c *Client) listPod(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
-	return c.list(ctx, map[string]string{
-		labelPodUID: string(uid), LabelManagedBy: ManagedByShim, LabelInstance: c.config.Instance,
-	})
+	return c.list(ctx, c.labelsOf(uid))
+}
+
+// labelsOf are those of all that this shim has of one pod.
+func (c *Client) labelsOf(uid types.UID) map[string]string {
+	return map[string]string{labelPodUID: string(uid), LabelManagedBy: ManagedByShim, LabelInstance: c.config.Instance}
 }
 
 // PodStatus observes one pod: its sandboxes and containers newest first, with

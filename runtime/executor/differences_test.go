@@ -16,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/recordings"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -26,7 +27,7 @@ type slowPulls struct {
 	released chan struct{}
 }
 
-func (r *slowPulls) PullImage(context.Context, string, *corev1.Pod) (string, error) {
+func (r *slowPulls) PullImage(context.Context, string, *corev1.Pod, *images.Login) (string, error) {
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
 	<-r.released

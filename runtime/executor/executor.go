@@ -14,6 +14,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -35,7 +36,8 @@ type Runtime interface {
 
 	// ImageRef is empty when the image is not present.
 	ImageRef(ctx context.Context, image string) (string, error)
-	PullImage(ctx context.Context, image string, pod *corev1.Pod) (string, error)
+	// PullImage pulls with a login, or without any.
+	PullImage(ctx context.Context, image string, pod *corev1.Pod, login *images.Login) (string, error)
 }
 
 // ImageSizer is implemented by a Runtime that knows how many bytes an image
@@ -80,6 +82,9 @@ type Config struct {
 	// LogDirectory is a pod's log directory on the node; nil means that restart
 	// counts cannot be taken from log files.
 	LogDirectory func(pod *corev1.Pod) string
+	// Images knows who may use which image, and the credentials of pulls; nil means that
+	// nothing is remembered of earlier processes and that there are no credentials.
+	Images *images.Manager
 	// HTTP sends httpGet hooks; nil means the default client.
 	HTTP HTTPDoer
 	// RuntimeName prefixes container IDs in messages, such as containerd.
@@ -126,7 +131,7 @@ func New(cfg Config) *Executor {
 		logDir:      cfg.LogDirectory,
 		disk:        hostfs.NewPatience(hostfs.DefaultPatience),
 		runtimeName: cfg.RuntimeName,
-		images:      newImageManager(cfg.Runtime, cfg.Events, cfg.Differences),
+		images:      newImageManager(cfg.Runtime, cfg.Images, cfg.Events, cfg.Differences),
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},

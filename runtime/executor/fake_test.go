@@ -18,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/hack/recordings"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
@@ -152,7 +153,7 @@ func (f *fakeRuntime) ImageRef(_ context.Context, image string) (string, error) 
 	return "", nil
 }
 
-func (f *fakeRuntime) PullImage(ctx context.Context, image string, _ *corev1.Pod) (string, error) {
+func (f *fakeRuntime) PullImage(ctx context.Context, image string, _ *corev1.Pod, _ *images.Login) (string, error) {
 	out, err := f.Recorded.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 	return out.GetImageRef(), err
 }

@@ -10,10 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -30,10 +32,11 @@ const (
 // parallelPulls bounds the pulls at one time.
 const parallelPulls = 4
 
-// imageManager sees to it that images are there. (kubelet
-// images/image_manager.go)
+// imageManager sees to it that images are there, and that a pod starts from none that it
+// may not use. (kubelet images/image_manager.go)
 type imageManager struct {
 	runtime Runtime
+	access  *images.Manager
 	events  Events
 	backoff *flowcontrol.Backoff
 	// slots holds a token for each pull under way.
@@ -47,13 +50,16 @@ type imageManager struct {
 	aheads map[types.UID]chan struct{}
 }
 
-func newImageManager(runtime Runtime, events Events, d plan.Differences) *imageManager {
+func newImageManager(runtime Runtime, access *images.Manager, events Events, d plan.Differences) *imageManager {
+	if access == nil {
+		access = images.New(images.Config{Events: events}, logr.Discard())
+	}
 	slots := 1
 	if d.ParallelPulls {
 		slots = parallelPulls
 	}
 	return &imageManager{
-		runtime: runtime, events: events,
+		runtime: runtime, access: access, events: events,
 		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
 		slots:     make(chan struct{}, slots),
 		lastError: map[types.UID]map[string]string{},
@@ -67,6 +73,8 @@ type imagePull struct {
 	pod   *corev1.Pod
 	c     *corev1.Container
 	image string // with a tag
+	// access is the pod's to the image.
+	access *images.Access
 	// begins is called before the image is pulled ahead of a kill; nil for a start.
 	begins func()
 }
@@ -75,7 +83,7 @@ type imagePull struct {
 // before if the plan says so; where the plan does not know, the runtime is asked.
 // Its errors are startErrors.
 func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) (string, error) {
-	p := &imagePull{imageManager: m, pod: pod, c: c}
+	p := m.pullFor(pod, c)
 	if need.Use == plan.ImagePulled && p.stillThere(ctx, need.Ref) {
 		return need.Ref, nil
 	}
@@ -85,8 +93,19 @@ func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 // ahead does the same before a kill. It says nothing of an image that is present: the
 // start will.
 func (m *imageManager) ahead(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (string, error) {
-	p := &imagePull{imageManager: m, pod: pod, c: c, begins: begins}
+	p := m.pullFor(pod, c)
+	p.begins = begins
 	return p.ensure(ctx, plan.ImageNeed{})
+}
+
+func (m *imageManager) pullFor(pod *corev1.Pod, c *corev1.Container) *imagePull {
+	return &imagePull{imageManager: m, pod: pod, c: c, access: m.access.For(pod, c.Image)}
+}
+
+// usable is whether a pod may start a container from an image that the runtime has as ref.
+func (m *imageManager) usable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool {
+	must, err := m.access.For(pod, c.Image).MustPull(ctx, ref)
+	return err == nil && !must
 }
 
 // stillThere is whether the runtime has what was pulled before; one that does not answer
@@ -109,6 +128,9 @@ func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, er
 		if need, err = p.ask(ctx); err != nil {
 			return "", err
 		}
+	}
+	if need, err = p.admitted(ctx, need); err != nil {
+		return "", err
 	}
 	switch need.Use {
 	case plan.ImagePresent:
@@ -140,6 +162,22 @@ func (p *imagePull) ask(ctx context.Context) (plan.ImageNeed, error) {
 	return plan.DecideImage(p.c, ref), nil
 }
 
+// admitted looks whether the pod may use an image that is present. One that it may not use
+// is pulled with its own credentials, or counts as missing.
+func (p *imagePull) admitted(ctx context.Context, need plan.ImageNeed) (plan.ImageNeed, error) {
+	if need.Use != plan.ImagePresent {
+		return need, nil
+	}
+	must, err := p.access.MustPull(ctx, need.Ref)
+	if err != nil {
+		return need, &startError{ErrImagePull, err.Error()}
+	}
+	if must {
+		return plan.DecideImage(p.c, ""), nil
+	}
+	return need, nil
+}
+
 // pull pulls the image unless an earlier failure holds it back.
 func (p *imagePull) pull(ctx context.Context) (string, error) {
 	key := fmt.Sprintf("%s_%s", p.pod.UID, p.c.Image)
@@ -152,6 +190,12 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 		return "", &startError{ErrImagePullBackOff, message}
 	}
 	p.remember("")
+	if err := p.access.Prepare(ctx); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", p.pullFailed(key, err)
+	}
 	if p.begins != nil {
 		p.begins()
 	}
@@ -182,7 +226,9 @@ func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration
 		defer func() { <-room }()
 	}
 	begun := time.Now()
-	ref, err = p.runtime.PullImage(ctx, p.image, p.pod)
+	ref, err = p.access.Pull(ctx, func(ctx context.Context, login *images.Login) (string, error) {
+		return p.runtime.PullImage(ctx, p.image, p.pod, login)
+	})
 	return ref, time.Since(begun), err
 }
 

@@ -13,6 +13,12 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/text"
 )
 
+// ImageUsable is whether a pod may start a container from an image that the runtime has as
+// ref.
+func (e *Executor) ImageUsable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool {
+	return e.images.usable(ctx, pod, c, ref)
+}
+
 // PrepareImage sees to it that a container's image is there, before what runs is killed
 // for it: as a start does, with its events and its back-off. begins is called when a pull
 // begins. What it returns says why the image is not there; its error is that of ctx.

@@ -16,6 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -133,7 +134,7 @@ func TestPreparationIsGivenUp(t *testing.T) {
 // endlessPull is a runtime whose registry does not answer.
 type endlessPull struct{ *fakeRuntime }
 
-func (endlessPull) PullImage(ctx context.Context, _ string, _ *corev1.Pod) (string, error) {
+func (endlessPull) PullImage(ctx context.Context, _ string, _ *corev1.Pod, _ *images.Login) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }

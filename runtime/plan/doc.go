@@ -24,6 +24,7 @@
 //	ResizeRequired        resize.go       resizeRequired
 //	ContainerRemoved      strays.go       removed
 //	RestartAllContainers  reset.go        containersToReset
+//	Evicted               evict.go        DecideEviction
 //
 // Which of them wait for the image of what is started next: wait.go, awaits.
 //

@@ -55,6 +55,8 @@ type Existence struct {
 const (
 	RequestedByShim     = "shim"
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
+	// requestedByDiskLimit is a pod that used more of the node's disk than its limits say.
+	requestedByDiskLimit = "shim (disk limits)"
 	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
 	// for example.
 	requestedByDeletion = "deletion of the NodeWorkload"
@@ -67,8 +69,8 @@ const (
 // (kubelet pod_workers.go:UpdatePod, kubelet.go:SyncPod)
 func DecideTermination(e Existence) (t Termination, terminate bool) {
 	asked := e.Asked
-	if asked == nil && e.Status != nil && e.Status.Reason == ReasonDeadlineExceeded {
-		asked = deadlineTermination()
+	if asked == nil && e.Status != nil {
+		asked = endedBy(e.Status)
 	}
 	deleted := e.Deleted || e.Orphan
 	switch {
@@ -88,6 +90,14 @@ func DecideTermination(e Existence) (t Termination, terminate bool) {
 	t.Trigger = cmp.Or(t.Trigger, v1alpha1.TriggerTermination)
 	t.RequestedBy = cmp.Or(t.RequestedBy, RequestedByShim)
 	return t, deleted || e.Asked != nil || e.Status != nil && Ended(e.Status.Phase)
+}
+
+// endedBy is the end that a status names, nil if it names none.
+func endedBy(st *corev1.PodStatus) *Termination {
+	if st.Reason == ReasonDeadlineExceeded {
+		return deadlineTermination()
+	}
+	return Evicted(st)
 }
 
 // Ended is whether a workload with this phase has ended by itself: the phase never

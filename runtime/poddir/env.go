@@ -6,13 +6,11 @@ package poddir
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/managedworkload/managedworkload/runtime/downwardapi"
 	"github.com/managedworkload/managedworkload/runtime/expansion"
 )
 
@@ -66,23 +64,12 @@ func (m *Manager) envValue(pod *corev1.Pod, c *corev1.Container, e *corev1.EnvVa
 	return value, true, nil
 }
 
-// fieldValue resolves a fieldRef. (kubelet_pods.go:podFieldSelectorRuntimeValue,
-// fieldpath.go:ExtractFieldPathAsString)
+// fieldValue resolves a fieldRef. (kubelet_pods.go:podFieldSelectorRuntimeValue)
 func (m *Manager) fieldValue(pod *corev1.Pod, ref *corev1.ObjectFieldSelector, podIPs []string) (string, error) {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return "", fmt.Errorf("unsupported pod version: %s", ref.APIVersion)
 	}
 	switch ref.FieldPath {
-	case "metadata.name":
-		return pod.Name, nil
-	case "metadata.namespace":
-		return pod.Namespace, nil
-	case "metadata.uid":
-		return string(pod.UID), nil
-	case "metadata.labels":
-		return formatMap(pod.Labels), nil
-	case "metadata.annotations":
-		return formatMap(pod.Annotations), nil
 	case "spec.nodeName":
 		return m.nodeName(pod), nil
 	case "spec.serviceAccountName":
@@ -96,44 +83,7 @@ func (m *Manager) fieldValue(pod *corev1.Pod, ref *corev1.ObjectFieldSelector, p
 	case "status.podIPs":
 		return strings.Join(m.effectiveIPs(pod, podIPs), ","), nil
 	}
-	return subscriptedValue(pod, ref.FieldPath)
-}
-
-// subscriptedValue resolves metadata.labels['key'] and metadata.annotations['key'].
-func subscriptedValue(pod *corev1.Pod, path string) (string, error) {
-	field, rest, found := strings.Cut(path, "['")
-	key, closed := strings.CutSuffix(rest, "']")
-	if !found || !closed {
-		return "", fmt.Errorf("unsupported fieldPath: %v", path)
-	}
-	switch field {
-	case "metadata.labels":
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
-		}
-		return pod.Labels[key], nil
-	case "metadata.annotations":
-		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
-			return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(problems, ";"))
-		}
-		return pod.Annotations[key], nil
-	default:
-		return "", fmt.Errorf("fieldPath %q does not support subscript", path)
-	}
-}
-
-// formatMap writes one key="value" a line, sorted. (fieldpath.go:FormatMap)
-func formatMap(values map[string]string) string {
-	keys := make([]string, 0, len(values))
-	for key := range values {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	lines := make([]string, 0, len(keys))
-	for _, key := range keys {
-		lines = append(lines, key+"="+strconv.Quote(values[key]))
-	}
-	return strings.Join(lines, "\n")
+	return downwardapi.Metadata(&pod.ObjectMeta, ref.FieldPath)
 }
 
 func (m *Manager) nodeName(pod *corev1.Pod) string {

@@ -5,70 +5,41 @@ package poddir
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/managedworkload/managedworkload/runtime/downwardapi"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // resourceValue resolves a resourceFieldRef. A limit that is not set is the pod's,
-// or else the node's capacity. (pkg/api/v1/resource/helpers.go:
-// ExtractContainerResourceValue, kubelet_resources.go:defaultPodLimitsForDownwardAPI)
+// or else the node's capacity. (kubelet_resources.go:defaultPodLimitsForDownwardAPI)
 func (m *Manager) resourceValue(pod *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	if ref.ContainerName != "" && ref.ContainerName != c.Name {
 		if c = podspec.Container(pod, ref.ContainerName); c == nil {
 			return "", fmt.Errorf("container %s not found", ref.ContainerName)
 		}
 	}
-	kind, name, _ := strings.Cut(ref.Resource, ".")
-	var quantity resource.Quantity
-	switch kind {
-	case "limits":
-		quantity = m.limit(pod, c, corev1.ResourceName(name))
-	case "requests":
-		quantity = c.Resources.Requests[corev1.ResourceName(name)]
-	default:
-		return "", fmt.Errorf("unsupported container resource : %v", ref.Resource)
-	}
-	switch {
-	case name == string(corev1.ResourceCPU):
-		return divide(quantity.MilliValue(), ref.Divisor, (*resource.Quantity).MilliValue), nil
-	case name == string(corev1.ResourceMemory), name == string(corev1.ResourceEphemeralStorage),
-		strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
-		return divide(quantity.Value(), ref.Divisor, (*resource.Quantity).Value), nil
-	default:
-		return "", fmt.Errorf("unsupported container resource : %v", ref.Resource)
-	}
+	return downwardapi.Resource(c, ref, m.unsetLimits(pod))
 }
 
-func (m *Manager) limit(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName) resource.Quantity {
-	if limit := c.Resources.Limits[name]; !limit.IsZero() {
-		return limit
+// unsetLimits is what limits are that a container does not have.
+func (m *Manager) unsetLimits(pod *corev1.Pod) corev1.ResourceList {
+	if pod.Spec.Resources == nil {
+		return m.capacity
 	}
-	if pod.Spec.Resources != nil {
+	unset := maps.Clone(m.capacity)
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if limit := pod.Spec.Resources.Limits[name]; !limit.IsZero() {
-			return limit
+			unset[name] = limit
 		}
 	}
-	return m.capacity[name]
-}
-
-// divide returns value in units of the divisor, rounded up.
-func divide(value int64, divisor resource.Quantity, unit func(*resource.Quantity) int64) string {
-	by := unit(&divisor)
-	if divisor.IsZero() {
-		by = unit(resource.NewQuantity(1, resource.DecimalSI))
-	}
-	if by == 0 { // a divisor below the unit
-		by = 1
-	}
-	return strconv.FormatInt(int64(math.Ceil(float64(value)/float64(by))), 10)
+	return unset
 }
 
 // NodeCapacity is what the node has, by the file system of dir; what cannot be found out is left out.

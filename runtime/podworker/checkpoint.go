@@ -67,6 +67,9 @@ type Checkpoint struct {
 	// Actuated is what running containers were given since their creation, by
 	// container ID.
 	Actuated map[string]plan.Resources `json:"actuated,omitempty"`
+	// DiskLimits are those that what runs was started with; nil if there are none, or they
+	// are not known.
+	DiskLimits *plan.DiskLimits `json:"diskLimits,omitempty"`
 	// RestartBackoff is the workload's own policy, nil if it has none.
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Gone: the object was deleted without its finalizer.

@@ -19,14 +19,19 @@ type Config struct {
 	Prober    Prober
 	PodDir    PodDir
 	Publisher Publisher
-	Events    Events
-	Store     Store
-	Metrics   *Metrics
-	Log       logr.Logger
+	// Objects may be nil: then nothing is missing.
+	Objects Objects
+	Events  Events
+	Store   Store
+	Metrics *Metrics
+	Log     logr.Logger
 	// NetworkReady returns an error while the runtime has no pod network.
 	NetworkReady func() error
 	// Removed is called when nothing is left of a workload. It must not block.
 	Removed func(Identity)
+	// Measure asks for the disk usage of the workloads for which that is urgent, soon. It must
+	// not block.
+	Measure func()
 	// ClusterID is the cluster that new workloads come from, BootID the node's
 	// boot; both are written into checkpoints.
 	ClusterID func() string
@@ -53,6 +58,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Removed == nil {
 		cfg.Removed = func(Identity) {}
+	}
+	if cfg.Measure == nil {
+		cfg.Measure = func() {}
 	}
 	if cfg.ClusterID == nil {
 		cfg.ClusterID = func() string { return "" }

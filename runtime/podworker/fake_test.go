@@ -41,6 +41,8 @@ type fakeNode struct {
 	killing func(ctx context.Context, r plan.KillRequest) error
 	// preparing replaces what becomes of an image that a change waits for, if set.
 	preparing func(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error)
+	// private are the images, as the runtime calls them, that no pod may use.
+	private map[string]bool
 	// probed is the pod whose probes run, and verdicts what they say.
 	probed   *corev1.Pod
 	verdicts map[string]plan.ProbeResults
@@ -578,6 +580,13 @@ func (n *fakeNode) settle(d time.Duration) {
 	n.mu.Unlock() //nolint:staticcheck // the lock alone orders what the test read
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// ImageUsable says so of each image that is not private.
+func (n *fakeNode) ImageUsable(_ context.Context, _ *corev1.Pod, _ *corev1.Container, ref string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.private[ref]
 }
 
 // PrepareImage has an image at once unless preparing says otherwise.

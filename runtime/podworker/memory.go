@@ -29,6 +29,8 @@ type memory struct {
 	// published and disk are what has reached the API and the disk.
 	published publication
 	disk      disk
+	// watch is what disk limits wait for.
+	watch diskWatch
 }
 
 func newMemory(id Identity, bootID string) *memory {
@@ -66,6 +68,9 @@ func (m *memory) demand(next func(desired) desired) bool {
 	m.want = next(m.want)
 	if m.want.version == before.version {
 		return false
+	}
+	if before.hash != m.want.hash {
+		m.leaveTemplate(before)
 	}
 	if m.rec.State == Syncing && before.hash != "" && before.hash != m.want.hash && m.want.hash == m.rec.TemplateHash {
 		// It is taken back: what was done of the other one is to be looked at first.
@@ -188,7 +193,7 @@ func (m *memory) noteTemplate(d desired) bool {
 	if m.rec.TemplateHash == d.hash {
 		return false
 	}
-	m.rec.TemplateHash = d.hash
+	m.rec.TemplateHash, m.rec.DiskLimits, m.watch = d.hash, plan.DiskLimitsOf(d.pod), diskWatch{}
 	m.touch()
 	return true
 }

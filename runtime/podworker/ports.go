@@ -62,6 +62,9 @@ type Executor interface {
 	// PrepareImage sees to it that a container's image is there before what runs is
 	// killed for it; begins is called when a pull begins. Its error is that of ctx.
 	PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error)
+	// ImageUsable is whether a pod may start a container from an image that the runtime has
+	// as ref.
+	ImageUsable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool
 	// KillPod kills all running containers and stops the sandboxes.
 	KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error)
 	// Shorten gives every kill of the pod that is under way at most that many
@@ -104,6 +107,14 @@ type PodDir interface {
 	Release(ctx context.Context, id Identity) error
 	// Remove deletes it: volumes, logs, cgroup. It is idempotent.
 	Remove(ctx context.Context, id Identity) error
+}
+
+// Objects are those that containers get beside their template.
+type Objects interface {
+	// Missing returns what a pod refers to and could not be started without, and has
+	// tokens fetched that are not there. It does not wait; whoever knows more wakes the
+	// worker.
+	Missing(ctx context.Context, pod *corev1.Pod) []plan.Missing
 }
 
 // Publisher writes to the API server.

@@ -56,12 +56,23 @@ func (v view) compute() report {
 	if v.Ending == nil {
 		v.Ending = plan.PastActiveDeadline(v.wanted, v.Previous, v.active)
 	}
+	if v.Ending == nil {
+		v.Ending = plan.Evicted(v.Previous)
+	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
-		r.due = append(r.due, notice{Type: corev1.EventTypeNormal, Reason: v.Ending.Reason, Message: v.Ending.Message})
+		r.due = append(r.due, notice{Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message})
 	}
 	v.StartupProbesEnded = !v.syncing
 	r.pod = status.Compute(v.Input)
 	return r
+}
+
+// endingType is the type of the event about an end. (kubelet eviction_manager.go:evictPod)
+func endingType(t *plan.Termination) string {
+	if t.Reason == plan.ReasonEvicted {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }
 
 // look computes a report of what was observed. The addresses it finds (the node's, on

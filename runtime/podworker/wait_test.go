@@ -161,6 +161,30 @@ func TestChangeWaitsForItsImage(t *testing.T) {
 	})
 }
 
+// An image that is there, but that the pod may not use without a pull, is waited for as one
+// that is not there.
+func TestChangeWaitsForAnImageOfAnotherTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.private = map[string]bool{"sha256:private:2": true}
+		r, p := newRegistry(n), n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		p.Update(workload("a", generation(2), image("private:2")))
+		n.settle(time.Second)
+		if c := n.waits("a"); n.runs(t, "a") != old || c == nil || c.Reason != "Pulling" {
+			t.Errorf("%s runs, condition %+v, want %s and a pull", n.runs(t, "a"), c, old)
+		}
+		r.set(func() { r.pushed["private:2"] = true })
+		close(r.hangs)
+		n.settle(2 * errorDelay)
+		if n.runs(t, "a") == old || n.waits("a") != nil {
+			t.Errorf("%s runs, condition %+v after the pull", n.runs(t, "a"), n.waits("a"))
+		}
+	})
+}
+
 // Nobody waits for a pull whose result is not wanted any more.
 func TestPullIsGivenUp(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -114,7 +115,7 @@ func (o *obedient) ImageRef(_ context.Context, image string) (string, error) {
 	return o.images[withoutTag(image)], nil
 }
 
-func (o *obedient) PullImage(_ context.Context, image string, _ *corev1.Pod) (string, error) {
+func (o *obedient) PullImage(_ context.Context, image string, _ *corev1.Pod, _ *images.Login) (string, error) {
 	o.call("PullImage %s", withoutTag(image))
 	o.mu.Lock()
 	defer o.mu.Unlock()

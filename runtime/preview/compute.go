@@ -131,6 +131,9 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 	if limited && in.Ending == nil {
 		b.note("By activeDeadlineSeconds the workload ends at %s; a change of the node's clock makes it neither earlier nor later.", in.Previous.StartTime.Add(limit).UTC().Format(time.RFC3339))
 	}
+	if in.Ending == nil {
+		in.Ending = plan.Evicted(in.Previous)
+	}
 	return status.Compute(in)
 }
 

@@ -4,6 +4,7 @@
 package runtimeerror
 
 import (
+	"context"
 	"errors"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,13 @@ func IsUnimplemented(err error) bool { return has(err, codes.Unimplemented) }
 
 // IsTimeout returns whether the call's deadline has passed.
 func IsTimeout(err error) bool { return has(err, codes.DeadlineExceeded) }
+
+// IsCutOff returns whether the call may have had its effect although it failed: nothing
+// is known of the runtime's answer.
+func IsCutOff(err error) bool {
+	return has(err, codes.Canceled) || has(err, codes.DeadlineExceeded) || has(err, codes.Unavailable) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
 
 // IsUnknown returns whether the runtime gave an error of its own, without a code
 // that says more.

@@ -38,6 +38,18 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// A call without an answer may have had its effect.
+func TestIsCutOff(t *testing.T) {
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable} {
+		if !IsCutOff(fmt.Errorf("pull image: %w", status.Error(code, "x"))) {
+			t.Errorf("an error with code %s is taken for an answer", code)
+		}
+	}
+	if !IsCutOff(context.Canceled) || IsCutOff(nil) || IsCutOff(status.Error(codes.Unknown, "denied")) {
+		t.Error("a cancelled context is taken for an answer, or an answer for none")
+	}
+}
+
 func TestTexts(t *testing.T) {
 	wrapped := fmt.Errorf("create container: %w", fmt.Errorf("again: %w", status.Error(codes.Unknown, "no space left")))
 	if got, want := Text(wrapped), "rpc error: code = Unknown desc = no space left"; got != want {

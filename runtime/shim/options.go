@@ -157,9 +157,10 @@ func nodeIP() string {
 	return ip.String()
 }
 
-// checkpointDir, boundsFile, podsDir and seccompDir are below the state directory.
+// checkpointDir, boundsFile, podsDir, imagesDir and seccompDir are below the state directory.
 // Localhost seccomp profiles lie below seccompDir, as they do in a kubelet's.
 func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
 func (o *Options) boundsFile() string    { return filepath.Join(o.StateDir, "bounds") }
+func (o *Options) imagesDir() string     { return filepath.Join(o.StateDir, "images") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
 func (o *Options) seccompDir() string    { return filepath.Join(o.StateDir, "seccomp") }

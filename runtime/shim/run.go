@@ -26,8 +26,10 @@ import (
 	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/diskusage"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
@@ -90,9 +92,11 @@ type shim struct {
 	bounds   *boundKeeper
 	dns      *dnsWarnings
 	runtime  *cri.Client
+	images   *images.Manager
 	executor *executor.Executor
 	probes   *probe.Manager
 	pool     *podworker.Pool
+	usage    *diskusage.Keeper
 	overseer *overseer
 	lease    *lease
 	// tokenFile is where client-go reads the token from; "" if it has none.
@@ -177,10 +181,12 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	}
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.dns = newDNSWarnings(s.dirs, s.events)
+	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Events: s.events}, log.WithName("images"))
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Differences: plan.AllDifferences(),
 		Clock:       s.clock,
+		Images:      s.images,
 		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
@@ -257,6 +263,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
 		Publisher:    publisher,
+		Objects:      s.objects,
 		Events:       s.events,
 		Store:        checkpoints,
 		Metrics:      podworker.NewMetrics(s.counted),
@@ -272,7 +279,9 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		Measure:           func() { s.usage.Kick() },
 	})
+	s.usage = s.makeDiskUsage(log)
 	return s.pool.Restore()
 }
 
@@ -349,7 +358,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.objects.watch.run, s.objects.uid.keep,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {

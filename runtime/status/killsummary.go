@@ -31,6 +31,7 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerResizeRequired:       "resize requires restart",
 	v1alpha1.TriggerContainerRemoved:     "removed from the template",
 	v1alpha1.TriggerOrphan:               "orphaned",
+	v1alpha1.TriggerEvicted:              "evicted",
 }
 
 // usual are the reasons of an exit that its code says already.
@@ -124,7 +125,8 @@ func fieldNames(fields []string) string {
 // the trigger.
 func otherDetail(r v1alpha1.KillRecord) string {
 	switch r.Trigger { //nolint:exhaustive // the others' messages say no more
-	case v1alpha1.TriggerSandboxChanged, v1alpha1.TriggerWorkloadFinished, v1alpha1.TriggerTermination, v1alpha1.TriggerOrphan:
+	case v1alpha1.TriggerSandboxChanged, v1alpha1.TriggerWorkloadFinished, v1alpha1.TriggerTermination, v1alpha1.TriggerOrphan,
+		v1alpha1.TriggerEvicted:
 		return r.Message
 	}
 	return ""

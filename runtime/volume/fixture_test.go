@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
@@ -138,4 +139,13 @@ func read(t *testing.T, path string) string {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// emptyDir is where an emptyDir lies, and marker what is noted of it.
+func (m *Manager) emptyDir(uid types.UID, name string) string {
+	return filepath.Join(m.podDir(uid), "volumes/kubernetes.io~empty-dir", name)
+}
+
+func (m *Manager) marker(uid types.UID, name string) string {
+	return filepath.Join(m.podDir(uid), "plugins/kubernetes.io~empty-dir", name, "ready")
 }

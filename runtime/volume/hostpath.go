@@ -17,9 +17,9 @@ import (
 // setUpHostPath checks the path once for each process of the shim, as the kubelet
 // does: a file that goes away later does not keep a container from restarting. A
 // network file system that does not answer is waited for only so long.
-func (m *Manager) setUpHostPath(ctx context.Context, p *podVolumes, volume *corev1.Volume) error {
+func (m *Manager) setUpHostPath(ctx context.Context, on *pass, volume *corev1.Volume, _ *kind) error {
 	source := volume.HostPath
-	if was, ok := p.checked[volume.Name]; ok && was == hostPathKey(source) {
+	if was, ok := on.p.checked[volume.Name]; ok && was == hostPathKey(source) {
 		return nil
 	}
 	err := m.patience.Do(ctx, source.Path, func() error {
@@ -31,7 +31,7 @@ func (m *Manager) setUpHostPath(ctx context.Context, p *podVolumes, volume *core
 	if err != nil {
 		return err
 	}
-	p.checked[volume.Name] = hostPathKey(source)
+	on.p.checked[volume.Name] = hostPathKey(source)
 	return nil
 }
 

@@ -126,7 +126,7 @@ func TestUnmount(t *testing.T) {
 	for range 2 { // the second time there is nothing
 		mounttest.Must(t, m.Unmount(t.Context(), pod.UID))
 	}
-	if exists(filepath.Join(m.podDir(pod.UID), emptyDirsDir)) || exists(filepath.Join(m.podDir(pod.UID), subPathsDir)) {
+	if exists(filepath.Join(m.podDir(pod.UID), "volumes/kubernetes.io~empty-dir")) || exists(filepath.Join(m.podDir(pod.UID), subPathsDir)) {
 		t.Error("volumes are left")
 	}
 	if !exists(logs) || !exists(outside) {
@@ -186,7 +186,7 @@ func TestWaitSeesItsOwnPass(t *testing.T) {
 	last := withVolumes(emptyDirVolume("last", "", ""))
 	last.UID = "pod-0"
 	prepare(t, m, last)
-	if names, err := namesIn(filepath.Join(m.podDir("pod-0"), emptyDirsDir)); err != nil || len(names) != 1 || names[0] != "last" {
+	if names, err := namesIn(filepath.Join(m.podDir("pod-0"), "volumes/kubernetes.io~empty-dir")); err != nil || len(names) != 1 || names[0] != "last" {
 		t.Errorf("volumes %v, %v, want those of the last template", names, err)
 	}
 }
@@ -254,7 +254,7 @@ func TestEmptyDirGoesByWhatIsMounted(t *testing.T) {
 	mounttest.Must(t, unix.Unmount(dir, 0))
 	mounttest.Must(t, os.Chmod(dir, 0o700))
 	prepare(t, m, pod)
-	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o777 || groupOf(t, dir) != 2000 || tmpfsBytes(t, dir) != 1<<20 {
+	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|fs.ModeSticky|0o777 || groupOf(t, dir) != 2000 || tmpfsBytes(t, dir) != 1<<20 {
 		t.Errorf("%v, %v, group %d, %d bytes; want a new tmpfs that the group may write to", info, err, groupOf(t, dir), tmpfsBytes(t, dir))
 	}
 	// Something else is in its place.

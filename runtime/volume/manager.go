@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -19,10 +18,8 @@ import (
 )
 
 const (
-	podDirMode   os.FileMode = 0o750
-	emptyDirsDir             = "volumes/kubernetes.io~empty-dir"
-	markersDir               = "plugins/kubernetes.io~empty-dir"
-	subPathsDir              = "volume-subpaths"
+	podDirMode  os.FileMode = 0o750
+	subPathsDir             = "volume-subpaths"
 )
 
 // Config says where volumes are and what the node is like.
@@ -47,6 +44,7 @@ type Manager struct {
 	config   Config
 	patience *hostfs.Patience
 	wake     chan struct{}
+	kinds    []kind
 
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
@@ -68,6 +66,7 @@ func New(config Config) (*Manager, error) {
 		config:   config,
 		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 		wake:     make(chan struct{}, 1),
+		kinds:    kinds(),
 		pods:     map[types.UID]*podVolumes{},
 	}, nil
 }
@@ -97,20 +96,6 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	return m.await(ctx, uid, nil)
 }
 
-// Path is where a volume lies on the node; false when the pod has no such volume.
-func (m *Manager) Path(pod *corev1.Pod, name string) (string, bool) {
-	for i := range pod.Spec.Volumes {
-		switch volume := &pod.Spec.Volumes[i]; {
-		case volume.Name != name:
-		case volume.HostPath != nil:
-			return volume.HostPath.Path, true
-		case volume.EmptyDir != nil:
-			return m.emptyDir(pod.UID, name), true
-		}
-	}
-	return "", false
-}
-
 // Conditions say what people should know about the volumes of a pod.
 func (m *Manager) Conditions(uid types.UID) []corev1.PodCondition {
 	m.mu.Lock()
@@ -133,14 +118,6 @@ func validate(pod *corev1.Pod) error {
 		}
 	}
 	return nil
-}
-
-func (m *Manager) podDir(uid types.UID) string {
-	return filepath.Join(m.config.RootDir, string(uid))
-}
-
-func (m *Manager) emptyDir(uid types.UID, volume string) string {
-	return filepath.Join(m.podDir(uid), emptyDirsDir, volume)
 }
 
 // errStopped is the error of a pass that the end of the loop has cut off.

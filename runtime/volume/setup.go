@@ -22,13 +22,14 @@ func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) 
 	if err := m.tearDownLost(ctx, pod); err != nil {
 		errs = append(errs, err)
 	}
+	on := &pass{p: p, pod: pod}
 	var pending []string
 	for i := range pod.Spec.Volumes {
 		if ctx.Err() != nil {
 			break
 		}
 		volume := &pod.Spec.Volumes[i]
-		err := m.setUp(ctx, p, pod, volume)
+		err := m.setUp(ctx, on, volume)
 		if tooSmall, ok := errors.AsType[*sizeError](err); ok {
 			pending = append(pending, fmt.Sprintf("volume %q: %v", volume.Name, tooSmall))
 		} else if err != nil {
@@ -42,15 +43,12 @@ func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) 
 	return sizePending(pending), first
 }
 
-func (m *Manager) setUp(ctx context.Context, p *podVolumes, pod *corev1.Pod, volume *corev1.Volume) error {
-	switch {
-	case volume.HostPath != nil:
-		return m.setUpHostPath(ctx, p, volume)
-	case volume.EmptyDir != nil:
-		return m.setUpEmptyDir(ctx, pod, volume)
-	default:
-		return errors.New("its source is not supported")
+func (m *Manager) setUp(ctx context.Context, on *pass, volume *corev1.Volume) error {
+	k := m.kindOf(&volume.VolumeSource)
+	if k == nil {
+		return errNoKind
 	}
+	return k.setUp(m, ctx, on, volume, k)
 }
 
 // sizePending is the condition of emptyDirs in memory that keep a size above their

@@ -28,13 +28,23 @@ func (m *Manager) tearDownAll(ctx context.Context, uid types.UID) error {
 	if err := m.patience.UnmountBelow(ctx, dir); err != nil {
 		return err
 	}
-	for _, sub := range []string{subPathsDir, emptyDirsDir, markersDir} {
-		parent, name := filepath.Split(filepath.Join(dir, sub))
-		if err := hostfs.RemoveTree(ctx, parent, name); err != nil {
+	for _, sub := range m.placesOf(dir) {
+		if err := hostfs.RemoveTree(ctx, filepath.Dir(sub), filepath.Base(sub)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// placesOf are the directories in a pod's directory that belong to volumes.
+func (m *Manager) placesOf(podDir string) []string {
+	places := []string{filepath.Join(podDir, subPathsDir)}
+	for i := range m.kinds {
+		if place := m.kinds[i].place; place != "" {
+			places = append(places, filepath.Join(podDir, volumesDir, place), filepath.Join(podDir, marksDir, place))
+		}
+	}
+	return places
 }
 
 // tearDownLost takes away the volumes on the disk that the pod does not have (any
@@ -43,36 +53,44 @@ func (m *Manager) tearDownLost(ctx context.Context, pod *corev1.Pod) error {
 	if err := m.tearDownLostSubPaths(ctx, pod); err != nil {
 		return err
 	}
-	wanted := map[string]bool{}
-	for i := range pod.Spec.Volumes {
-		if volume := &pod.Spec.Volumes[i]; volume.EmptyDir != nil {
-			wanted[volume.Name] = true
+	for i := range m.kinds {
+		if k := &m.kinds[i]; k.place != "" {
+			if err := m.tearDownLostOf(ctx, pod, k); err != nil {
+				return err
+			}
 		}
 	}
-	on, err := namesIn(filepath.Join(m.podDir(pod.UID), emptyDirsDir))
+	return nil
+}
+
+// tearDownLostOf is tearDownLost for one kind: a volume that is of another kind now is
+// lost too.
+func (m *Manager) tearDownLostOf(ctx context.Context, pod *corev1.Pod, k *kind) error {
+	there, err := namesIn(filepath.Join(m.podDir(pod.UID), volumesDir, k.place))
 	if err != nil {
 		return err
 	}
-	for _, name := range on {
-		if wanted[name] {
+	for _, name := range there {
+		if _, wanted := m.find(pod, name); wanted == k {
 			continue
 		}
-		if err := m.tearDownEmptyDir(ctx, pod.UID, name); err != nil {
+		if err := m.tearDown(ctx, pod.UID, k, name); err != nil {
 			return fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (m *Manager) tearDownEmptyDir(ctx context.Context, uid types.UID, name string) error {
-	dir := m.emptyDir(uid, name)
+func (m *Manager) tearDown(ctx context.Context, uid types.UID, k *kind, name string) error {
+	dir := m.dir(uid, k, name)
 	if err := m.patience.UnmountBelow(ctx, dir); err != nil {
 		return err
 	}
 	if err := hostfs.RemoveTree(ctx, filepath.Dir(dir), name); err != nil {
 		return err
 	}
-	return hostfs.RemoveTree(ctx, filepath.Join(m.podDir(uid), markersDir), name)
+	marks := m.marks(uid, k, name)
+	return hostfs.RemoveTree(ctx, filepath.Dir(marks), name)
 }
 
 // tearDownLostSubPaths goes by what is on the disk:

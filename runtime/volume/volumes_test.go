@@ -155,8 +155,8 @@ func TestEmptyDirOnDisk(t *testing.T) {
 }
 
 func TestEmptyDirMediumUnknown(t *testing.T) {
-	err := newManager(t, nil).WaitForMount(t.Context(), withVolumes(emptyDirVolume("v", "HugePages", "")))
-	if err == nil || !strings.Contains(err.Error(), `unknown storage medium "HugePages"`) {
+	err := newManager(t, nil).WaitForMount(t.Context(), withVolumes(emptyDirVolume("v", "Tape", "")))
+	if err == nil || !strings.Contains(err.Error(), `unknown storage medium "Tape"`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -227,8 +227,8 @@ func TestEmptyDirInMemory(t *testing.T) {
 	if got := tmpfsBytes(t, dir); got != 1<<20 {
 		t.Fatalf("tmpfs of %d bytes, want 1 Mi", got)
 	}
-	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|0o777 {
-		t.Errorf("%v, %v, want mode 0777", info, err)
+	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|fs.ModeSticky|0o777 {
+		t.Errorf("%v, %v, want mode 1777", info, err)
 	}
 	write(t, filepath.Join(dir, "data"), "x")
 	prepare(t, m, pod)

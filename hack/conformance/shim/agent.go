@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/fakecri"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
+	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
@@ -80,9 +82,11 @@ func (a *Agent) Restart(ctx context.Context) error {
 	}
 	client.SetClusterID("cluster")
 	a.client, a.backoff, a.probes = client, plan.BackoffAfterRestart(a.backoff, plan.Differences{}), nil
+	// As the kubelet, which asks nothing before a pull.
+	pulls := images.New(images.Config{Dir: filepath.Join(a.root, "images"), Events: a}, logr.Discard())
 	a.executor = executor.New(executor.Config{
 		Runtime: client, Prepare: dirs.Prepare, Events: a, Kills: a, HTTP: a.runtime,
-		LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
+		Images: pulls, LogDirectory: dirs.LogDirectory, RuntimeName: fakecri.Name,
 	})
 	a.dirs = dirs
 	return nil

@@ -87,12 +87,12 @@ func TestRefusedTemplates(t *testing.T) {
 runtimeClassName: other
 automountServiceAccountToken: true
 imagePullSecrets: [{name: pull}]
-volumes: [{name: v, secret: {secretName: s}}, {name: d, emptyDir: {sizeLimit: 1Mi}}]
+volumes: [{name: v, secret: {secretName: s}}]
 initContainers: [{name: i, ` + image + `}]
 containers: [{name: c, ` + image + `, lifecycle: {preStop: {tcpSocket: {port: 1}}}, resources: {limits: {example.com/gpu: 1}}, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]`,
 			byCondition, []string{
 				"spec.template.spec.runtimeClassName", "spec.template.spec.automountServiceAccountToken", "spec.template.spec.imagePullSecrets",
-				"spec.template.spec.volumes[0].secret", "spec.template.spec.volumes[1].emptyDir.sizeLimit",
+				"spec.template.spec.volumes[0].secret",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.containers[0].resources.limits[example.com/gpu]", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef",
 			}},

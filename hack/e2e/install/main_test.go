@@ -124,7 +124,7 @@ func apply(t *testing.T, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+patches), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+patches.Text()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "apply", "-k", dir)

@@ -42,16 +42,14 @@ containers:
 volumes: [{name: dir, hostPath: {path: $DIR}}]`
 )
 
-// config is the folder of config/default with what the stack changes for the webhook.
+// config is the folder of config/default with the component for a node without a kubelet,
+// and with what the stack changes for the webhook.
 var config = sync.OnceValue(func() string {
 	dir := filepath.Join(env.Stack.Scratch(), "config")
-	base, err := filepath.Abs(filepath.Join("..", "..", "..", "config", "default"))
-	if err == nil {
-		base, err = filepath.Rel(dir, base) // kustomize takes no absolute paths
-	}
-	patches, errPatches := env.Stack.WebhookPatches()
-	err = errors.Join(err, errPatches, os.MkdirAll(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+base+"]\n"+patches), 0o644))
+	folder := filepath.Join("..", "..", "..", "config")
+	patches, err := env.Stack.WebhookPatches()
+	err = errors.Join(err, localstack.WriteKustomization(dir, filepath.Join(folder, "default"),
+		[]string{filepath.Join(folder, "components", "nodes-without-kubelet")}, patches))
 	if err != nil {
 		panic(err)
 	}
@@ -108,13 +106,17 @@ func stopPrograms(t *testing.T) {
 	}
 }
 
-// install applies the configuration and starts manager and shim.
+// install applies the configuration, gives the shim a token of its new service account as
+// docs/operations.md says, and starts manager and shim.
 func install(ctx context.Context) error {
 	if _, err := env.Stack.Kubectl(ctx, "apply", "-k", config()); err != nil {
 		return err
 	}
 	if _, err := env.Stack.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s",
 		"crd/managedworkloads.managedworkload.dev", "crd/nodeworkloads.managedworkload.dev"); err != nil {
+		return err
+	}
+	if err := env.Stack.IssueToken(ctx); err != nil {
 		return err
 	}
 	for _, c := range []*localstack.Component{env.Stack.Manager, env.Stack.Shim} {

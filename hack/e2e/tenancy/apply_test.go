@@ -38,7 +38,7 @@ var refusedTemplates = map[string]struct {
 	"a claim and a probe without an action": {
 		`{containers: [{name: c, image: i, livenessProbe: {}}], volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]}`,
 		[]string{
-			"spec.template.spec.volumes[0].persistentVolumeClaim", "only hostPath and emptyDir volumes are supported",
+			"spec.template.spec.volumes[0].persistentVolumeClaim", "volumes of this kind are not supported; keep the data in a hostPath directory",
 			"spec.template.spec.containers[0].livenessProbe: Required value: must specify a handler type",
 		},
 	},

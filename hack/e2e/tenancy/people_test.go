@@ -59,7 +59,7 @@ func (i installation) applyAgain(t *testing.T) string {
 	must(t, err)
 	patches, err := stack.WebhookPatches()
 	must(t, err)
-	text := i.edit + patches + "resources: [" + filepath.Join(config, "default") + "]\ncomponents:\n"
+	text := i.edit + patches.Text() + "resources: [" + filepath.Join(config, "default") + "]\ncomponents:\n"
 	for _, component := range append([]string{"nodes-without-kubelet"}, i.components...) {
 		text += "- " + filepath.Join(config, "components", component) + "\n"
 	}

@@ -25,6 +25,7 @@ func thereAndBack(t *testing.T, workloads map[string]*harness.Workload, all spre
 		k.w.AwaitReady()
 	}
 	before, onAll := takeAll(t, workloads), all.take(t)
+	held := takeAll(t, map[string]*harness.Workload{"paused": paused, "waiting": waits})
 	goBack(t, func() { beginAll(underWay) })
 	wantKept(t, workloads, before, 8)
 	all.wantKept(t, onAll, 8)
@@ -32,8 +33,12 @@ func thereAndBack(t *testing.T, workloads map[string]*harness.Workload, all spre
 	for _, k := range underWay {
 		k.finished(t, k.w)
 	}
-	wantRolledOutAtOnce(t, paused)
-	wantKilledWithoutImage(t, waits)
+	if from.strategy {
+		wantHeldBack(t, paused, waits, held)
+	} else {
+		wantRolledOutAtOnce(t, paused)
+		wantKilledWithoutImage(t, waits)
+	}
 	changeOne(t, workloads["redefined"], "two")
 	end(t, workloads, "volumes")
 

@@ -34,16 +34,19 @@ type older struct {
 	leaseRoles bool
 	// revisions: it has ManagedWorkloadRevisions, and the way back to it restarts nothing.
 	revisions bool
+	// strategy: it has spec.updateStrategy, and holds changes back as this tree does.
+	strategy bool
 	// nodes is how many nodes there are.
 	nodes int
 }
 
 // olders are upgraded from each in a process of its own: before admission acted on
-// templates, and before roll-outs had a strategy. A clone without them fails the tests:
-// skipping them would be a green light for nothing.
+// templates, before roll-outs had a strategy, and before containers got objects and tokens. A
+// clone without them fails the tests: skipping them would be a green light for nothing.
 var olders = []older{
 	{commit: "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e", leaseRoles: true, nodes: 1},
-	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true, nodes: 5},
+	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true, nodes: 1},
+	{commit: "db5b6f9ab92d82d64231de8fa365fe411ac7a7a4", revisions: true, strategy: true, nodes: 5},
 }
 
 // fromVariable names the commit to the process that upgrades from it.

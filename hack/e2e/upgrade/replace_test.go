@@ -43,9 +43,11 @@ func upgrade(t *testing.T) {
 func goBack(t *testing.T, last func()) {
 	t.Helper()
 	applyConfig(t, oldConfig)
-	removed := runDocumented(t, "upgrading.md", "## Going back")
-	wantRemoved(t, removed, `poddisruptionbudget.policy "managedworkload-manager" deleted`)
-	wantRemoved(t, removed, `resourcequota "managedworkload-priority" deleted`)
+	if !from.strategy {
+		removed := runDocumented(t, "upgrading.md", "### To a version without spec.updateStrategy")
+		wantRemoved(t, removed, `poddisruptionbudget.policy "managedworkload-manager" deleted`)
+		wantRemoved(t, removed, `resourcequota "managedworkload-priority" deleted`)
+	}
 	wantNothingElse(t, oldConfig)
 	last()
 	stopPrograms(t)
@@ -116,7 +118,7 @@ func runDocumented(t *testing.T, file, section string) string {
 	if !found {
 		t.Fatalf("docs/%s has no section %q", file, section)
 	}
-	text, _, _ = strings.Cut(text, "\n## ")
+	text, _, _ = strings.Cut(text, "\n##")
 	output := ""
 	for line := range strings.Lines(text) {
 		if command, ok := strings.CutPrefix(line, "    kubectl delete "); ok {

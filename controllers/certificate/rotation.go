@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+package certificate
 
 import (
 	"context"
@@ -11,16 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -30,16 +29,19 @@ const (
 	lastRetry  = time.Minute
 )
 
-// rotation keeps the certificate in the Secret and its CA in the webhook's configuration.
+// rotation keeps a certificate in its Secret and its CA where the API server looks for it.
 // It runs cert-controller in a manager of its own, which ends where that one gives up:
-// without the Secret, the configuration or the rights the rest of the manager runs on.
+// without the Secret, the object with the CA or the rights the rest of the manager runs on.
 type rotation struct {
-	config  *rest.Config
-	scheme  *runtime.Scheme
-	reader  client.Reader
-	options Options
-	secret  types.NamespacedName
-	log     logr.Logger
+	config *rest.Config
+	scheme *runtime.Scheme
+	reader client.Reader
+	target Target
+}
+
+// NewRotation is what makes and renews the certificate of a target, on the leader.
+func NewRotation(mgr manager.Manager, target Target) manager.Runnable {
+	return &rotation{config: mgr.GetConfig(), scheme: mgr.GetScheme(), reader: mgr.GetAPIReader(), target: target}
 }
 
 // tries counts how often cert-controller was run: a process gives each name of a controller
@@ -60,7 +62,7 @@ func (r *rotation) Start(ctx context.Context) error {
 		}
 		if problem != "" && problem != known {
 			known = problem
-			r.log.Info("Failed to keep the webhook's certificate; retrying", "reason", problem)
+			r.target.Log.Info("Failed to keep the certificate; retrying", "of", r.target.What, "reason", problem)
 		}
 		if !pause(ctx, wait) {
 			return nil
@@ -88,9 +90,9 @@ func (r *rotation) run(ctx context.Context) error {
 		return err
 	}
 	cfg := rest.CopyConfig(r.config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyNamed{name: r.options.Name, next: next} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyNamed{target: &r.target, next: next} })
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: r.scheme, Logger: r.log, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Scheme: r.scheme, Logger: r.target.Log, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		GracefulShutdownTimeout: new(5 * time.Second), // shorter than that of the manager around it
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 	})
@@ -98,36 +100,41 @@ func (r *rotation) run(ctx context.Context) error {
 		return fmt.Errorf("make a manager for the certificate: %w", err)
 	}
 	err = rotator.AddRotator(mgr, &rotator.CertRotator{
-		ControllerName: fmt.Sprintf("webhook-certificate-%d", tries.Add(1)),
-		SecretKey:      r.secret,
-		CertDir:        r.options.CertificateDir,
-		CAName:         "managedworkload-webhook-ca",
+		ControllerName: fmt.Sprintf("%s-certificate-%d", r.target.What, tries.Add(1)),
+		SecretKey:      r.target.Secret,
+		CertDir:        r.target.Dir,
+		CAName:         "managedworkload-" + r.target.What + "-ca",
 		CAOrganization: "managedworkload.dev",
-		DNSName:        fmt.Sprintf("%s.%s.svc", r.options.Name, r.secret.Namespace),
+		DNSName:        r.target.dnsName(),
 		IsReady:        make(chan struct{}),
-		Webhooks:       []rotator.WebhookInfo{{Name: r.options.Name, Type: rotator.Validating}},
+		Webhooks:       []rotator.WebhookInfo{{Name: r.target.Trust.Name, Type: trustKinds[r.target.Trust.Kind].rotated}},
 	})
 	if err != nil {
 		return fmt.Errorf("set the certificate's renewal up: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("renew the webhook's certificate: %w", err)
+		return fmt.Errorf("renew the certificate of the %s: %w", r.target.What, err)
 	}
 	return nil
 }
 
 // mayRead looks for what cert-controller lists: it would wait for its caches for minutes.
 func (r *rotation) mayRead(ctx context.Context) error {
+	secret, trust := r.target.Secret, r.target.Trust
 	secrets := &corev1.SecretList{}
-	if err := r.reader.List(ctx, secrets, client.InNamespace(r.secret.Namespace), client.MatchingFields{"metadata.name": r.secret.Name}); err != nil {
-		return fmt.Errorf("read Secret %s: %w", r.secret, err)
+	if err := r.reader.List(ctx, secrets, client.InNamespace(secret.Namespace), client.MatchingFields{"metadata.name": secret.Name}); err != nil {
+		return fmt.Errorf("read Secret %s: %w", secret, err)
 	}
-	configurations := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	if err := r.reader.List(ctx, configurations, client.MatchingFields{"metadata.name": r.options.Name}); err != nil {
-		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", r.options.Name, err)
+	trusts := &metav1.PartialObjectMetadataList{}
+	trusts.SetGroupVersionKind(trustKinds[trust.Kind].list)
+	if err := r.reader.List(ctx, trusts, client.MatchingFields{"metadata.name": trust.Name}); err != nil {
+		return fmt.Errorf("read %s: %w", trust, err)
 	}
-	if len(secrets.Items) == 0 || len(configurations.Items) == 0 {
-		return fmt.Errorf("there is no Secret or no ValidatingWebhookConfiguration %s", r.options.Name)
+	if len(secrets.Items) == 0 {
+		return fmt.Errorf("there is no Secret %s", secret)
+	}
+	if len(trusts.Items) == 0 {
+		return fmt.Errorf("there is no %s", trust)
 	}
 	return nil
 }
@@ -135,16 +142,29 @@ func (r *rotation) mayRead(ctx context.Context) error {
 // onlyNamed lets lists and watches ask for one object by its name: cert-controller asks
 // for all, and the manager has no right to read more than its own.
 type onlyNamed struct {
-	name string
-	next http.RoundTripper
+	target *Target
+	next   http.RoundTripper
 }
 
 func (o onlyNamed) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodGet && (strings.HasSuffix(req.URL.Path, "/secrets") || strings.HasSuffix(req.URL.Path, "/validatingwebhookconfigurations")) {
+	if name := o.only(req); name != "" {
 		req = req.Clone(req.Context())
 		query := req.URL.Query()
-		query.Set("fieldSelector", "metadata.name="+o.name)
+		query.Set("fieldSelector", "metadata.name="+name)
 		req.URL.RawQuery = query.Encode()
 	}
 	return o.next.RoundTrip(req)
+}
+
+// only is the name of the only object that a list may ask for, "" where req is no such list.
+func (o onlyNamed) only(req *http.Request) string {
+	switch {
+	case req.Method != http.MethodGet:
+		return ""
+	case strings.HasSuffix(req.URL.Path, "/secrets"):
+		return o.target.Secret.Name
+	case strings.HasSuffix(req.URL.Path, "/"+trustKinds[o.target.Trust.Kind].plural):
+		return o.target.Trust.Name
+	}
+	return ""
 }

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+package certificate
 
 import (
 	"crypto/ecdsa"
@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +51,7 @@ func TestCopyCertificate(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "webhook"}}
 	c := fake.NewClientBuilder().Build()
 	dir := t.TempDir()
-	copier := &copier{reader: c, secret: types.NamespacedName{Namespace: "system", Name: "webhook"}, dir: dir, log: logr.Discard()}
+	source := NewSource(c, Target{What: "webhook", Secret: types.NamespacedName{Namespace: "system", Name: "webhook"}, Dir: dir, Log: logr.Discard()})
 	copied := func(data map[string][]byte) {
 		t.Helper()
 		for _, name := range []string{certificateFile, keyFile} {
@@ -67,7 +66,7 @@ func TestCopyCertificate(t *testing.T) {
 	}
 	refused := func(words string) {
 		t.Helper()
-		if err := copier.copy(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
+		if err := source.copy(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("error %v, want %q", err, words)
 		}
 	}
@@ -86,7 +85,7 @@ func TestCopyCertificate(t *testing.T) {
 	}
 	for _, data := range []map[string][]byte{first, second} {
 		update(data)
-		if err := copier.copy(t.Context()); err != nil {
+		if err := source.copy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		copied(data)
@@ -95,38 +94,3 @@ func TestCopyCertificate(t *testing.T) {
 	refused("read the certificate in Secret system/webhook")
 	copied(second)
 }
-
-// cert-controller lists what the manager may only read by its name.
-func TestListsAskForOneName(t *testing.T) {
-	for path, want := range map[string]string{
-		"/api/v1/namespaces/system/secrets?watch=true":                                      "fieldSelector=metadata.name%3Dwebhook&watch=true",
-		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations":             "fieldSelector=metadata.name%3Dwebhook",
-		"/api/v1/namespaces/system/secrets/webhook":                                         "",
-		"/apis/managedworkload.dev/v1alpha1/managedworkloads":                               "",
-		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/webhook?a=b": "a=b",
-	} {
-		t.Run(path, func(t *testing.T) {
-			seen := ""
-			o := onlyNamed{name: "webhook", next: roundTripper(func(r *http.Request) (*http.Response, error) {
-				seen = r.URL.RawQuery
-				return &http.Response{Body: http.NoBody}, nil
-			})}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := o.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = res.Body.Close()
-			if seen != want {
-				t.Errorf("query %q, want %q", seen, want)
-			}
-		})
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,66 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admitted
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+)
+
+// TokenVolume is the name of the volume with the token that every Pod gets. In a Pod a
+// random suffix follows, which would make another template of each answer.
+// (kubernetes plugin/pkg/admission/serviceaccount)
+const TokenVolume = "kube-api-access"
+
+// freeTokenVolume is the name where the template has a volume of the fixed one. No template
+// with a volume of this name gets another one for its token.
+const freeTokenVolume = TokenVolume + "-token"
+
+// HasToken reports whether a volume of a spec has a service account token.
+func HasToken(spec *corev1.PodSpec) bool { return len(objects.Tokens(spec)) > 0 }
+
+// nameTokenVolume gives the volume that admission added for the token its fixed name.
+func nameTokenVolume(spec, asked *corev1.PodSpec) {
+	named := func(name string) func(corev1.Volume) bool {
+		return func(v corev1.Volume) bool { return v.Name == name }
+	}
+	at := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return strings.HasPrefix(v.Name, TokenVolume+"-") && v.Projected != nil && !slices.ContainsFunc(asked.Volumes, named(v.Name))
+	})
+	if at < 0 {
+		return
+	}
+	from, to := spec.Volumes[at].Name, TokenVolume
+	if slices.ContainsFunc(spec.Volumes, named(to)) {
+		to = freeTokenVolume
+	}
+	spec.Volumes[at].Name = to
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for j := range containers[i].VolumeMounts {
+				if mount := &containers[i].VolumeMounts[j]; mount.Name == from {
+					mount.Name = to
+				}
+			}
+		}
+	}
+}
+
+// FromBeforeTokens reports whether an admitted template says nothing about what its
+// ServiceAccount gives: it was admitted before tokens were, or where no admission looks at
+// service accounts.
+func FromBeforeTokens(admitted *corev1.PodSpec) bool {
+	return admitted.ServiceAccountName == "" || admitted.AutomountServiceAccountToken == nil
+}
+
+// KeepAccount leaves what a ServiceAccount gives as it was in another form of a template.
+func KeepAccount(t, before *corev1.PodTemplateSpec) {
+	t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount = before.Spec.ServiceAccountName, before.Spec.DeprecatedServiceAccount
+	t.Spec.AutomountServiceAccountToken = before.Spec.AutomountServiceAccountToken
+	t.Spec.ImagePullSecrets = before.Spec.ImagePullSecrets
+}

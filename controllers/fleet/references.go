@@ -1,0 +1,113 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// References are what a template refers to. They are shared by all Shares that refer to the
+// same, and are not changed.
+type References struct {
+	Objects []objects.Ref
+	Tokens  []objects.Token
+	// ServiceAccount is the account of its tokens.
+	ServiceAccount string
+}
+
+var referenceSets = &shared[*References]{most: maxSets}
+
+// referencesOf are those of the template of a NodeWorkload, which is not looked at again while
+// its generation stays.
+func referencesOf(nw *v1alpha1.NodeWorkload, before *Share) *References {
+	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
+		return before.References
+	}
+	refs := references(&nw.Spec.Template.Spec)
+	return referenceSets.one(refs.key(), func() *References { return refs }).value
+}
+
+func references(spec *corev1.PodSpec) *References {
+	return &References{Objects: objects.Of(spec), Tokens: objects.Tokens(spec), ServiceAccount: cmp.Or(spec.ServiceAccountName, "default")}
+}
+
+// key is the same for equal references only.
+func (r *References) key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q", r.ServiceAccount)
+	for _, ref := range r.Objects {
+		fmt.Fprintf(&b, " %q %q", ref.Kind, ref.Name)
+	}
+	for _, token := range r.Tokens {
+		fmt.Fprintf(&b, " %q %d", token.Audience, token.ExpirationSeconds)
+	}
+	return b.String()
+}
+
+// sameObjects reports whether two Shares of one object, either of which may be nil, make their
+// nodes need the same objects.
+func (s *Share) sameObjects(o *Share) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Node == o.Node && (s.References == o.References || slices.Equal(s.References.Objects, o.References.Objects))
+}
+
+// References are the objects that the NodeWorkloads of a node refer to, each once and in
+// order. Those that are being deleted count: their containers still run.
+func (x *Index) References(node string) []objects.Key {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	found := map[objects.Key]bool{}
+	for _, s := range x.byNode[node] {
+		for _, ref := range s.References.Objects {
+			found[objects.Key{Namespace: s.Namespace, Ref: ref}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), objects.CompareKeys)
+}
+
+// Tokens are those that a NodeWorkload of a node asks for, and their service account. found is
+// false where that node has no such NodeWorkload.
+func (x *Index) Tokens(node, namespace, name string) (serviceAccount string, asked []objects.Token, found bool) {
+	s := x.Get(types.NamespacedName{Namespace: namespace, Name: name})
+	if s == nil || s.Node != node {
+		return "", nil, false
+	}
+	return s.References.ServiceAccount, s.References.Tokens, true
+}
+
+// ListenReferences calls listener for each node whose References may have changed. It must not
+// block.
+func (x *Index) ListenReferences(listener func(node string)) {
+	x.Listen(func(c Change) {
+		if c.Old.sameObjects(c.New) {
+			return
+		}
+		for _, node := range c.nodes() {
+			listener(node)
+		}
+	})
+}
+
+// nodes are those of a Share before and after a change.
+func (c Change) nodes() []string {
+	var nodes []string
+	for _, s := range []*Share{c.Old, c.New} {
+		if s != nil && !slices.Contains(nodes, s.Node) {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,110 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// needing is a NodeWorkload of a node whose template mounts Secrets.
+func needing(namespace, node string, generation int64, secrets ...string) *v1alpha1.NodeWorkload {
+	nw := managertest.NodeWorkload(node, "mw")
+	nw.Namespace, nw.Generation = namespace, generation
+	for _, name := range secrets {
+		nw.Spec.Template.Spec.Volumes = append(nw.Spec.Template.Spec.Volumes,
+			corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}})
+	}
+	return nw
+}
+
+func secret(namespace, name string) objects.Key {
+	return objects.Key{Namespace: namespace, Ref: objects.Ref{Kind: objects.Secret, Name: name}}
+}
+
+// A node needs what its NodeWorkloads refer to until they are gone, and is looked at again
+// only when that changes.
+func TestReferencesOfANode(t *testing.T) {
+	x := newIndex()
+	x.Observe(needing("a", "n2", 1, "other"))
+	var changed []string
+	x.ListenReferences(func(node string) { changed = append(changed, node) })
+	expect := func(what string, wantChanged []string, want ...objects.Key) {
+		t.Helper()
+		if diff := cmp.Diff(want, x.References("n1")); diff != "" {
+			t.Errorf("%s: n1 needs (-want +got):\n%s", what, diff)
+		}
+		if !slices.Equal(changed, wantChanged) {
+			t.Errorf("%s: changed %q, want %q", what, changed, wantChanged)
+		}
+		changed = nil
+	}
+	expect("before", []string{"n2"})
+	x.Observe(needing("b", "n1", 1, "tls", "shared"))
+	expect("a first", []string{"n1"}, secret("b", "shared"), secret("b", "tls"))
+	x.Observe(needing("a", "n1", 1, "shared"))
+	expect("another namespace", []string{"n1"}, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
+	reported := needing("b", "n1", 1, "tls", "shared")
+	reported.Status.ObservedGeneration = 1
+	x.Observe(reported)
+	x.Observe(needing("b", "n1", 2, "shared", "tls"))
+	expect("the same", nil, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
+	deleting := needing("a", "n1", 1, "shared")
+	deleting.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch}
+	x.Observe(deleting)
+	expect("deletion", nil, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
+	x.Observe(needing("b", "n1", 3, "shared"))
+	expect("another template", []string{"n1"}, secret("a", "shared"), secret("b", "shared"))
+	x.Gone(needing("b", "n1", 3, "shared"))
+	expect("gone", []string{"n1"}, secret("a", "shared"))
+	x.Reset(listAt("50", needing("a", "n1", 1, "shared")))
+	expect("listed again, without n2", []string{"n2"}, secret("a", "shared"))
+}
+
+// Shares of one template hold its references once, also when they were listed again.
+func TestReferencesAreShared(t *testing.T) {
+	a, b := ShareOf(needing("a", "n1", 1, "x", "y"), nil), ShareOf(needing("b", "n2", 7, "y", "x"), nil)
+	if a.References != b.References {
+		t.Error("equal references are held twice")
+	}
+	changed := needing("a", "n1", 1, "z")
+	if ShareOf(changed, a).References != a.References {
+		t.Error("the template was looked at again although its generation stayed")
+	}
+	changed.Generation = 2
+	if got := ShareOf(changed, a).References.Objects; len(got) != 1 || got[0].Name != "z" {
+		t.Errorf("a new generation refers to %v", got)
+	}
+}
+
+// A node may ask for the tokens of its own NodeWorkloads only.
+func TestTokensOfANode(t *testing.T) {
+	x := newIndex()
+	nw := needing("a", "n1", 1)
+	nw.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}}}}}}
+	x.Observe(nw)
+	account, asked, found := x.Tokens("n1", "a", nw.Name)
+	if diff := cmp.Diff([]objects.Token{{Audience: "vault", ExpirationSeconds: 3600}}, asked); !found || account != "default" || diff != "" {
+		t.Errorf("account %q, found %t, tokens (-want +got):\n%s", account, found, diff)
+	}
+	nw.Generation, nw.Spec.Template.Spec.ServiceAccountName = 2, "agent"
+	x.Observe(nw)
+	if account, _, _ := x.Tokens("n1", "a", nw.Name); account != "agent" {
+		t.Errorf("account %q, want agent", account)
+	}
+	for _, other := range [][3]string{{"n2", "a", nw.Name}, {"n1", "b", nw.Name}, {"n1", "a", "other"}} {
+		if _, _, found := x.Tokens(other[0], other[1], other[2]); found {
+			t.Errorf("%v is found", other)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+// maxError bounds what is passed on of an error.
+const maxError = 512
+
+// blank is the NodeObject of a key without anything that is known of the object.
+func blank(key apiobjects.Key) *subresources.NodeObject {
+	return &subresources.NodeObject{
+		TypeMeta:   metav1.TypeMeta{APIVersion: subresources.GroupVersion.String(), Kind: "NodeObject"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: subresources.NodeObjectName(string(key.Kind), key.Name)},
+		ObjectKind: string(key.Kind),
+		ObjectName: key.Name,
+	}
+}
+
+// present is the NodeObject of a ConfigMap or Secret as the API server has it.
+func present(key apiobjects.Key, obj any) (*subresources.NodeObject, error) {
+	state := blank(key)
+	state.State = subresources.ObjectPresent
+	switch obj := obj.(type) {
+	case *corev1.ConfigMap:
+		state.ObjectUID, state.ObjectVersion = obj.UID, obj.ResourceVersion
+		state.Immutable = obj.Immutable != nil && *obj.Immutable
+		state.Data = make(map[string][]byte, len(obj.Data)+len(obj.BinaryData))
+		for name, text := range obj.Data {
+			state.Data[name] = []byte(text)
+		}
+		maps.Copy(state.Data, obj.BinaryData)
+	case *corev1.Secret:
+		state.ObjectUID, state.ObjectVersion = obj.UID, obj.ResourceVersion
+		state.Immutable = obj.Immutable != nil && *obj.Immutable
+		state.SecretType, state.Data = obj.Type, obj.Data
+	default:
+		return nil, fmt.Errorf("a %T is no ConfigMap and no Secret", obj)
+	}
+	return state, nil
+}
+
+// notFound is the NodeObject of an object that the API server does not have.
+func notFound(key apiobjects.Key) *subresources.NodeObject {
+	state := blank(key)
+	state.State = subresources.ObjectNotFound
+	state.Message = fmt.Sprintf("%s %q not found", strings.ToLower(string(key.Kind)), key.Name)
+	return state
+}
+
+// forbidden is the NodeObject of an object that the manager may not read.
+func forbidden(key apiobjects.Key, account string) *subresources.NodeObject {
+	state := blank(key)
+	state.State, state.Message = subresources.ObjectForbidden, noRight(key, account)
+	return state
+}
+
+// unavailable is the NodeObject of an object that could not be read.
+func unavailable(key apiobjects.Key, why string) *subresources.NodeObject {
+	state := blank(key)
+	state.State, state.Message = subresources.ObjectUnavailable, writes.Limit(why, maxError)
+	return state
+}
+
+// noRight says who may not read an object, and what gives the right. account is a flag of
+// kubectl create rolebinding.
+func noRight(key apiobjects.Key, account string) string {
+	if key.Ref == (apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: apiobjects.RootCA}) {
+		return fmt.Sprintf("the manager may not read %s; the component objects gives it the right", named(key.Ref))
+	}
+	return fmt.Sprintf("the manager may not read %s in namespace %s; run: %s", named(key.Ref), key.Namespace, Command(key.Namespace, account))
+}
+
+// Command is what gives the manager the right to read the objects of a namespace.
+func Command(namespace, account string) string {
+	return fmt.Sprintf("kubectl create rolebinding managedworkload-objects --clusterrole=managedworkload-objects %s -n %s", account, namespace)
+}
+
+func named(ref apiobjects.Ref) string {
+	return fmt.Sprintf("%s %q", strings.ToLower(string(ref.Kind)), ref.Name)
+}
+
+// failed is what is known of an object after an error, nil where what was known before holds.
+func failed(before *subresources.NodeObject, key apiobjects.Key, err error, account func() string) *subresources.NodeObject {
+	switch {
+	case apierrors.IsForbidden(err):
+		return forbidden(key, account())
+	case before == nil:
+		return unavailable(key, err.Error())
+	}
+	return nil
+}
+
+// same reports whether a node would do the same with two NodeObjects of one key.
+func same(a, b *subresources.NodeObject) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.State == b.State && a.Message == b.Message && a.ObjectUID == b.ObjectUID && a.Immutable == b.Immutable &&
+		a.SecretType == b.SecretType && maps.EqualFunc(a.Data, b.Data, bytes.Equal)
+}

@@ -1,0 +1,107 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+)
+
+// Secrets gives the pull secrets of pods, or objects.ErrNotReceived for one that may still
+// come. What it returns is not changed.
+type Secrets interface {
+	Secret(namespace, name string) (*corev1.Secret, error)
+}
+
+// Runtime says which images there are, by what the runtime calls them.
+type Runtime interface {
+	// ImageRef is empty for an image that the runtime does not have.
+	ImageRef(ctx context.Context, image string) (string, error)
+	// ImageRefs are those of all images.
+	ImageRefs(ctx context.Context) ([]string, error)
+}
+
+// Events takes events about pods.
+type Events interface {
+	Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string)
+}
+
+// Config is what a Manager works with. Everything may be left out.
+type Config struct {
+	// Dir holds the records; without it they end with the process.
+	Dir string
+	// Secrets gives pull secrets; without it no Secret can be retrieved.
+	Secrets Secrets
+	// Runtime is asked what cut-off pulls have left, and which images are gone. Without
+	// it a pull that was cut off leaves its image in doubt.
+	Runtime Runtime
+	Events  Events
+}
+
+// Manager knows who may use which image. It is safe for concurrent use.
+type Manager struct {
+	secrets  Secrets
+	runtime  Runtime
+	events   Events
+	disk     disk
+	patience *hostfs.Patience
+
+	mu sync.Mutex
+	*memory
+}
+
+// diskPatience is how long a pull waits for its record to be written. (as kills do)
+const diskPatience = 2 * time.Second
+
+// New reads what an earlier process has recorded. What cannot be read is no error: in
+// doubt images are pulled again.
+func New(cfg Config, log logr.Logger) *Manager {
+	m := &Manager{
+		secrets: cfg.Secrets, runtime: cfg.Runtime, events: cfg.Events,
+		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience),
+	}
+	var err error
+	if m.memory, err = readAll(m.disk); err != nil {
+		log.Error(err, "Failed to read the records of image pulls; images may be pulled again")
+	}
+	if broken := len(m.brokenRecords) + len(m.brokenIntents); broken > 0 {
+		log.Info("Some records of image pulls are damaged; those images are pulled again", "count", broken)
+	}
+	return m
+}
+
+// For returns a pod's access to an image, by the name of its template.
+func (m *Manager) For(pod *corev1.Pod, image string) *Access {
+	return &Access{m: m, pod: pod, image: image}
+}
+
+// write brings what is known to the disk. What cannot be written is tried again by Run.
+func (m *Manager) write(ctx context.Context, keys ...fileKey) {
+	for _, key := range keys {
+		err := m.patience.Do(ctx, m.disk.root, func() error { return m.writeOne(key) })
+		if err == nil {
+			continue
+		}
+		m.mu.Lock()
+		m.unwritten[key] = true
+		m.mu.Unlock()
+		if ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to write a record of image pulls; retrying", "in", interval.String())
+		}
+	}
+}
+
+func (m *Manager) writeOne(key fileKey) error {
+	m.mu.Lock()
+	content := m.content(key)
+	delete(m.unwritten, key)
+	m.mu.Unlock()
+	return m.disk.write(key.folder, key.file, content)
+}

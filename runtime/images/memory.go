@@ -1,0 +1,153 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+// memory is what is known of pulls. It is guarded by the manager's lock; the files are
+// written from it.
+type memory struct {
+	records map[string]*record // by what the runtime calls the image
+	intents map[string]*intent // by the name of the template
+	// brokenRecords and brokenIntents are the files that cannot be read.
+	brokenRecords, brokenIntents map[string]bool
+	// unread: the folders cannot be read.
+	unread bool
+	// unwritten are the files that differ from what is known.
+	unwritten map[fileKey]bool
+}
+
+type fileKey struct{ folder, file string }
+
+// readAll reads what an earlier process has left.
+func readAll(d disk) (*memory, error) {
+	m := &memory{records: map[string]*record{}, intents: map[string]*intent{}, unwritten: map[fileKey]bool{}}
+	var err error
+	m.brokenRecords, err = d.load(pulledFolder, func(file string, data []byte) bool {
+		var r record
+		if json.Unmarshal(data, &r) != nil || fileOf(r.Ref) != file {
+			return false
+		}
+		m.records[r.Ref] = &r
+		return true
+	})
+	if err == nil {
+		m.brokenIntents, err = d.load(pullingFolder, func(file string, data []byte) bool {
+			var i intent
+			if json.Unmarshal(data, &i) != nil || fileOf(i.Image) != file {
+				return false
+			}
+			m.intents[i.Image] = &i
+			return true
+		})
+	}
+	if err != nil {
+		m.unread = true
+	}
+	return m, err
+}
+
+// learn takes over what is known since.
+func (m *memory) learn(since *memory) {
+	maps.Copy(m.records, since.records)
+	maps.Copy(m.intents, since.intents)
+	m.unwritten = since.unwritten
+}
+
+// facts returns what is known of an image: of the name in a template, and of what the
+// runtime calls what it has by that name.
+func (m *memory) facts(image, ref string) facts {
+	f := facts{pulled: m.records[ref]}
+	if f.pulled == nil {
+		pulling := m.intents[image]
+		f.doubtful = m.unread || m.brokenRecords[fileOf(ref)] || m.brokenIntents[fileOf(image)] ||
+			pulling != nil && pulling.Before != ref
+	}
+	return f
+}
+
+// content is what a file should hold; nil if it should not exist.
+func (m *memory) content(key fileKey) any {
+	switch key.folder {
+	case pulledFolder:
+		for ref, r := range m.records {
+			if fileOf(ref) == key.file {
+				return r
+			}
+		}
+	case pullingFolder:
+		for image, i := range m.intents {
+			if fileOf(image) == key.file {
+				return *i
+			}
+		}
+	}
+	return nil
+}
+
+// setRecord keeps a record; it returns the file to write.
+func (m *memory) setRecord(r *record) fileKey {
+	m.records[r.Ref] = r
+	delete(m.brokenRecords, fileOf(r.Ref))
+	return m.changed(pulledFolder, r.Ref)
+}
+
+func (m *memory) changed(folder, key string) fileKey {
+	file := fileKey{folder, fileOf(key)}
+	m.unwritten[file] = true
+	return file
+}
+
+// isUnwritten is whether the record of an image is not on the disk yet: the intent stays
+// there until it is, so that the next process knows that the image was pulled.
+func (m *memory) isUnwritten(ref string) bool {
+	return m.unwritten[fileKey{pulledFolder, fileOf(ref)}]
+}
+
+// dropIntent forgets that an image is being pulled.
+func (m *memory) dropIntent(image string) fileKey {
+	delete(m.intents, image)
+	delete(m.brokenIntents, fileOf(image))
+	return m.changed(pullingFolder, image)
+}
+
+// prune forgets the images that the runtime did not have when it was asked.
+func (m *memory) prune(refs []string, asked time.Time) []fileKey {
+	var files []fileKey
+	there := map[string]bool{}
+	for _, ref := range refs {
+		there[fileOf(ref)] = true
+	}
+	for ref, r := range m.records {
+		if !there[fileOf(ref)] && r.Updated.Before(asked) {
+			delete(m.records, ref)
+			files = append(files, m.changed(pulledFolder, ref))
+		}
+	}
+	for file := range m.brokenRecords {
+		if !there[file] {
+			delete(m.brokenRecords, file)
+			key := fileKey{pulledFolder, file}
+			m.unwritten[key] = true
+			files = append(files, key)
+		}
+	}
+	return files
+}
+
+// cutOff returns the pulls of which it is not known how they ended.
+func (m *memory) cutOff() []intent {
+	var found []intent
+	for _, image := range slices.Sorted(maps.Keys(m.intents)) {
+		if i := m.intents[image]; i.pulls == 0 {
+			found = append(found, *i)
+		}
+	}
+	return found
+}

@@ -1,0 +1,145 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+)
+
+// aggregate joins the failures of a pull as the kubelet does: one alone stays as it is, so
+// that its reason can be seen.
+func aggregate(failures []error) error {
+	if len(failures) == 1 {
+		return failures[0]
+	}
+	words := make([]error, 0, len(failures))
+	for _, err := range failures {
+		words = append(words, errors.New(runtimeerror.Text(err)))
+	}
+	return utilerrors.NewAggregate(words)
+}
+
+// begin records that a pull begins, before it does.
+func (m *Manager) begin(ctx context.Context, image string) {
+	before := ""
+	if m.runtime != nil {
+		if ref, err := m.runtime.ImageRef(ctx, tagged(image)); err == nil {
+			before = ref
+		}
+	}
+	m.mu.Lock()
+	i := m.intents[image]
+	if i == nil {
+		i = &intent{Image: image, Before: before}
+		m.intents[image] = i
+	}
+	i.pulls++
+	file := m.changed(pullingFolder, image)
+	m.mu.Unlock()
+	m.write(ctx, file)
+}
+
+// end records how a pull ended: with which credential, or that it failed. One that was cut
+// off may still have brought the image.
+func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, err error) {
+	ctx = context.WithoutCancel(ctx) // what was pulled is recorded in any case
+	if err == nil {
+		m.pulled(ctx, image, ref, used)
+		return
+	}
+	m.mu.Lock()
+	i := m.intents[image]
+	i.pulls--
+	i.cutOff = i.cutOff || m.runtime != nil && runtimeerror.IsCutOff(err)
+	if i.pulls > 0 || i.cutOff {
+		m.mu.Unlock()
+		return
+	}
+	file := m.dropIntent(image)
+	m.mu.Unlock()
+	m.write(ctx, file)
+}
+
+// pulled records a pull that succeeded: first the record, then that none is under way.
+func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credential) {
+	if m.runtime != nil {
+		if id, err := m.runtime.ImageRef(ctx, ref); err == nil && id != "" {
+			ref = id
+		}
+	}
+	m.noteGrant(ctx, ref, withoutTag(image), used)
+	m.mu.Lock()
+	i := m.intents[image]
+	if i.pulls--; i.pulls > 0 {
+		m.mu.Unlock()
+		return
+	}
+	var files []fileKey
+	if !m.isUnwritten(ref) {
+		files = append(files, m.dropIntent(image))
+	}
+	m.mu.Unlock()
+	m.write(ctx, files...)
+}
+
+// noteGrant notes that an image may be used by a name with a credential, or by everyone.
+func (m *Manager) noteGrant(ctx context.Context, ref, name string, used *Credential) {
+	m.mu.Lock()
+	known := m.records[ref]
+	if known == nil {
+		known = &record{Ref: ref}
+	}
+	changed := known.with(name, used, time.Now())
+	if changed == nil {
+		m.mu.Unlock()
+		return
+	}
+	file := m.setRecord(changed)
+	m.mu.Unlock()
+	m.write(ctx, file)
+}
+
+// settle finds out what pulls have left that were cut off: nothing, what was there before,
+// or an image of which it is not known who may use it. (kubelet
+// pullmanager/image_pull_manager.go:initialize)
+func (m *Manager) settle(ctx context.Context) {
+	if m.runtime == nil {
+		return
+	}
+	m.mu.Lock()
+	cutOff := m.cutOff()
+	m.mu.Unlock()
+	for _, i := range cutOff {
+		ref, err := m.runtime.ImageRef(ctx, tagged(i.Image))
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Cannot find out what a pull that was cut off has left; retrying", "image", i.Image)
+			continue
+		}
+		m.write(ctx, m.settled(i, ref)...)
+	}
+}
+
+// settled takes over what a pull has left that was cut off.
+func (m *Manager) settled(i intent, ref string) []fileKey {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.intents[i.Image]; now == nil || now.pulls > 0 {
+		return nil // it is being pulled again
+	}
+	if m.isUnwritten(ref) {
+		return nil
+	}
+	var files []fileKey
+	if ref != "" && ref != i.Before && m.records[ref] == nil {
+		files = append(files, m.setRecord(&record{Ref: ref, Updated: time.Now()}))
+	}
+	return append(files, m.dropIntent(i.Image))
+}

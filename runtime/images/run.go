@@ -1,0 +1,91 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+)
+
+// interval is how often the records are compared with the images of the runtime. (kubelet
+// kubelet.go:ImageGCPeriod)
+const interval = 5 * time.Minute
+
+// Run keeps the records as the runtime's images are, until ctx is done.
+func (m *Manager) Run(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := m.tidy(ctx); err != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to compare the records of image pulls with the images; retrying", "in", interval.String())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// tidy reads and writes what could not be, settles what was cut off, and forgets the
+// images that are gone.
+func (m *Manager) tidy(ctx context.Context) error {
+	if err := m.readAgain(ctx); err != nil {
+		return err
+	}
+	m.settle(ctx)
+	if err := m.forgetGone(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	unwritten := slices.Collect(maps.Keys(m.unwritten))
+	m.mu.Unlock()
+	m.write(ctx, unwritten...)
+	return nil
+}
+
+// readAgain reads the records that could not be read.
+func (m *Manager) readAgain(ctx context.Context) error {
+	m.mu.Lock()
+	unread := m.unread
+	m.mu.Unlock()
+	if !unread {
+		return nil
+	}
+	read, err := hostfs.Ask(ctx, m.patience, m.disk.root, func() (*memory, error) { return readAll(m.disk) }, func(*memory) {})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	read.learn(m.memory)
+	m.memory = read
+	return nil
+}
+
+// forgetGone forgets the images that the runtime does not have any more.
+func (m *Manager) forgetGone(ctx context.Context) error {
+	m.mu.Lock()
+	none := len(m.records)+len(m.brokenRecords) == 0
+	m.mu.Unlock()
+	if none || m.runtime == nil {
+		return nil
+	}
+	asked := time.Now()
+	refs, err := m.runtime.ImageRefs(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	files := m.prune(refs, asked)
+	m.mu.Unlock()
+	m.write(ctx, files...)
+	return nil
+}

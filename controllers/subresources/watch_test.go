@@ -162,6 +162,9 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 						return // it learns nothing
 					}
 					events := read(t, &w.content)
+					if len(events) == 0 {
+						t.Fatal("the watch ended without a word")
+					}
 					last := events[len(events)-1]
 					if last.Type != watch.Error || last.Object.Code != tc.code || !strings.Contains(last.Object.Message, tc.words) {
 						t.Errorf("last event %s %d %q, want %d %q", last.Type, last.Object.Code, last.Object.Message, tc.code, tc.words)

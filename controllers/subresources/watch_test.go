@@ -215,8 +215,11 @@ func TestWatchOfWhoReadsNothing(t *testing.T) {
 		c := newCluster()
 		w := newResponse()
 		w.blocked = true
-		go c.events.send(t.Context(), watch.Added, object("one", "1"))
-		if lasted := c.watching(t.Context(), t, c.serve(t), w, ""); lasted != chunkTimeout {
+		go func() {
+			time.Sleep(time.Minute)
+			c.events.send(t.Context(), watch.Added, object("one", "1"))
+		}()
+		if lasted := c.watching(t.Context(), t, c.serve(t), w, ""); lasted != time.Minute+chunkTimeout {
 			t.Errorf("lasted %v", lasted)
 		}
 	})

@@ -78,7 +78,6 @@ spec:
 spec:
   hostUsers: false
   os: {name: windows}
-  runtimeClassName: kata
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
   securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}
@@ -104,7 +103,6 @@ spec:
 				"spec.template.spec.ephemeralContainers",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
-				"spec.template.spec.runtimeClassName",
 				"spec.template.spec.os.name",
 				"spec.template.spec.hostUsers",
 			},

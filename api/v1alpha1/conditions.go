@@ -157,6 +157,9 @@ const (
 	// AnnotationChangedBy on a NodeWorkload names to its shim who changed the definition
 	// last: the field manager of that change of the ManagedWorkload.
 	AnnotationChangedBy = "managedworkload.dev/changed-by"
+	// AnnotationRuntimeHandler in the template of a NodeWorkload is the handler of its
+	// runtime class: the manager reads RuntimeClasses, and a shim does not.
+	AnnotationRuntimeHandler = "managedworkload.dev/runtime-handler"
 	// AnnotationRestartedAt in a template restarts the containers when it
 	// changes, as kubectl rollout restart does.
 	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"

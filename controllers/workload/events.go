@@ -32,6 +32,9 @@ const (
 	// eventNotPutBack: what was changed by hand can only be changed one way.
 	eventNotPutBack = "NotPutBack"
 	eventKilled     = "Killed"
+	// eventEvicted: a NodeWorkload was evicted and is made again, as a DaemonSet does with a
+	// failed Pod.
+	eventEvicted = "FailedNodeWorkload"
 	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
 	eventRollOut   = "RollOutStarted"
 	eventRolledOut = "RollOutComplete"
@@ -122,13 +125,13 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 	for i := range done.counted {
 		k := &done.counted[i]
 		fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
-		if k.Trigger == v1alpha1.TriggerTermination {
+		if endsAll(k.Trigger) {
 			more++
 		}
 	}
 	for ending, n := range done.uncounted {
 		fleet.CountKills(ending, n)
-		if ending.Trigger == v1alpha1.TriggerTermination {
+		if endsAll(ending.Trigger) {
 			more += n
 		}
 	}
@@ -140,9 +143,14 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 	}
 }
 
+// endsAll reports whether a trigger ends a NodeWorkload, which may be gone with its events.
+func endsAll(trigger v1alpha1.KillTrigger) bool {
+	return trigger == v1alpha1.TriggerTermination || trigger == v1alpha1.TriggerEvicted
+}
+
 func (r *Reconciler) announceKill(mw *v1alpha1.ManagedWorkload, k *v1alpha1.NodeKillRecord) {
 	fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
-	if k.Trigger != v1alpha1.TriggerTermination {
+	if !endsAll(k.Trigger) {
 		return
 	}
 	kind := corev1.EventTypeNormal

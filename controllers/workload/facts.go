@@ -85,6 +85,8 @@ type nodeView struct {
 	waits rollout.Reason
 	// refused is why its last change failed, "" if it did not.
 	refused string
+	// replacedAt is when what was evicted is made again; the zero time is at once.
+	replacedAt time.Time
 }
 
 // standing is how far a node is.
@@ -114,7 +116,7 @@ func (n *nodeView) standing(f *facts) standing {
 		return standingUpdating
 	case n.share.Phase == corev1.PodSucceeded:
 		return standingCompleted
-	case n.share.Phase == corev1.PodFailed:
+	case n.share.Phase == corev1.PodFailed && !n.share.Evicted:
 		return standingFailed
 	case n.ready() && !n.available(f):
 		return standingYoung

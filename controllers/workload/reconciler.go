@@ -34,6 +34,7 @@ import (
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloadrevisions,verbs=get;list;watch;create;delete;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
+// +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=managedworkload-system,resources=leases,verbs=get;list;watch;create;update;patch
 

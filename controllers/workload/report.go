@@ -109,7 +109,10 @@ func (r *Reconciler) survey(s *scope) *facts {
 	}
 	view := func(node string, share *fleet.Share, gone bool) nodeView {
 		shim := r.fleet.Shims.Of(node, s.now)
-		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node), refused: refused(node)}
+		return nodeView{
+			name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone,
+			waits: s.rolling.waits(node), refused: refused(node), replacedAt: s.due(node),
+		}
 	}
 	found := 0
 	f.desired = make([]nodeView, 0, len(s.shares))

@@ -91,11 +91,11 @@ spec:
     lifecycle: {preStop: {tcpSocket: {port: 1}}}
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
-  - {name: s, secret: {}}
+  - {name: s, nfs: {}}
   - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
-				"spec.template.spec.volumes[0].secret",
+				"spec.template.spec.volumes[0].nfs",
 				"spec.template.spec.volumes[1].emptyDir.medium",
 				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",

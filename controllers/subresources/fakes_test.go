@@ -175,7 +175,7 @@ func (c contents) Watch(_ context.Context, node string) (watch.Interface, error)
 
 func (c *cluster) handler() *handler {
 	return &handler{
-		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(),
+		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(),
 		objects: contents{c}, references: c, log: logr.Discard(), said: flowcontrol.NewFakeAlwaysRateLimiter(),
 	}
 }

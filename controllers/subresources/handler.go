@@ -28,6 +28,7 @@ type handler struct {
 	client     client.Client
 	gate       *gate
 	bounds     *bounds
+	encodings  *encodings
 	objects    Objects
 	references References
 	log        logr.Logger

@@ -5,17 +5,13 @@ package subresources
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 )
 
 const (
@@ -31,14 +27,15 @@ var errLost = errors.New("the caller is lost")
 // stream writes the events of a watch. It keeps nothing of what it wrote: apiserver's own
 // encoder keeps the buffers of its largest event for as long as the watch lasts.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
+	w         http.ResponseWriter
+	control   *http.ResponseController
+	encodings *encodings
 	// broken: an event was written in part, so that nothing may follow.
 	broken bool
 }
 
-func newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, control: http.NewResponseController(w)}
+func newStream(w http.ResponseWriter, e *encodings) *stream {
+	return &stream{w: w, control: http.NewResponseController(w), encodings: e}
 }
 
 // open sends the head of the answer, so that the caller knows that it watches.
@@ -87,41 +84,35 @@ func (s *stream) send(ctx context.Context, events watch.Interface) error {
 	return context.Cause(ctx)
 }
 
-// write writes an event, unless ctx ends meanwhile.
+// write writes an event as a line of JSON, unless ctx ends meanwhile.
 func (s *stream) write(ctx context.Context, kind watch.EventType, object runtime.Object) error {
-	content, err := encode(kind, object)
+	content, done, err := s.encodings.of(object)
+	defer done()
 	if err != nil {
 		return err
 	}
-	for len(content) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for _, part := range [][]byte{fmt.Appendf(nil, `{"type":%q,"object":`, kind), content, []byte("}\n")} {
+		if err := s.part(ctx, part); err != nil {
+			return err
 		}
-		part := content[:min(len(content), chunk)]
-		s.broken = true
-		s.deadline()
-		if _, err := s.w.Write(part); err != nil {
-			return fmt.Errorf("%w: %w", errLost, err)
-		}
-		content = content[len(part):]
 	}
 	s.broken = false
 	return nil
 }
 
-// encode is an event as a line of JSON.
-func encode(kind watch.EventType, object runtime.Object) ([]byte, error) {
-	if o, ok := object.(*v1alpha1.NodeObject); ok {
-		named := *o // the sender's is shared
-		named.TypeMeta = metav1.TypeMeta{Kind: "NodeObject", APIVersion: v1alpha1.GroupVersion.String()}
-		object = &named
+// part writes what is a part of an event.
+func (s *stream) part(ctx context.Context, content []byte) error {
+	for len(content) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		first := content[:min(len(content), chunk)]
+		s.broken = true
+		s.deadline()
+		if _, err := s.w.Write(first); err != nil {
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
+		content = content[len(first):]
 	}
-	content, err := json.Marshal(struct {
-		Type   watch.EventType `json:"type"`
-		Object runtime.Object  `json:"object"`
-	}{kind, object})
-	if err != nil {
-		return nil, fmt.Errorf("encode an event: %w", err)
-	}
-	return append(content, '\n'), nil
+	return nil
 }

@@ -95,7 +95,7 @@ func (h *handler) watch(w http.ResponseWriter, req *http.Request, c *caller, las
 	watchesGauge.Inc()
 	defer watchesGauge.Dec()
 
-	s := newStream(w)
+	s := newStream(w, h.encodings)
 	defer s.close()
 	if err = s.open(); err == nil {
 		err = s.send(ctx, events)

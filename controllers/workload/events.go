@@ -71,6 +71,9 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 			r.warn(mw, eventFieldsIgnored, "Ignored: "+strings.Join(s.verdict.Ignored, ", "))
 		}
 	}
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionObjectsAvailable); changed && c.Status == metav1.ConditionFalse {
+		r.warn(mw, c.Reason, c.Message)
+	}
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionStalled); changed && c.Status == metav1.ConditionTrue &&
 		slices.Contains([]string{reasonNameConflict, reasonNoLongerAdmitted, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
 		r.warn(mw, c.Reason, c.Message)

@@ -42,6 +42,8 @@ type facts struct {
 	waits  rollout.Waits
 	answer admission.Answer
 	held   int
+	// objects are those that the template refers to, nil where that is not known.
+	objects *objectsAsked
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.

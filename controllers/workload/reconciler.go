@@ -59,6 +59,8 @@ type Fleet struct {
 	Nodes  *fleet.Nodes
 	Shims  *fleet.Shims
 	Kills  *fleet.Ledger
+	// Objects knows what nodes can get of what templates refer to, nil where nothing serves it.
+	Objects Objects
 }
 
 // NewReconciler returns a reconciler that looks at the fleet, reads the rest through c, and
@@ -87,6 +89,8 @@ type scope struct {
 	foreign   []*v1alpha1.ManagedWorkloadRevision
 	// answer is what admission would make of the admitted template now.
 	answer admission.Answer
+	// objects are those that the admitted template refers to, nil before they were asked for.
+	objects *objectsAsked
 	// held is how many nodes do not get their template for an answer of admission.
 	held int
 	// left is how many NodeWorkloads wait for the next reconciliation to be repaired.
@@ -196,6 +200,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
 		return err
 	}
+	r.gatherObjects(ctx, s)
 	ready, err := r.reconcileRevision(ctx, s)
 	s.frozen = !ready
 	return errors.Join(err, r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))

@@ -89,6 +89,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 		deadline:     progressDeadline(&s.mw.Spec),
 		answer:       s.answer,
 		held:         s.held,
+		objects:      s.objects,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,
 		now:          s.now,

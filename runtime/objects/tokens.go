@@ -187,8 +187,8 @@ func (t *Tokens) dropExpired() {
 	}
 }
 
-// Forget drops the tokens of a pod that is gone.
-func (t *Tokens) Forget(pod types.UID) {
+// ForgetPod drops the tokens of a pod that is gone.
+func (t *Tokens) ForgetPod(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pods, pod)

@@ -166,7 +166,7 @@ func TestTokensOfAPodThatIsGoneAreDropped(t *testing.T) {
 		m := &manager{lifetime: time.Hour}
 		tokens := m.tokens()
 		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
-		tokens.Forget("1")
+		tokens.ForgetPod("1")
 		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
 
 		time.Sleep(2 * time.Hour) // it does not ask any more

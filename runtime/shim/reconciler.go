@@ -32,6 +32,8 @@ type reconciler struct {
 	policy *policyProbe
 	// vanished is called when an object is gone: its worker may not know.
 	vanished func()
+	// handed is called when a worker has its object.
+	handed func()
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -52,6 +54,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: policyPause}, nil
 	}
 	r.pool.Update(nw) //nolint:contextcheck // a worker outlives this call
+	r.handed()
 	if r.pool.Superseded(podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}) {
 		r.vanished()
 	}

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
@@ -101,6 +100,8 @@ type shim struct {
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
+	// objects are what containers get beside their template.
+	objects *nodeObjects
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
 	counted     *prometheus.Registry
 	runtimeName string
@@ -124,30 +125,6 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	return s, nil
 }
 
-// connect makes what talks to the API server.
-func (s *shim) connect(ctx context.Context, _ logr.Logger) error {
-	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	if s.mgr, err = newManager(cfg, s.options, scheme); err != nil {
-		return err
-	}
-	// Reads of this one go to the API server; the cache holds NodeWorkloads only.
-	s.api, err = client.New(cfg, client.Options{Scheme: scheme, Mapper: s.mgr.GetRESTMapper(), HTTPClient: s.mgr.GetHTTPClient()})
-	if err != nil {
-		return fmt.Errorf("make the API client: %w", err)
-	}
-	s.tokenFile = cfg.BearerTokenFile
-	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
-	return err
-}
-
 // openRuntime makes what acts on the node.
 func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	o := s.options
@@ -164,7 +141,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	}
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.dns = newDNSWarnings(s.dirs, s.events)
-	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Events: s.events}, log.WithName("images"))
+	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Secrets: s.objects, Events: s.events}, log.WithName("images"))
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Differences: plan.AllDifferences(),
@@ -197,7 +174,8 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	capacity := poddir.NodeCapacity(o.StateDir)
 	s.volumes, err = volume.New(volume.Config{
 		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
-		PodMemory: podcgroup.MemoryLimit, Allocatable: capacity, Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
+		PodMemory: podcgroup.MemoryLimit, Objects: s.objects, Allocatable: capacity,
+		Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
 	})
 	if err != nil {
 		return fmt.Errorf("open the volumes: %w", err)
@@ -205,13 +183,20 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	s.dirs, err = poddir.New(poddir.Config{
 		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
 		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
-		APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
-		Capacity:  capacity, Logger: log,
+		Objects: s.objects, APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
+		Capacity: capacity, Logger: log,
 	}, s.volumes, s.cgroups)
 	if err != nil {
 		return fmt.Errorf("open the pod directories: %w", err)
 	}
 	return nil
+}
+
+// forgetPod drops what is kept in memory of a pod whose place on the node is removed.
+func (s *shim) forgetPod(uid types.UID) {
+	s.executor.Forget(uid)
+	s.dns.forget(uid)
+	s.objects.ForgetPod(uid)
 }
 
 // askRuntimeName is the scheme of container IDs.
@@ -237,14 +222,14 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Runtime:      s.runtime,
 		Executor:     s.executor,
 		Prober:       s.probes,
-		PodDir:       podDirAdapter{s.dirs, func(uid types.UID) { s.executor.Forget(uid); s.dns.forget(uid) }},
+		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
 		Publisher:    publisher,
 		Events:       s.events,
 		Store:        checkpoints,
 		Metrics:      podworker.NewMetrics(s.counted),
 		Log:          log.WithName("worker"),
 		NetworkReady: func() error { return s.overseer.networkError() },
-		Removed:      func(podworker.Identity) { s.overseer.kick() },
+		Removed:      func(podworker.Identity) { s.overseer.kick(); s.objects.watch.kick() },
 		ClusterID:    func() string { return s.overseer.cluster.current() },
 		BootID:       bootID(),
 		Clock:        s.clock,
@@ -284,7 +269,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
 	return r.setup(s.mgr)
 }
 
@@ -333,7 +318,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {
@@ -350,6 +335,7 @@ func (s *shim) run(ctx context.Context) error {
 	}
 	err := group.Wait()
 	s.probes.Close()
+	s.objects.Close()
 	s.events.close()
 	return err
 }

@@ -47,8 +47,9 @@ type tokenKeeper struct {
 // claims are what a service account token says of itself. They are not checked: the
 // API server does that with each request. (KEP-4193 for node)
 type claims struct {
-	IssuedAt   int64 `json:"iat"`
-	Expires    int64 `json:"exp"`
+	Subject    string `json:"sub"`
+	IssuedAt   int64  `json:"iat"`
+	Expires    int64  `json:"exp"`
 	Kubernetes struct {
 		Namespace      string `json:"namespace"`
 		ServiceAccount object `json:"serviceaccount"`

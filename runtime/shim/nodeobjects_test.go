@@ -1,0 +1,131 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// fakeWorkloads are some workloads, and those that were woken.
+type fakeWorkloads struct {
+	known []podworker.Known
+	woken []types.UID
+}
+
+func (f *fakeWorkloads) Known() []podworker.Known { return f.known }
+
+func (f *fakeWorkloads) Wake(uid types.UID) bool {
+	f.woken = append(f.woken, uid)
+	return true
+}
+
+// knownPod is a workload that refers to a Secret.
+func knownPod(namespace string, uid types.UID, secret string) podworker.Known {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{EnvFrom: []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}},
+	}}}}}
+	return podworker.Known{Identity: podworker.Identity{Namespace: namespace, UID: uid}, Pod: pod}
+}
+
+func TestAChangedObjectWakesWhatRefersToIt(t *testing.T) {
+	asks, err := newObjectClient(&rest.Config{Host: "http://api"}, http.DefaultClient, "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := &fakeWorkloads{}
+	n := newNodeObjects(asks, &nodeUID{}, func() workloads { return pool }, nil, logr.Discard())
+	pool.known = []podworker.Known{{Identity: podworker.Identity{Namespace: "ns", UID: "none"}}, {Pod: &corev1.Pod{}}}
+	if n.refersToAny() {
+		t.Error("a workload without objects refers to one")
+	}
+	pool.known = append(pool.known, knownPod("ns", "1", "a"), knownPod("ns", "2", "b"), knownPod("ns", "3", "c"), knownPod("other", "4", "a"))
+	if !n.refersToAny() {
+		t.Error("no workload refers to an object")
+	}
+	if err := n.Apply(nodeObject("a", "1"), nodeObject("b", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if want := []types.UID{"1", "2"}; !slices.Equal(pool.woken, want) {
+		t.Errorf("woken: %v, want %v", pool.woken, want)
+	}
+}
+
+// nodes answers with a Node of a UID.
+type nodes struct {
+	client.Reader
+	uid    types.UID
+	err    error
+	asked  int
+	cached bool
+}
+
+func (n *nodes) Get(_ context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	n.asked++
+	options := (&client.GetOptions{}).ApplyOptions(opts)
+	n.cached = options.AsGetOptions().ResourceVersion == "0" && key.Name == "node-1"
+	o.(*metav1.PartialObjectMetadata).UID = n.uid
+	return n.err
+}
+
+func TestANodeThatBecameAnotherOneIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, needed, changed := &nodes{uid: "1"}, false, 0
+		n := &nodeUID{api: api, node: "node-1", needed: func() bool { return needed }, changed: func() { changed++ }}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = n.keep(ctx) }()
+		pass := func(want types.UID, wantChanged int) {
+			t.Helper()
+			time.Sleep(nodeUIDInterval)
+			synctest.Wait()
+			if got := n.current(); got != want || changed != wantChanged {
+				t.Errorf("UID %q, changed %d times; want %q, %d", got, changed, want, wantChanged)
+			}
+		}
+		pass("", 0)
+		if api.asked != 0 {
+			t.Error("asked without need")
+		}
+		needed = true
+		pass("1", 0)
+		pass("1", 0)
+		api.uid = "2"
+		pass("2", 1)
+		api.uid, api.err = "", context.DeadlineExceeded
+		pass("2", 1)
+		if !api.cached {
+			t.Error("the API server reads the Node from etcd")
+		}
+		cancel()
+	})
+}
+
+// TestTokensAreAskedForByPodsWithThem pins what makes the shim look at its Node.
+func TestTokensAreAskedForByPodsWithThem(t *testing.T) {
+	pod := knownPod("ns", "1", "a")
+	n := &nodeObjects{pool: func() workloads { return &fakeWorkloads{known: []podworker.Known{pod}} }}
+	if n.asksForTokens() {
+		t.Error("a Secret is no token")
+	}
+	pod.Pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+	}}}}
+	if !n.asksForTokens() || len(apiobjects.Tokens(&pod.Pod.Spec)) != 1 {
+		t.Error("the token is not seen")
+	}
+}

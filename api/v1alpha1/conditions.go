@@ -58,9 +58,10 @@ const (
 	// start makes the cgroup again.
 	ConditionPodCgroupMissing = "PodCgroupMissing"
 	// ConditionUpdateWaiting is True while a change of the template, or a restart that
-	// was requested, waits for an image and what runs is kept; it is absent otherwise.
-	// Its reason is what a container says that waits for its image (ErrImagePull,
-	// ImagePullBackOff, ErrImageNeverPull, InvalidImageName), or ReasonPulling.
+	// was requested, waits for an image, a ConfigMap, a Secret or a token, and what runs is
+	// kept; it is absent otherwise. Its reason is what a container says that waits for its
+	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
+	// ReasonPulling or ReasonObjectsMissing.
 	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
@@ -140,6 +141,9 @@ const (
 	ReasonDiskUsageUnknown = "DiskUsageUnknown"
 	// ReasonPulling: the first pull of an image is under way.
 	ReasonPulling = "Pulling"
+	// ReasonObjectsMissing: what the template refers to does not exist, may not be read, or
+	// has not been received.
+	ReasonObjectsMissing = "ObjectsMissing"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

@@ -5,7 +5,7 @@ package main
 
 var podworkerMistakes = []mistake{
 	{"a template that waits for its image counts as the one that runs", "sync.go",
-		"left.Resizes() || len(left.Waits) > 0 {", "left.Resizes() {"},
+		"left.Resizes() || left.Waiting() {", "left.Resizes() {"},
 	{"a change that was taken back half-way counts as never made", "wait.go",
 		"if actions.Replaces() || actions.Resizes() {", "if false {"},
 	{"a change of resources that was taken back half-way counts as never made", "wait.go",

@@ -39,6 +39,8 @@ type Input struct {
 	// Prepared is what has become of the images that deliberate changes need. One that
 	// is not in it is not there.
 	Prepared map[ImageKey]Preparation
+	// Missing are the objects and tokens that Pod refers to and that are not there.
+	Missing []Missing
 	// Probed is the pod whose probes gave the verdicts, nil if it is Pod (ProbedPod).
 	Probed *corev1.Pod
 	// OutsideCgroup: the pod's cgroup is gone, and all running containers are proved
@@ -82,6 +84,8 @@ type Actions struct {
 	// Waits are the images that deliberate changes wait for, also where something else
 	// kills the pod meanwhile.
 	Waits []ImageWait
+	// MissingWaits are the objects and tokens that deliberate changes wait for, likewise.
+	MissingWaits []Missing
 	// Kept are the running containers that these changes would replace; what is not
 	// deliberate may still kill them. Held do not run, and their start waits.
 	Kept []string

@@ -30,7 +30,7 @@ func Compute(in Input) Actions {
 type planner struct {
 	Input
 	actions Actions
-	// held: a change of the sandbox waits for images.
+	// held: a change of the sandbox waits for images or objects.
 	held bool
 }
 

@@ -88,7 +88,7 @@ func deliberatelyReplaced(r *SyncRequest, c *corev1.Container) bool {
 
 // Replaces is whether a plan ends, or waits to end, an instance of another definition.
 func (a *Actions) Replaces() bool {
-	return len(a.Waits) > 0 || a.KillsOnPurpose() || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool {
+	return a.Waiting() || a.KillsOnPurpose() || slices.ContainsFunc(a.ContainersToKill, func(k Kill) bool {
 		return k.Trigger == v1alpha1.TriggerContainerRemoved
 	})
 }

@@ -49,6 +49,9 @@ type Differences struct {
 	// PullBeforeKill: "Image pulls and changes on purpose". Without it a container is
 	// killed for a change whether or not its image can be pulled.
 	PullBeforeKill bool
+	// ObjectsBeforeKill: "Missing objects and changes on purpose". Without it a container
+	// is killed for a change whether or not what the new one refers to is there.
+	ObjectsBeforeKill bool
 }
 
 // AllDifferences returns what production uses.
@@ -56,6 +59,6 @@ func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
 		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, HookInOwnSandbox: true,
-		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true,
+		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true, ObjectsBeforeKill: true,
 	}
 }

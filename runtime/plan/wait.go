@@ -43,17 +43,24 @@ type ImageWait struct {
 	Reason    Reason
 }
 
-// HeldStart is a container that does not run and waits for an image: its own, or one
-// that the new sandbox needs.
+// HeldStart is a container that does not run and waits for an image, its own or one that
+// the new sandbox needs, or for an object that the new sandbox needs.
 type HeldStart struct {
 	Container string
 	Reason    Reason
 }
 
-// awaits is the one place that decides that a deliberate change waits for an image: as
-// long as the runtime does not have what the container is to be started from. The
-// kubelet kills first.
+// awaits is whether a deliberate change of a container waits. It looks for all that is
+// missing: images are pulled while objects are waited for.
 func (p *planner) awaits(c *corev1.Container) bool {
+	lacks := p.lacksObjects(c)
+	return p.awaitsImage(c) || lacks
+}
+
+// awaitsImage is the one place that decides that a deliberate change waits for an image:
+// as long as the runtime does not have what the container is to be started from. The
+// kubelet kills first.
+func (p *planner) awaitsImage(c *corev1.Container) bool {
 	if !p.Differences.PullBeforeKill {
 		return false
 	}
@@ -135,7 +142,7 @@ func (p *planner) holdStarts() {
 		a.Kept, a.Held = nil, nil
 		return
 	}
-	if !p.Differences.PullBeforeKill {
+	if !p.Differences.PullBeforeKill && !p.held {
 		return
 	}
 	if p.held {
@@ -147,11 +154,12 @@ func (p *planner) holdStarts() {
 	a.ContainersToStart = p.startable(p.Pod.Spec.Containers, a.ContainersToStart)
 }
 
-// startable returns those of the starts that need not wait.
+// startable returns those of the starts that need not wait. Where nothing runs, missing
+// objects are for the start to find.
 func (p *planner) startable(containers []corev1.Container, starts []int) []int {
 	return slices.DeleteFunc(starts, func(i int) bool {
 		c := &containers[i]
-		if !p.held && !(p.outdated(c) && p.awaits(c)) {
+		if !p.held && !(p.outdated(c) && p.awaitsImage(c)) {
 			return false
 		}
 		p.actions.Held = append(p.actions.Held, HeldStart{Container: c.Name, Reason: p.holds(c)})
@@ -165,6 +173,9 @@ func (p *planner) holds(c *corev1.Container) Reason {
 		if w.Container == c.Name {
 			return w.Reason
 		}
+	}
+	if len(p.actions.Waits) == 0 {
+		return p.actions.MissingWaits[0].Reason
 	}
 	return p.actions.Waits[0].Reason
 }

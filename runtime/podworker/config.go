@@ -19,10 +19,12 @@ type Config struct {
 	Prober    Prober
 	PodDir    PodDir
 	Publisher Publisher
-	Events    Events
-	Store     Store
-	Metrics   *Metrics
-	Log       logr.Logger
+	// Objects may be nil: then nothing is missing.
+	Objects Objects
+	Events  Events
+	Store   Store
+	Metrics *Metrics
+	Log     logr.Logger
 	// NetworkReady returns an error while the runtime has no pod network.
 	NetworkReady func() error
 	// Removed is called when nothing is left of a workload. It must not block.

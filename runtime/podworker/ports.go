@@ -112,6 +112,14 @@ type PodDir interface {
 	Remove(ctx context.Context, id Identity) error
 }
 
+// Objects are those that containers get beside their template.
+type Objects interface {
+	// Missing returns what a pod refers to and could not be started without, and has
+	// tokens fetched that are not there. It does not wait; whoever knows more wakes the
+	// worker.
+	Missing(ctx context.Context, pod *corev1.Pod) []plan.Missing
+}
+
 // Publisher writes to the API server.
 type Publisher interface {
 	// Publish writes the status of a workload if it differs. ErrGone when there

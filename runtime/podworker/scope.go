@@ -95,6 +95,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Unconfirmed: !d.seen,
 		Actuated:    s.mem.actuated(),
 		Prepared:    s.waits.prepared,
+		Missing:     s.waits.missing,
 		Probed:      s.probed(d),
 		Differences: plan.AllDifferences(),
 	}

@@ -330,7 +330,7 @@ func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Act
 	if s.waits.keeps != nil {
 		return false // the plan is not that of the template
 	}
-	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || len(left.Waits) > 0 {
+	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || left.Waiting() {
 		return false
 	}
 	if len(plan.RunsEarlier(s.planInput(d, observed).Definitions, observed)) > 0 {

@@ -22,6 +22,8 @@ import (
 // imageWaits is what deliberate changes wait for, as the last plan said.
 type imageWaits struct {
 	images []plan.ImageWait
+	// objects are those that are waited for, and missing all that was known to be missing.
+	objects, missing []plan.Missing
 	// kept are the running containers that are left as they are meanwhile.
 	kept []string
 	// prepared is what was known of the images.
@@ -42,15 +44,15 @@ type sandboxOf struct {
 func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodStatus) {
 	in := s.planInput(d, observed)
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
-	in.Prepared = s.pulls.prepared()
+	in.Prepared, in.Missing = s.pulls.prepared(), nil
 	old := plan.RunsEarlier(in.Definitions, observed)
 	in.Probed = plan.ProbedPod(d.pod, s.made, observed, old)
-	actions := s.confirmed(ctx, &in, s.withPresent(ctx, &in))
+	actions := s.withObjects(ctx, &in, s.confirmed(ctx, &in, s.withPresent(ctx, &in)))
 	if actions.Replaces() || actions.Resizes() {
 		s.mem.unnoteTemplate(d)
 	}
 	if actions.KillPod {
-		actions.Waits = nil
+		actions.Waits, actions.MissingWaits = nil, nil
 	}
 	s.pulls.want(ctx, d.pod, actions.Waits)
 	s.noteMade(in, actions, append(old, actions.Kept...))
@@ -77,7 +79,7 @@ func (s *syncer) noteMade(in plan.Input, actions plan.Actions, old []string) {
 		}
 	}
 	s.waits = imageWaits{
-		images: actions.Waits, kept: actions.Kept, prepared: in.Prepared,
+		images: actions.Waits, objects: actions.MissingWaits, missing: in.Missing, kept: actions.Kept, prepared: in.Prepared,
 		probed: plan.ProbedPod(in.Pod, s.made, in.Observed, old), pod: in.Pod,
 	}
 	if actions.KeepsSandbox && s.sandbox.id == in.Observed.Sandboxes[0].ID {
@@ -147,9 +149,26 @@ func (s *syncer) confirmed(ctx context.Context, in *plan.Input, actions plan.Act
 	return plan.Compute(*in)
 }
 
-// untilImages is when to look again for the sake of images; false if for none.
+// withObjects plans again with the objects that are missing, where something is to be
+// killed on purpose.
+func (s *syncer) withObjects(ctx context.Context, in *plan.Input, actions plan.Actions) plan.Actions {
+	if s.cfg.Objects == nil || !actions.Replaces() {
+		return actions
+	}
+	if in.Missing = s.cfg.Objects.Missing(ctx, in.Pod); len(in.Missing) == 0 {
+		return actions
+	}
+	return plan.Compute(*in)
+}
+
+// untilImages is when to look again for the sake of images and objects; false if for none.
 func (s *syncer) untilImages() (time.Duration, bool) {
 	left, ok := s.pulls.untilRetry(s.waits.images)
+	if len(s.waits.objects) > 0 {
+		if again := jitter(errorDelay); !ok || again < left {
+			left, ok = again, true
+		}
+	}
 	if s.askAgain.IsZero() {
 		return left, ok
 	}
@@ -209,6 +228,12 @@ func (w *imageWaits) condition() []metav1.Condition {
 		}
 		messages = append(messages, waitMessage(wait))
 	}
+	for _, missing := range w.objects {
+		if reason == "" || reason == v1alpha1.ReasonPulling {
+			reason = missing.Reason.Reason
+		}
+		messages = append(messages, missingMessage(missing))
+	}
 	if reason == "" {
 		return nil
 	}
@@ -222,4 +247,12 @@ func waitMessage(w plan.ImageWait) string {
 		message += ": " + w.Reason.Message
 	}
 	return message
+}
+
+// missingMessage names who refers to what is missing.
+func missingMessage(m plan.Missing) string {
+	if m.Container == "" {
+		return m.Reason.Message
+	}
+	return "container " + m.Container + ": " + m.Reason.Message
 }

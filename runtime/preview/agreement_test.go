@@ -243,7 +243,7 @@ func TestEveryActionIsShown(t *testing.T) {
 		"CreateSandbox", "SandboxID", "Attempt", "ContainersToKill", "ContainersToReset",
 		"EphemeralContainersToStart", "InitContainersToStart", "ContainersToStart", "Images",
 		"MemoryToUpdate", "CPUToUpdate", "UpdatePodResources",
-		"Waits", "Kept", "Held", "KeepsSandbox", // why nothing happens
+		"Waits", "MissingWaits", "Kept", "Held", "KeepsSandbox", // why nothing happens
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Actions]()) {
 		if !slices.Contains(known, f.Name) {

@@ -80,11 +80,14 @@ func (b *builder) waitNote(names []string) {
 	}
 }
 
-// waitReason says for which image nothing happens to a container; empty if for none.
+// waitReason says for which image or object nothing happens to a container; empty if for none.
 func (b *builder) waitReason(name string, a plan.Actions) string {
 	held := slices.ContainsFunc(a.Held, func(h plan.HeldStart) bool { return h.Container == name })
 	if !held && !slices.Contains(a.Kept, name) {
 		return ""
+	}
+	if i := slices.IndexFunc(a.MissingWaits, func(m plan.Missing) bool { return m.Container == "" || m.Container == name }); i >= 0 || len(a.Waits) == 0 {
+		return "the change waits: " + a.MissingWaits[max(i, 0)].Reason.Message
 	}
 	wait := a.Waits[0]
 	if i := slices.IndexFunc(a.Waits, func(w plan.ImageWait) bool { return w.Container == name }); i >= 0 {

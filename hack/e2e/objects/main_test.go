@@ -8,6 +8,7 @@
 package objects
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -20,6 +21,11 @@ import (
 var env *harness.Env
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// They wait most of the time: all of them at once.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true, Nodes: 2, ManagerArgs: []string{"--leader-elect"}}))
 }
 

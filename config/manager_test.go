@@ -164,7 +164,7 @@ func TestShimsAreReplacedByShares(t *testing.T) {
 
 // Who names a port names one that the Pods have.
 func TestNamedPorts(t *testing.T) {
-	objects := kustomization{base: "default", components: []string{"network-policy", "prometheus"}}.render(t)
+	objects := kustomization{base: "default", components: []string{"network-policy", "prometheus", "objects"}}.render(t)
 	var manager, shim []string
 	for _, port := range only[appsv1.Deployment](t, objects, "Deployment", "manager").Spec.Template.Spec.Containers[0].Ports {
 		manager = append(manager, port.Name)
@@ -179,9 +179,11 @@ func TestNamedPorts(t *testing.T) {
 			}
 		}
 	}
-	for _, port := range only[corev1.Service](t, objects, "Service", "").Spec.Ports {
-		if !slices.Contains(manager, port.TargetPort.StrVal) {
-			t.Errorf("the Service leads to port %s", &port.TargetPort)
+	for _, name := range []string{"webhook", "subresources"} {
+		for _, port := range only[corev1.Service](t, objects, "Service", name).Spec.Ports {
+			if port.TargetPort.StrVal != name || !slices.Contains(manager, name) {
+				t.Errorf("the Service %s leads to port %s", name, &port.TargetPort)
+			}
 		}
 	}
 	if !slices.Contains(manager, "metrics") || !slices.Contains(shim, "metrics") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/managedworkload/managedworkload/controllers/subresources"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/options"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	Load Load
 	// Webhook are the settings of the webhook that answers when a ManagedWorkload is applied.
 	Webhook webhook.Options
+	// Subresources are the settings of the aggregated API, through which shims get objects and tokens.
+	Subresources subresources.Options
 }
 
 // Load bounds what the manager does at a time.
@@ -50,11 +53,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Load.Burst, "kube-api-burst", DefaultLoad.Burst, "Requests to the API server at once")
 	fs.IntVar(&o.Load.ConcurrentReconciles, "concurrent-reconciles", DefaultLoad.ConcurrentReconciles, "ManagedWorkloads, and NodeWorkloads, that are looked at at the same time")
 	o.Webhook.AddFlags(fs)
+	o.Subresources.AddFlags(fs)
 }
 
 // Validate returns an error that names the flag whose value cannot work.
 func (o *Options) Validate() error {
-	return errors.Join(o.Shared.Validate(), o.Load.validate(), o.Webhook.Validate())
+	return errors.Join(o.Shared.Validate(), o.Load.validate(), o.Webhook.Validate(), o.Subresources.Validate())
 }
 
 func (l *Load) validate() error {

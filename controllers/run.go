@@ -34,6 +34,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/objects"
+	"github.com/managedworkload/managedworkload/controllers/subresources"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -193,9 +194,10 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	if err != nil {
 		return err
 	}
+	known.Objects = hub
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
-	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: true})
+	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
@@ -216,6 +218,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.Add(keepContact),
 		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
+		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub}),
 	)
 }
 

@@ -61,6 +61,15 @@ func runSuite(m *testing.M) int {
 		log = funcr.New(func(_, args string) { fmt.Fprintln(os.Stderr, args) }, funcr.Options{LogTimestamp: true})
 	}
 	ctrl.SetLogger(log)
+	pki, err := os.MkdirTemp("", "front-proxy")
+	if err == nil {
+		defer os.RemoveAll(pki) //nolint:errcheck // a folder of its own
+		err = configureFrontProxy(env, pki)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "configure the API server:", err)
+		return 1
+	}
 	apiConfig, err = env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)

@@ -78,7 +78,6 @@ spec:
 spec:
   hostUsers: false
   os: {name: windows}
-  runtimeClassName: kata
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
   securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}
@@ -92,11 +91,11 @@ spec:
     lifecycle: {preStop: {tcpSocket: {port: 1}}}
     resources: {limits: {nvidia.com/gpu: 1, memory: 1Mi}}
   volumes:
-  - {name: s, secret: {}}
+  - {name: s, nfs: {}}
   - {name: h, emptyDir: {medium: Tape}}
 `,
 			wantRefused: []string{
-				"spec.template.spec.volumes[0].secret",
+				"spec.template.spec.volumes[0].nfs",
 				"spec.template.spec.volumes[1].emptyDir.medium",
 				"spec.template.spec.initContainers[0].env[0].valueFrom.fileKeyRef",
 				"spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
@@ -104,7 +103,6 @@ spec:
 				"spec.template.spec.ephemeralContainers",
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
-				"spec.template.spec.runtimeClassName",
 				"spec.template.spec.os.name",
 				"spec.template.spec.hostUsers",
 			},

@@ -18,6 +18,10 @@ const (
 	// ConditionAccepted is False when the template is refused; the message names
 	// all offending paths.
 	ConditionAccepted = "Accepted"
+	// ConditionObjectsAvailable is False when nodes do not get a ConfigMap or Secret that
+	// the template refers to; the message names it and, where the namespace lets the manager
+	// not read it, the command that does. It is absent where the template refers to none.
+	ConditionObjectsAvailable = "ObjectsAvailable"
 )
 
 // Condition types of a NodeWorkload, beside Ready.
@@ -79,6 +83,13 @@ const (
 	// ReasonQuotaDoesNotCount: a ResourceQuota limits Pods of the namespace and does not
 	// count NodeWorkloads.
 	ReasonQuotaDoesNotCount = "QuotaDoesNotCount"
+	// ReasonObjectsAvailable: nodes get all that the template refers to.
+	ReasonObjectsAvailable = "ObjectsAvailable"
+	// ReasonNoRight: the namespace lets the manager not read an object that the template
+	// refers to.
+	ReasonNoRight = "NoRight"
+	// ReasonObjectNotFound: an object does not exist that the template cannot do without.
+	ReasonObjectNotFound = "ObjectNotFound"
 	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.
@@ -161,6 +172,9 @@ const (
 	// AnnotationChangedBy on a NodeWorkload names to its shim who changed the definition
 	// last: the field manager of that change of the ManagedWorkload.
 	AnnotationChangedBy = "managedworkload.dev/changed-by"
+	// AnnotationRuntimeHandler in the template of a NodeWorkload is the handler of its
+	// runtime class: the manager reads RuntimeClasses, and a shim does not.
+	AnnotationRuntimeHandler = "managedworkload.dev/runtime-handler"
 	// AnnotationRestartedAt in a template restarts the containers when it
 	// changes, as kubectl rollout restart does.
 	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"

@@ -184,7 +184,8 @@ func TestWaits(t *testing.T) {
 			workload: []metav1.Condition{condition("Accepted", no, "RefusedFields"), condition("Stalled", yes, "RefusedFields")},
 			want:     []string{"web: Accepted is False, RefusedFields: because"},
 		},
-		"under way": {workload: []metav1.Condition{condition("Reconciling", yes, "Updating")}, want: []string{"web: Reconciling is True, Updating: because"}},
+		"a right is missing": {workload: []metav1.Condition{condition("ObjectsAvailable", no, "NoRight")}, want: []string{"web: ObjectsAvailable is False, NoRight: because"}},
+		"under way":          {workload: []metav1.Condition{condition("Reconciling", yes, "Updating")}, want: []string{"web: Reconciling is True, Updating: because"}},
 		"a node": {
 			node: []metav1.Condition{condition("Ready", no, "ContainersNotReady"), condition("ContainersReady", no, "ContainersNotReady"), condition("ShimResponding", unknown, "LeaseExpired"), condition("KillFailing", yes, "Failed"), condition("PodCgroupMissing", unknown, "CgroupNotVisible")},
 			edit: func(nw *v1alpha1.NodeWorkload) {

@@ -58,7 +58,7 @@ func Waits(mw *v1alpha1.ManagedWorkload, nodes []v1alpha1.NodeWorkload, node str
 func ofWorkload(mw *v1alpha1.ManagedWorkload) []Wait {
 	var waits []Wait
 	for _, c := range mw.Status.Conditions {
-		bad := c.Type == v1alpha1.ConditionAccepted && c.Status != metav1.ConditionTrue ||
+		bad := (c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionObjectsAvailable) && c.Status != metav1.ConditionTrue ||
 			(c.Type == v1alpha1.ConditionStalled || c.Type == v1alpha1.ConditionReconciling) && c.Status == metav1.ConditionTrue
 		// A refused template is Stalled for the same reason.
 		repeated := c.Type == v1alpha1.ConditionStalled && meta.IsStatusConditionFalse(mw.Status.Conditions, v1alpha1.ConditionAccepted)

@@ -175,6 +175,9 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, inTemplate(refused)}, nil
 	}
 	t := admitted.Question{NoTokens: j.options.NoTokens}.Template(pod, q.Template)
+	if words, err := j.pinHandler(ctx, t); err != nil || words != "" {
+		return nil, &refusal{v1alpha1.ReasonInvalidTemplate, words}, err
+	}
 	if words := cmp.Or(refusedFields(t), words(j.needsObjects(t))); words != "" {
 		return nil, &refusal{v1alpha1.ReasonRefusedFields, "injected by admission: " + words}, nil
 	}
@@ -200,6 +203,7 @@ func negativeGrace(t *corev1.PodTemplateSpec) *field.Error {
 // objects refuses nothing that was admitted before; it is named beside what is refused.
 func (j *Judge) checkFields(mw *v1alpha1.ManagedWorkload) Verdict {
 	refused, ignored := template.Check(&mw.Spec.Template, templatePath)
+	refused = append(refused, ownAnnotations(&mw.Spec.Template)...)
 	if len(refused) > 0 {
 		refused = append(refused, besidesSaid(refused, j.needsObjects(&mw.Spec.Template))...)
 		return Verdict{Reason: v1alpha1.ReasonRefusedFields, Message: words(refused)}

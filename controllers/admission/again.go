@@ -130,7 +130,13 @@ func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, befo
 	if old {
 		admitted.KeepAccount(after, before)
 	}
-	if template.Hash(after) != template.Hash(before) {
+	words, err := j.pinHandler(ctx, after)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case words != "":
+		return Answer{Refused: words, Recheck: now.Add(lastRecheck)}, nil
+	case template.Hash(after) != template.Hash(before):
 		return Answer{Changed: true, Recheck: now.Add(changedRecheck)}, nil
 	}
 	return Answer{}, nil

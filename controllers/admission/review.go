@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,6 +38,7 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	if err := negativeGrace(&mw.Spec.Template); err != nil {
 		refused = append(refused, err)
 	}
+	refused = append(refused, ownAnnotations(&mw.Spec.Template)...)
 	refused = append(refused, besidesSaid(refused, j.needsObjects(&mw.Spec.Template))...)
 	r := Review{Causes: causes(refused)}
 	for _, path := range ignored {
@@ -57,9 +59,28 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 		r.Causes = append(r.Causes, besides(r.Causes, status)...)
 		return r, nil
 	}
+	if err := j.reviewAdmitted(ctx, mw, pod, t, &r); err != nil {
+		return r, err
+	}
+	words, err := j.uncounted(ctx, pod)
+	if words != "" {
+		r.Causes = append(r.Causes, inWhole(words))
+	}
+	return r, err
+}
+
+// reviewAdmitted adds to a review what follows from the Pod that admission let pass.
+func (j *Judge) reviewAdmitted(ctx context.Context, mw *v1alpha1.ManagedWorkload, pod *corev1.Pod, t *corev1.PodTemplateSpec, r *Review) error {
 	made := admitted.Question{NoTokens: j.options.NoTokens}.Template(pod, t)
+	class, err := j.pinHandler(ctx, made)
+	if err != nil {
+		return err
+	}
+	if class != "" {
+		r.Causes = append(r.Causes, inWhole(class))
+	}
 	if words := cmp.Or(refusedFields(made), words(j.needsObjects(made))); words != "" && len(r.Causes) == 0 {
-		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, "injected by admission: "+words))
+		r.Causes = append(r.Causes, inWhole("injected by admission: "+words))
 	}
 	for _, path := range injectedInVain(made, t) {
 		r.Warnings = append(r.Warnings, path+" is injected by admission and ignored")
@@ -67,11 +88,7 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	if about := j.aboutAccount(&mw.Spec.Template, made); about != "" && j.options.NoTokens {
 		r.Warnings = append(r.Warnings, about)
 	}
-	words, err := j.uncounted(ctx, pod)
-	if words != "" {
-		r.Causes = append(r.Causes, inWhole(metav1.CauseTypeForbidden, words))
-	}
-	return r, err
+	return nil
 }
 
 // causes are errors about fields as the API tells them.
@@ -84,8 +101,8 @@ func causes(errs field.ErrorList) []metav1.StatusCause {
 }
 
 // inWhole is a cause that is in no field of its own.
-func inWhole(kind metav1.CauseType, message string) metav1.StatusCause {
-	return metav1.StatusCause{Type: kind, Message: message, Field: templatePath.String()}
+func inWhole(message string) metav1.StatusCause {
+	return metav1.StatusCause{Type: metav1.CauseTypeForbidden, Message: message, Field: templatePath.String()}
 }
 
 // besides are the reasons of the API server for fields about which nothing was said: the
@@ -93,7 +110,7 @@ func inWhole(kind metav1.CauseType, message string) metav1.StatusCause {
 func besides(said []metav1.StatusCause, status *metav1.Status) []metav1.StatusCause {
 	found := causesInTemplate(status)
 	if len(found) == 0 {
-		return []metav1.StatusCause{inWhole(metav1.CauseTypeForbidden, status.Message)}
+		return []metav1.StatusCause{inWhole(status.Message)}
 	}
 	return slices.DeleteFunc(found, func(cause metav1.StatusCause) bool {
 		return slices.ContainsFunc(said, func(known metav1.StatusCause) bool { return known.Field == cause.Field })

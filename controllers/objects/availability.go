@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// Recheck is how long it is believed that an object is missing or may not be read, and
-	// recheckPresent that it is there.
-	Recheck        = 30 * time.Second
-	recheckPresent = 5 * time.Minute
+	// Recheck is how long it is believed that an object is missing or may not be read.
+	Recheck = 30 * time.Second
+	// RecheckPresent is how long it is believed that an object is there.
+	RecheckPresent = 5 * time.Minute
 	// askTimeout bounds all questions about one template.
 	askTimeout = 10 * time.Second
 )
@@ -33,7 +33,7 @@ const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetada
 type Availability struct {
 	// NoRight are those that the manager may not read, and NotFound those that do not exist.
 	NoRight, NotFound []apiobjects.Ref
-	// Message names the first of NoRight and the command that gives the right.
+	// Message names those of NoRight, and the command that gives the right.
 	Message string
 }
 
@@ -45,7 +45,7 @@ type answer struct {
 
 func (a answer) fresh(now time.Time) bool {
 	if a.state == subresources.ObjectPresent {
-		return now.Sub(a.at) < recheckPresent
+		return now.Sub(a.at) < RecheckPresent
 	}
 	return now.Sub(a.at) < Recheck
 }
@@ -68,7 +68,7 @@ func (a *asked) put(key apiobjects.Key, state subresources.ObjectState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if now.Sub(a.swept) > recheckPresent {
+	if now.Sub(a.swept) > RecheckPresent {
 		a.swept = now
 		for key, known := range a.answers {
 			if !known.fresh(now) {
@@ -102,7 +102,7 @@ func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobje
 		}
 	}
 	if len(a.NoRight) > 0 {
-		a.Message = noRight(apiobjects.Key{Namespace: namespace, Ref: a.NoRight[0]}, h.account.flag(ctx))
+		a.Message = noRight(namespace, a.NoRight, h.account.flag(ctx))
 	}
 	return a, nil
 }

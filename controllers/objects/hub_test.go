@@ -262,7 +262,7 @@ func TestAvailability(t *testing.T) {
 func TestAnswersAge(t *testing.T) {
 	now := time.Now()
 	for state, want := range map[subresources.ObjectState]time.Duration{
-		subresources.ObjectNotFound: Recheck, subresources.ObjectForbidden: Recheck, subresources.ObjectPresent: recheckPresent,
+		subresources.ObjectNotFound: Recheck, subresources.ObjectForbidden: Recheck, subresources.ObjectPresent: RecheckPresent,
 	} {
 		a := answer{state, now}
 		if !a.fresh(now.Add(want-time.Second)) || a.fresh(now.Add(want)) {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func notFound(key apiobjects.Key) *subresources.NodeObject {
 // forbidden is the NodeObject of an object that the manager may not read.
 func forbidden(key apiobjects.Key, account string) *subresources.NodeObject {
 	state := blank(key)
-	state.State, state.Message = subresources.ObjectForbidden, noRight(key, account)
+	state.State, state.Message = subresources.ObjectForbidden, noRight(key.Namespace, []apiobjects.Ref{key.Ref}, account)
 	return state
 }
 
@@ -76,18 +77,37 @@ func unavailable(key apiobjects.Key, why string) *subresources.NodeObject {
 	return state
 }
 
-// noRight says who may not read an object, and what gives the right. account is a flag of
-// kubectl create rolebinding.
-func noRight(key apiobjects.Key, account string) string {
-	if key.Ref == (apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: apiobjects.RootCA}) {
-		return fmt.Sprintf("the manager may not read %s; the component objects gives it the right", named(key.Ref))
+// maxNamed is how many objects a message names.
+const maxNamed = 3
+
+// noRight says which objects of a namespace the manager may not read, and what gives the
+// right. account is a flag of kubectl create rolebinding.
+func noRight(namespace string, refs []apiobjects.Ref, account string) string {
+	ofNamespace := slices.DeleteFunc(slices.Clone(refs), func(ref apiobjects.Ref) bool {
+		return ref == apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: apiobjects.RootCA}
+	})
+	if len(ofNamespace) == 0 {
+		return fmt.Sprintf("the manager may not read %s; the component objects gives it the right", Named(refs))
 	}
-	return fmt.Sprintf("the manager may not read %s in namespace %s; run: %s", named(key.Ref), key.Namespace, Command(key.Namespace, account))
+	return fmt.Sprintf("the manager may not read %s in namespace %s; run: %s", Named(ofNamespace), namespace, command(namespace, account))
 }
 
-// Command is what gives the manager the right to read the objects of a namespace.
-func Command(namespace, account string) string {
+// command gives the manager the right to read the objects of a namespace.
+func command(namespace, account string) string {
 	return fmt.Sprintf("kubectl create rolebinding managedworkload-objects --clusterrole=managedworkload-objects %s -n %s", account, namespace)
+}
+
+// Named lists objects in words, the first ones by name.
+func Named(refs []apiobjects.Ref) string {
+	words := make([]string, 0, maxNamed)
+	for _, ref := range refs[:min(len(refs), maxNamed)] {
+		words = append(words, named(ref))
+	}
+	text := strings.Join(words, ", ")
+	if more := len(refs) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func named(ref apiobjects.Ref) string {

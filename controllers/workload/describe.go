@@ -21,6 +21,10 @@ const maxDescribed = 3
 func notReadyMessage(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
+		if n.share.Evicted {
+			parts = append(parts, n.name+": "+n.evictedMessage())
+			continue
+		}
 		parts = append(parts, n.name+": "+listed(n.share.Complaint, since(n.share.LateSince)))
 	}
 	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
@@ -128,6 +132,8 @@ func (n *nodeView) keptBy() string {
 	switch {
 	case n.share == nil:
 		return ""
+	case n.share.Evicted:
+		return inBrackets(n.evictedMessage())
 	case n.share.Waiting.Reason != "":
 		return inBrackets(listed(with(n.share.Waiting.Reason, n.share.Waiting.Message), since(n.share.LateSince)))
 	case n.share.Complaint != "":

@@ -8,6 +8,6 @@
 //
 // A reconciliation gathers facts, decides, acts, and writes the status once. What is
 // decided is pure and has a file of its own: decide in nodes.go, facts.go, status.go,
-// conditions.go, grace.go. What is done has others: create.go, update.go, end.go,
+// conditions.go, objects.go, grace.go. What is done has others: create.go, update.go, end.go,
 // adoption.go, delete.go. Events and metrics come after the write.
 package workload

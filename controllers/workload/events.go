@@ -32,6 +32,9 @@ const (
 	// eventNotPutBack: what was changed by hand can only be changed one way.
 	eventNotPutBack = "NotPutBack"
 	eventKilled     = "Killed"
+	// eventEvicted: a NodeWorkload was evicted and is made again, as a DaemonSet does with a
+	// failed Pod.
+	eventEvicted = "FailedNodeWorkload"
 	// eventRollOut and eventRolledOut: a roll-out begins, and all nodes are available with it.
 	eventRollOut   = "RollOutStarted"
 	eventRolledOut = "RollOutComplete"
@@ -67,6 +70,9 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		case len(s.verdict.Ignored) > 0 && !wasAccepted(old, c.ObservedGeneration):
 			r.warn(mw, eventFieldsIgnored, "Ignored: "+strings.Join(s.verdict.Ignored, ", "))
 		}
+	}
+	if c, changed := conditionChanged(old, status, v1alpha1.ConditionObjectsAvailable); changed && c.Status == metav1.ConditionFalse {
+		r.warn(mw, c.Reason, c.Message)
 	}
 	if c, changed := conditionChanged(old, status, v1alpha1.ConditionStalled); changed && c.Status == metav1.ConditionTrue &&
 		slices.Contains([]string{reasonNameConflict, reasonNoLongerAdmitted, reasonProgressDeadlineExceeded, v1alpha1.ReasonFailed}, c.Reason) {
@@ -122,13 +128,13 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 	for i := range done.counted {
 		k := &done.counted[i]
 		fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
-		if k.Trigger == v1alpha1.TriggerTermination {
+		if endsAll(k.Trigger) {
 			more++
 		}
 	}
 	for ending, n := range done.uncounted {
 		fleet.CountKills(ending, n)
-		if ending.Trigger == v1alpha1.TriggerTermination {
+		if endsAll(ending.Trigger) {
 			more += n
 		}
 	}
@@ -140,9 +146,14 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 	}
 }
 
+// endsAll reports whether a trigger ends a NodeWorkload, which may be gone with its events.
+func endsAll(trigger v1alpha1.KillTrigger) bool {
+	return trigger == v1alpha1.TriggerTermination || trigger == v1alpha1.TriggerEvicted
+}
+
 func (r *Reconciler) announceKill(mw *v1alpha1.ManagedWorkload, k *v1alpha1.NodeKillRecord) {
 	fleet.CountKills(fleet.Ending{Trigger: k.Trigger, Outcome: k.Outcome}, 1)
-	if k.Trigger != v1alpha1.TriggerTermination {
+	if !endsAll(k.Trigger) {
 		return
 	}
 	kind := corev1.EventTypeNormal

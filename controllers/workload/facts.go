@@ -42,6 +42,8 @@ type facts struct {
 	waits  rollout.Waits
 	answer admission.Answer
 	held   int
+	// objects are those that the template refers to, nil where that is not known.
+	objects *objectsAsked
 	// backoff is that of the current spec.
 	backoff *v1alpha1.RestartBackoff
 	// desired are the nodes that the template admits, by name.
@@ -85,6 +87,8 @@ type nodeView struct {
 	waits rollout.Reason
 	// refused is why its last change failed, "" if it did not.
 	refused string
+	// replacedAt is when what was evicted is made again; the zero time is at once.
+	replacedAt time.Time
 }
 
 // standing is how far a node is.
@@ -114,7 +118,7 @@ func (n *nodeView) standing(f *facts) standing {
 		return standingUpdating
 	case n.share.Phase == corev1.PodSucceeded:
 		return standingCompleted
-	case n.share.Phase == corev1.PodFailed:
+	case n.share.Phase == corev1.PodFailed && !n.share.Evicted:
 		return standingFailed
 	case n.ready() && !n.available(f):
 		return standingYoung

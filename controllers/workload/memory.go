@@ -37,6 +37,8 @@ type memory struct {
 	warned, held string
 	// refused is why a change failed, by node.
 	refused map[string]string
+	// replaced are the last replacements of what was evicted, by node.
+	replaced map[string]replacement
 	// wrote is what was written last of its NodeWorkloads, and wroteSelf of itself.
 	wrote, wroteSelf written
 }
@@ -54,7 +56,7 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	if known := m.known[client.ObjectKeyFromObject(mw)]; known.uid == mw.UID {
 		return known
 	}
-	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]string{}}
+	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]string{}, replaced: map[string]replacement{}}
 }
 
 func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
@@ -70,6 +72,7 @@ func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
 func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	kept := m.of(mw)
 	kept.wrote, kept.wroteSelf, kept.refused, kept.imposed = known.wrote, known.wroteSelf, known.refused, known.imposed
+	kept.replaced = known.replaced
 	m.keep(mw, kept)
 }
 

@@ -17,6 +17,7 @@ const (
 	byWorkloadDeleted = "manager (ManagedWorkload deleted)"
 	byNoMatch         = "manager (node no longer matches)"
 	byReplacement     = "manager (replaced: it had ended and its template changed)"
+	byEviction        = "manager (replaced: it was evicted)"
 	bySurplus         = "manager (second NodeWorkload of its node)"
 )
 
@@ -38,12 +39,12 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 	ended := 0
 	for i, p := range s.place() {
 		share := s.shares[s.nodes[i].Name]
-		by := byNoMatch
-		switch {
-		case share == nil || p.ShouldContinue && !endedOutdated(share):
+		if share == nil {
 			continue
-		case p.ShouldContinue:
-			by = byReplacement
+		}
+		by := s.whyEnd(share, p.ShouldContinue)
+		if by == "" {
+			continue
 		}
 		if !share.Deleting() {
 			if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
@@ -56,9 +57,29 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 			}
 			ended++
 		}
-		errs.add(r.end(ctx, s, share, nil, by))
+		err := r.end(ctx, s, share, nil, by)
+		if err == nil && by == byEviction {
+			r.replacedEvicted(s, share)
+		}
+		errs.add(err)
 	}
 	return errs.err()
+}
+
+// whyEnd is why a NodeWorkload is ended, "" if it is not. One that was evicted is made again
+// after its back-off.
+func (s *scope) whyEnd(share *fleet.Share, placed bool) string {
+	switch {
+	case !placed:
+		return byNoMatch
+	case share.Deleting():
+		return ""
+	case share.Evicted && !s.holdEvicted(share):
+		return byEviction
+	case !share.Evicted && endedOutdated(share):
+		return byReplacement
+	}
+	return ""
 }
 
 // reconcileNodes ends what should not run any more, rolls the template out, and puts right

@@ -34,6 +34,7 @@ import (
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=managedworkloadrevisions,verbs=get;list;watch;create;delete;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
+// +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=managedworkload-system,resources=leases,verbs=get;list;watch;create;update;patch
 
@@ -58,6 +59,8 @@ type Fleet struct {
 	Nodes  *fleet.Nodes
 	Shims  *fleet.Shims
 	Kills  *fleet.Ledger
+	// Objects knows what nodes can get of what templates refer to, nil where nothing serves it.
+	Objects Objects
 }
 
 // NewReconciler returns a reconciler that looks at the fleet, reads the rest through c, and
@@ -86,6 +89,8 @@ type scope struct {
 	foreign   []*v1alpha1.ManagedWorkloadRevision
 	// answer is what admission would make of the admitted template now.
 	answer admission.Answer
+	// objects are those that the admitted template refers to, nil before they were asked for.
+	objects *objectsAsked
 	// held is how many nodes do not get their template for an answer of admission.
 	held int
 	// left is how many NodeWorkloads wait for the next reconciliation to be repaired.
@@ -195,6 +200,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
 		return err
 	}
+	r.gatherObjects(ctx, s)
 	ready, err := r.reconcileRevision(ctx, s)
 	s.frozen = !ready
 	return errors.Join(err, r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))

@@ -89,6 +89,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 		deadline:     progressDeadline(&s.mw.Spec),
 		answer:       s.answer,
 		held:         s.held,
+		objects:      s.objects,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,
 		now:          s.now,
@@ -109,7 +110,10 @@ func (r *Reconciler) survey(s *scope) *facts {
 	}
 	view := func(node string, share *fleet.Share, gone bool) nodeView {
 		shim := r.fleet.Shims.Of(node, s.now)
-		return nodeView{name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone, waits: s.rolling.waits(node), refused: refused(node)}
+		return nodeView{
+			name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone,
+			waits: s.rolling.waits(node), refused: refused(node), replacedAt: s.due(node),
+		}
 	}
 	found := 0
 	f.desired = make([]nodeView, 0, len(s.shares))

@@ -52,6 +52,7 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	if !f.deleting { // then the template is judged no more
 		set(v1alpha1.ConditionAccepted, computeAccepted(f))
+		setObjectsAvailable(&status.Conditions, f)
 	}
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionReconciling, reconciling)

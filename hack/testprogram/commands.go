@@ -37,8 +37,6 @@ func commands() []command {
 		{"write", "FILE TEXT", "write a file", 2, 2, func(a []string) error { return os.WriteFile(a[0], []byte(a[1]), 0o644) }},
 		{"cat", "FILE", "print a file", 1, 1, cat},
 		{"rm", "FILE", "remove a file or folder", 1, 1, func(a []string) error { return os.RemoveAll(a[0]) }},
-		{"check-file", "FILE", "fail unless the file exists", 1, 1, checkFile},
-		{"check-no-file", "FILE", "fail if the file exists", 1, 1, checkNoFile},
 		{"wait-file", "FILE", "wait until the file exists", 1, 1, waitFile},
 		{"ls", "FOLDER", "mode, owner, group and name of what is in it", 1, 1, list},
 		{"stat", "FILE", "mode, owner, group and name", 1, 1, stat},
@@ -58,7 +56,7 @@ func commands() []command {
 }
 
 func runCommand(name string, args []string) error {
-	for _, c := range commands() {
+	for _, c := range append(commands(), checks()...) {
 		if c.name != name {
 			continue
 		}

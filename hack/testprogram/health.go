@@ -22,6 +22,7 @@ type healthOptions struct {
 	unhealthyAfter time.Duration
 	readyAfter     time.Duration
 	startedAfter   time.Duration
+	requirements   requirements
 }
 
 func (o *healthOptions) register(flags *flag.FlagSet) {
@@ -32,6 +33,7 @@ func (o *healthOptions) register(flags *flag.FlagSet) {
 	flags.StringVar(&o.failFile, "fail-file", "", "unhealthy while this file exists")
 	flags.DurationVar(&o.unhealthyAfter, "unhealthy-after", never, "unhealthy from this time after the start")
 	flags.DurationVar(&o.readyAfter, "ready-after", 0, "ready from this time after the start")
+	flags.Var(&o.requirements, "require", "command and arguments, parted by spaces, without which it is not ready until it has succeeded once; may be repeated")
 	flags.DurationVar(&o.startedAfter, "started-after", 0, "started from this time after the start")
 }
 
@@ -45,10 +47,14 @@ type health struct {
 	mu      sync.Mutex
 	failing bool
 	unready bool
+
+	required checklist
 }
 
 func newHealth(opts healthOptions, log *journal) *health {
-	return &health{opts: opts, log: log, start: time.Now(), exit: make(chan int, 1)}
+	return &health{
+		opts: opts, log: log, start: time.Now(), exit: make(chan int, 1), required: checklist{left: opts.requirements, log: log},
+	}
 }
 
 // live returns why the program is unhealthy, or nil.
@@ -80,6 +86,9 @@ func (h *health) ready() error {
 	}
 	if time.Since(h.start) < h.opts.readyAfter {
 		return fmt.Errorf("not ready before %s after the start", h.opts.readyAfter)
+	}
+	if err := h.required.check(); err != nil {
+		return err
 	}
 	return h.live()
 }

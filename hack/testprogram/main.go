@@ -50,7 +50,7 @@ func run(args []string) error {
 		return serve(args[1:])
 	case args[0] == "help":
 		fmt.Print(usage)
-		for _, c := range commands() {
+		for _, c := range append(commands(), checks()...) {
 			fmt.Printf("  %-34s %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
 		}
 		return nil

@@ -61,6 +61,15 @@ func (n *nodeResources) sandboxResources(pod *corev1.Pod) *runtimeapi.LinuxConta
 	return n.linuxResources(podresources.PodRequests(pod, options), podresources.PodLimits(pod, options))
 }
 
+// overhead is what the sandbox itself needs, as both request and limit. (kubelet
+// kuberuntime_sandbox_linux.go:convertOverheadToLinuxResources)
+func (n *nodeResources) overhead(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+	if pod.Spec.Overhead == nil {
+		return &runtimeapi.LinuxContainerResources{}
+	}
+	return n.linuxResources(pod.Spec.Overhead, pod.Spec.Overhead)
+}
+
 // linuxResources converts requests and limits. A missing CPU request is the
 // limit. (kubelet kuberuntime_container_linux.go:calculateLinuxResources)
 func (n *nodeResources) linuxResources(requests, limits corev1.ResourceList) *runtimeapi.LinuxContainerResources {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -30,11 +31,15 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	if err != nil {
 		return "", fmt.Errorf("configure the sandbox: %w", err)
 	}
+	handler, err := runtimeHandler(pod)
+	if err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
 		return "", fmt.Errorf("create the log directory of the pod: %w", err)
 	}
 	response, err := invoke(ctx, 2*c.callTimeout, "run sandbox", c.runtime.RunPodSandbox,
-		&runtimeapi.RunPodSandboxRequest{Config: config})
+		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	if err != nil {
 		return "", err
 	}
@@ -42,6 +47,20 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		return "", badAnswer("run sandbox", "the runtime gave no ID")
 	}
 	return response.GetPodSandboxId(), nil
+}
+
+// runtimeHandler is the handler of a pod's runtime class, "" for the runtime's default: the
+// manager writes it beside the class's name. (kubelet runtimeclass_manager.go)
+func runtimeHandler(pod *corev1.Pod) (string, error) {
+	class := pod.Spec.RuntimeClassName
+	if class == nil || *class == "" {
+		return "", nil
+	}
+	handler, known := pod.Annotations[v1alpha1.AnnotationRuntimeHandler]
+	if !known {
+		return "", fmt.Errorf("the manager has given no handler for RuntimeClass %q", *class)
+	}
+	return handler, nil
 }
 
 // StopSandbox stops a sandbox and kills whatever runs in it; one that is gone is
@@ -131,7 +150,7 @@ func (c *Client) sandboxLinux(pod *corev1.Pod) (*runtimeapi.LinuxPodSandboxConfi
 		SecurityContext: security,
 		Sysctls:         sysctls,
 		Resources:       c.node.sandboxResources(pod),
-		Overhead:        &runtimeapi.LinuxContainerResources{},
+		Overhead:        c.node.overhead(pod),
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -50,8 +51,9 @@ func plainSandbox(client *Client, pod *corev1.Pod) *runtimeapi.PodSandboxConfig 
 
 func TestRunSandboxConfig(t *testing.T) {
 	tests := map[string]struct {
-		pod  func(*corev1.Pod)
-		want func(*runtimeapi.PodSandboxConfig)
+		pod     func(*corev1.Pod)
+		want    func(*runtimeapi.PodSandboxConfig)
+		handler string
 	}{
 		"plain": {pod: func(*corev1.Pod) {}, want: func(*runtimeapi.PodSandboxConfig) {}},
 		"our labels win over the template's": {
@@ -68,6 +70,22 @@ func TestRunSandboxConfig(t *testing.T) {
 				o.Network, o.Pid, o.Ipc = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
 				c.Annotations[AnnotationRecord] = `{"restartPolicy":"Always","grace":30,"hostNetwork":true}`
 			},
+		},
+		"a runtime class with overhead": {
+			pod: func(p *corev1.Pod) {
+				p.Spec.RuntimeClassName = new("gvisor")
+				p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+				p.Annotations[v1alpha1.AnnotationRuntimeHandler] = "runsc"
+			},
+			handler: "runsc",
+			want: func(c *runtimeapi.PodSandboxConfig) {
+				c.Annotations[v1alpha1.AnnotationRuntimeHandler] = "runsc"
+				c.Linux.Overhead = &runtimeapi.LinuxContainerResources{CpuShares: 256, CpuPeriod: 100000, CpuQuota: 25000, MemoryLimitInBytes: 64 << 20}
+			},
+		},
+		"a handler without a class is not asked for": {
+			pod:  func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationRuntimeHandler] = "runsc" },
+			want: func(c *runtimeapi.PodSandboxConfig) { c.Annotations[v1alpha1.AnnotationRuntimeHandler] = "runsc" },
 		},
 		"shared process namespace": {
 			pod: func(p *corev1.Pod) { p.Spec.ShareProcessNamespace = new(true) },
@@ -144,9 +162,12 @@ func TestRunSandboxConfig(t *testing.T) {
 			if _, err := client.RunSandbox(t.Context(), pod, 3); err != nil {
 				t.Fatal(err)
 			}
-			got := request[runtimeapi.RunPodSandboxRequest](t, fake, "RunPodSandbox").GetConfig()
-			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			got := request[runtimeapi.RunPodSandboxRequest](t, fake, "RunPodSandbox")
+			if diff := cmp.Diff(want, got.GetConfig(), protocmp.Transform()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if got.GetRuntimeHandler() != tc.handler {
+				t.Errorf("runtime handler %q, want %q", got.GetRuntimeHandler(), tc.handler)
 			}
 		})
 	}
@@ -155,7 +176,8 @@ func TestRunSandboxConfig(t *testing.T) {
 func TestRunSandboxRefuses(t *testing.T) {
 	fake, client := newFake(t)
 	for name, change := range map[string]func(*corev1.Pod){
-		"user namespace": func(p *corev1.Pod) { p.Spec.HostUsers = new(false) },
+		"user namespace":          func(p *corev1.Pod) { p.Spec.HostUsers = new(false) },
+		"no handler of its class": func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") },
 		"unknown groups policy": func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(corev1.SupplementalGroupsPolicy("Other"))}
 		},

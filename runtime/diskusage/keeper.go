@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
@@ -32,8 +31,6 @@ const (
 	longest = time.Minute
 	// atOnce is how many pods are measured at the same time.
 	atOnce = 4
-
-	atCWD = unix.AT_FDCWD
 )
 
 // Pod is one that is to be measured.
@@ -158,10 +155,10 @@ func (k *Keeper) take(ctx context.Context, pod Pod, t *turn) {
 	case k.turns <- struct{}{}:
 	}
 	defer func() { <-k.turns }()
-	begun, err := time.Now(), errPanicked
-	defer func() { k.rest(pod, t, time.Since(begun), err) }()
-	var used plan.DiskUsage
-	used, err = k.measure(ctx, pod)
+	begun, said := time.Now(), errPanicked
+	defer func() { k.rest(pod, t, time.Since(begun), said) }()
+	used, bound, err := k.measure(ctx, pod)
+	said = errors.Join(err, bound)
 	if ctx.Err() == nil {
 		k.config.Measured(pod.UID, used, err)
 	}

@@ -108,9 +108,9 @@ func TestMeasure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := New(Config{Places: func(Pod) Places { return tt.places }, Runtime: tt.runtime, PodsDir: dir, Logger: logr.Discard()})
-			used, err := k.measure(t.Context(), Pod{UID: "a"})
-			if diff := cmp.Diff(tt.want, rounded(used)); diff != "" || !errors.Is(err, tt.err) {
-				t.Errorf("%s\nerror %v, want %v", diff, err, tt.err)
+			used, bound, err := k.measure(t.Context(), Pod{UID: "a"})
+			if diff := cmp.Diff(tt.want, rounded(used)); diff != "" || !errors.Is(err, tt.err) || bound != nil {
+				t.Errorf("%s\nerror %v, want %v; bound %v", diff, err, tt.err, bound)
 			}
 		})
 	}

@@ -4,11 +4,14 @@
 package diskusage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -22,50 +25,63 @@ type Places struct {
 	HostsFile string
 }
 
-// measure adds up what a pod uses. With an error it is a part of that.
-// (kubelet stats/helper.go:calcEphemeralStorage)
-func (k *Keeper) measure(ctx context.Context, pod Pod) (plan.DiskUsage, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+// measurement is one of a pod.
+type measurement struct {
+	*Keeper
+	used plan.DiskUsage
+	// bound is which bounds were met.
+	bound error
+}
+
+// measure adds up what a pod uses. With an error it is a part of that; bound says what is not
+// counted in any case. (kubelet stats/helper.go:calcEphemeralStorage)
+func (k *Keeper) measure(ctx context.Context, pod Pod) (used plan.DiskUsage, bound, err error) {
+	m := &measurement{Keeper: k, used: plan.DiskUsage{Volumes: map[string]int64{}, Containers: map[string]int64{}}}
+	walking, cancel := context.WithTimeoutCause(ctx, longest, errTooLong)
 	defer cancel()
-	used := plan.DiskUsage{Volumes: map[string]int64{}, Containers: map[string]int64{}}
 	places := k.config.Places(pod)
-	err := errors.Join(
-		k.volumes(ctx, places.EmptyDirs, &used),
-		k.logs(ctx, places.Logs, &used),
-		k.layers(ctx, pod, &used),
+	err = errors.Join(
+		m.volumes(walking, places.EmptyDirs),
+		m.logs(walking, places.Logs),
+		m.hosts(walking, places.HostsFile),
+		m.layers(ctx, pod),
 	)
-	hosts, _, hostsErr := du(ctx, k.patience, places.HostsFile)
-	used.Pod += hosts
-	return used, errors.Join(err, hostsErr)
+	return m.used, m.bound, err
 }
 
 // volumes measures the emptyDirs. Those in memory use no disk: another file system is mounted
 // there.
-func (k *Keeper) volumes(ctx context.Context, dir string, used *plan.DiskUsage) error {
-	return k.each(ctx, dir, func(name string, bytes int64, onDisk bool) {
-		used.Volumes[name] += bytes
+func (m *measurement) volumes(ctx context.Context, dir string) error {
+	return m.each(ctx, dir, func(name string, bytes int64, onDisk bool) {
+		m.used.Volumes[name] += bytes
 		if onDisk {
-			used.Pod += bytes
+			m.used.Pod += bytes
 		}
 	})
 }
 
 // logs measures the logs of all containers.
-func (k *Keeper) logs(ctx context.Context, dir string, used *plan.DiskUsage) error {
-	return k.each(ctx, dir, func(name string, bytes int64, _ bool) {
-		used.Containers[name] += bytes
-		used.Pod += bytes
+func (m *measurement) logs(ctx context.Context, dir string) error {
+	return m.each(ctx, dir, func(name string, bytes int64, _ bool) {
+		m.used.Containers[name] += bytes
+		m.used.Pod += bytes
 	})
 }
 
+func (m *measurement) hosts(ctx context.Context, file string) error {
+	found, err := m.du(ctx, file)
+	m.used.Pod += found.bytes
+	return err
+}
+
 // each measures each entry of a directory. onDisk says that it is on the file system of dir.
-func (k *Keeper) each(ctx context.Context, dir string, take func(name string, bytes int64, onDisk bool)) error {
+func (m *measurement) each(ctx context.Context, dir string, take func(name string, bytes int64, onDisk bool)) error {
 	type list struct {
 		names  []string
 		device uint64
 	}
-	found, err := hostfs.Ask(ctx, k.patience, dir, func() (list, error) {
-		top, err := statAt(atCWD, dir)
+	all, err := hostfs.Ask(ctx, m.patience, dir, func() (list, error) {
+		top, err := statAt(unix.AT_FDCWD, dir)
 		if err != nil {
 			return list{}, err
 		}
@@ -76,14 +92,24 @@ func (k *Keeper) each(ctx context.Context, dir string, take func(name string, by
 		return fmt.Errorf("measure: %w", err)
 	}
 	var errs error
-	for _, name := range found.names {
-		bytes, device, err := du(ctx, k.patience, filepath.Join(dir, name))
+	for _, name := range all.names {
+		found, err := m.du(ctx, filepath.Join(dir, name))
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("measure %s: %w", name, err))
 		}
-		take(name, bytes, device == found.device)
+		take(name, found.bytes, found.device == all.device)
 	}
 	return errs
+}
+
+// du measures a file or a directory, and notes which bound was met.
+func (m *measurement) du(ctx context.Context, path string) (result, error) {
+	found, err := du(ctx, m.patience, path)
+	if errors.Is(err, errBound) { // the time was over before it began
+		found.bound, err = err, nil
+	}
+	m.bound = cmp.Or(m.bound, found.bound)
+	return found, err
 }
 
 func readNames(dir string) ([]string, error) {
@@ -101,16 +127,16 @@ func readNames(dir string) ([]string, error) {
 // layers measures the writable layers. Those on a disk of their own do not count for the
 // limits of containers, and count for those of the pod.
 // (kubelet eviction_manager.go:containerEphemeralStorageLimitEviction)
-func (k *Keeper) layers(ctx context.Context, pod Pod, used *plan.DiskUsage) error {
-	layers, err := k.config.Runtime.WritableLayers(ctx, pod.UID)
+func (m *measurement) layers(ctx context.Context, pod Pod) error {
+	layers, err := m.config.Runtime.WritableLayers(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
-	own, err := k.ownDisk(ctx)
+	own, err := m.ownDisk(ctx)
 	for name, bytes := range layers {
-		used.Pod += bytes
+		m.used.Pod += bytes
 		if err == nil && !own {
-			used.Containers[name] += bytes
+			m.used.Containers[name] += bytes
 		}
 	}
 	return err

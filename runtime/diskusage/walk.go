@@ -4,6 +4,7 @@
 package diskusage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +28,12 @@ const (
 	blockSize = 512
 )
 
-// Errors of a walk that has not seen everything.
+// Errors of a walk that has not seen everything. The bounds are met again the next time.
 var (
-	errTooDeep  = fmt.Errorf("directories more than %d levels deep are not counted", maxDepth)
-	errTooMany  = fmt.Errorf("more than %d hard links are not counted", maxLinked)
+	errBound    = errors.New("not all is counted")
+	errTooDeep  = fmt.Errorf("%w: directories more than %d levels deep", errBound, maxDepth)
+	errTooMany  = fmt.Errorf("%w: more than %d hard links", errBound, maxLinked)
+	errTooLong  = fmt.Errorf("%w: there is more than can be measured within %v", errBound, longest)
 	errNotThere = errors.New("not there")
 )
 
@@ -42,10 +45,18 @@ type walk struct {
 	device   uint64
 	linked   map[uint64]bool
 	bytes    int64
-	// missed is why something was not counted, nil if all was, and hung that the file system
-	// does not answer.
-	missed error
-	hung   bool
+	// failed is why something was not counted, nil if all was, bound which bound was met, and
+	// hung that the file system does not answer.
+	failed, bound error
+	hung          bool
+}
+
+// result is what a walk has found.
+type result struct {
+	bytes  int64
+	device uint64
+	// bound is which bound was met, nil for none: the rest is never counted.
+	bound error
 }
 
 // entry is what a step finds.
@@ -54,20 +65,20 @@ type entry struct {
 	stat unix.Stat_t
 }
 
-// du is what a file or a directory with all below it uses of the disk, in bytes. With an error
-// it is a part of that. One that is not there uses nothing.
-func du(ctx context.Context, patience *hostfs.Patience, path string) (bytes int64, device uint64, err error) {
+// du is what a file or a directory with all below it uses of the disk. With an error it is a
+// part of that. One that is not there uses nothing.
+func du(ctx context.Context, patience *hostfs.Patience, path string) (result, error) {
 	w := &walk{patience: patience, key: path, linked: map[uint64]bool{}}
 	top, err := hostfs.Ask(ctx, patience, path, func() (entry, error) { return statAt(unix.AT_FDCWD, path) }, func(entry) {})
 	if err != nil {
-		return 0, 0, notThere(err)
+		return result{}, notThere(err)
 	}
 	w.device = top.stat.Dev
 	w.add(&top.stat)
 	if top.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		w.enter(ctx, unix.AT_FDCWD, path, 0)
 	}
-	return w.bytes, w.device, w.missed
+	return result{w.bytes, w.device, w.bound}, w.failed
 }
 
 func notThere(err error) error {
@@ -107,8 +118,12 @@ func (w *walk) add(s *unix.Stat_t) {
 // miss notes the first thing that was not counted.
 func (w *walk) miss(err error) {
 	w.hung = w.hung || errors.Is(err, hostfs.ErrHung)
-	if err = notThere(err); w.missed == nil && err != nil {
-		w.missed = err
+	switch err = notThere(err); {
+	case err == nil:
+	case errors.Is(err, errBound):
+		w.bound = cmp.Or(w.bound, err)
+	default:
+		w.failed = cmp.Or(w.failed, err)
 	}
 }
 

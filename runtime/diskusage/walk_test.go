@@ -29,8 +29,8 @@ func write(t *testing.T, path string, bytes int) {
 // usage is what du counts, in MiB; directories are far less.
 func usage(t *testing.T, patience *hostfs.Patience, path string) (int64, error) {
 	t.Helper()
-	bytes, _, err := du(t.Context(), patience, path)
-	return (bytes + mib/2) / mib, err
+	found, err := du(t.Context(), patience, path)
+	return (found.bytes + mib/2) / mib, errors.Join(err, found.bound)
 }
 
 func newPatience() *hostfs.Patience { return hostfs.NewPatience(10 * time.Second) }
@@ -71,8 +71,9 @@ func TestUsageOfADeepTree(t *testing.T) {
 	write(t, filepath.Join(dir, "file"), mib)
 	write(t, filepath.Join(dir, strings.Repeat("d/", maxDepth-1), "counted"), 16*mib)
 	write(t, filepath.Join(dir, strings.Repeat("d/", maxDepth), "too deep"), 16*mib)
-	if got, err := usage(t, newPatience(), dir); got < 17 || got > 20 || !errors.Is(err, errTooDeep) {
-		t.Errorf("%d MiB, error %v", got, err)
+	found, err := du(t.Context(), newPatience(), dir)
+	if got := found.bytes / mib; got < 17 || got > 20 || !errors.Is(found.bound, errTooDeep) || err != nil {
+		t.Errorf("%d MiB, bound %v, error %v", got, found.bound, err)
 	}
 }
 
@@ -86,6 +87,9 @@ func TestUsageDoesNotCrossMounts(t *testing.T) {
 	write(t, filepath.Join(dir, "file"), mib)
 	mounttest.MountTmpfs(t, filepath.Join(dir, "tmpfs"))
 	write(t, filepath.Join(dir, "tmpfs/file"), mib)
+	write(t, filepath.Join(dir, "single"), 0)
+	mounttest.Must(t, unix.Mount(filepath.Join(dir, "tmpfs/file"), filepath.Join(dir, "single"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { mounttest.Must(t, unix.Unmount(filepath.Join(dir, "single"), unix.MNT_DETACH)) })
 	mounttest.Must(t, os.Mkdir(filepath.Join(dir, "bind"), 0o750))
 	other := t.TempDir()
 	write(t, filepath.Join(other, "file"), mib)

@@ -88,6 +88,14 @@ func TestPodLimits(t *testing.T) {
 			p.Spec.Containers[0].Resources = full
 			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list("1", "128Mi"), Limits: list("1", "128Mi")}}}
 		}), limits{1024, 100000, 128 << 20, -1}, corev1.PodQOSGuaranteed},
+		"overhead of the runtime class": {testPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources = full
+			p.Spec.Overhead = list("500m", "64Mi")
+		}), limits{1024, 100000, 128 << 20, -1}, corev1.PodQOSGuaranteed},
+		"overhead where nothing is limited": {testPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list("500m", "")}
+			p.Spec.Overhead = list("500m", "64Mi")
+		}), limits{1024, -1, -1, -1}, corev1.PodQOSBurstable},
 		"limits of the pod": {testPod(func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("1", ""), Limits: list("2", "1Gi")}
 		}), limits{1024, 200000, 1 << 30, -1}, corev1.PodQOSBurstable},

@@ -146,7 +146,7 @@ func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	return Mount{
 		ContainerPath:     absolute(wanted.MountPath),
 		HostPath:          hostPath,
-		ReadOnly:          wanted.ReadOnly,
+		ReadOnly:          wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name),
 		RecursiveReadOnly: recursive,
 		Propagation:       propagation,
 	}, nil

@@ -56,6 +56,10 @@ func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// Follow lets the files of volumes follow a pod whose containers run: its labels,
+// annotations and resources. It waits for nothing, and may be called at every sync.
+func (m *Manager) Follow(pod *corev1.Pod) { m.volumes.Follow(pod) }
+
 // makePodDirs also writes down whose directory it is: a UID alone does not lead
 // to the logs. (kubelet_pods.go:makePodDataDirs)
 func (m *Manager) makePodDirs(id Identity) error {

@@ -69,6 +69,7 @@ type fakeNode struct {
 	// prepared are the pods whose place was brought up to date without a start,
 	// podDirConditions what is said about it, releaseErr why it is not given back.
 	prepared         []*corev1.Pod
+	followed         *corev1.Pod // what files of volumes follow
 	podDirConditions []corev1.PodCondition
 	outsideCgroup    bool
 	// imagesHang: the image service does not answer; imagesTake is how long it takes for
@@ -456,6 +457,12 @@ func (d fakeDirs) Prepare(_ context.Context, pod *corev1.Pod) error {
 	defer d.n.mu.Unlock()
 	d.n.prepared = append(d.n.prepared, pod)
 	return nil
+}
+
+func (d fakeDirs) Follow(pod *corev1.Pod) {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.followed = pod
 }
 
 func (d fakeDirs) Conditions(context.Context, *corev1.Pod, *plan.PodStatus) []corev1.PodCondition {

@@ -92,6 +92,9 @@ type PodDir interface {
 	// Prepare makes it as the pod's spec says, and removes volumes that the spec no
 	// longer has. It is idempotent.
 	Prepare(ctx context.Context, pod *corev1.Pod) error
+	// Follow lets the files of volumes follow what changes without a restart. It waits
+	// for nothing.
+	Follow(pod *corev1.Pod)
 	// Conditions are what people should know about it, beside what was observed of
 	// the pod.
 	Conditions(ctx context.Context, pod *corev1.Pod, observed *plan.PodStatus) []corev1.PodCondition

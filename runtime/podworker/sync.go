@@ -115,6 +115,7 @@ func (s *syncer) advanceEnded() {
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
 	s.cfg.Prober.Update(s.probed(d), observed, &r.pod)
+	s.cfg.PodDir.Follow(d.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
 	actions := plan.Compute(in)
 	if !needed(actions) {

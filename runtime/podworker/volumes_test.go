@@ -78,6 +78,22 @@ func TestLostVolumeIsDropped(t *testing.T) {
 	})
 }
 
+// Files of volumes follow new labels although nothing restarts for them, and are known to
+// a new process although nothing is started.
+func TestFilesFollowTheMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Minute)
+		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Labels = map[string]string{"new": "label"} }))
+		n.settle(time.Minute)
+		if n.followed == nil || n.followed.Labels["new"] != "label" || len(n.synced) != 1 {
+			t.Errorf("followed %v after %d plans, want the new label after one", n.followed, len(n.synced))
+		}
+	})
+}
+
 // What is observed about volumes and cgroup is said, as long as it is so.
 func TestConditionsOfThePodDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (f Facts) token(pod *corev1.Pod, source *corev1.ServiceAccountTokenProjecti
 	if got.Err != nil {
 		return nil, got.Err
 	}
-	owner := commonUser(pod)
+	owner := CommonUser(pod)
 	if owner != nil || hasGroup(pod) {
 		mode = tokenMode
 	}
@@ -73,9 +73,9 @@ func hasGroup(pod *corev1.Pod) bool {
 	return pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.FSGroup != nil
 }
 
-// commonUser is the user that all containers are set to run as; nil when there is no
+// CommonUser is the user that all containers are set to run as; nil when there is no
 // such one. (volume/util/util.go:FsUserFrom)
-func commonUser(pod *corev1.Pod) *int64 {
+func CommonUser(pod *corev1.Pod) *int64 {
 	var common, ofPod *int64
 	if pod.Spec.SecurityContext != nil {
 		ofPod = pod.Spec.SecurityContext.RunAsUser

@@ -29,6 +29,8 @@ type nodeObjects struct {
 	uid   *nodeUID
 	// pool is made later than this.
 	pool func() workloads
+	// refresh brings files up to date that show one of the objects; nil where there are none.
+	refresh func(namespace string, refs []apiobjects.Ref)
 }
 
 func newNodeObjects(client *objectClient, uid *nodeUID, pool func() workloads, c *clock.Clock, log logr.Logger) *nodeObjects {
@@ -58,8 +60,12 @@ func (n *nodeObjects) asksForTokens() bool {
 	})
 }
 
-// changed wakes the workloads that refer to one of the objects: they may wait for it.
+// changed brings the files of workloads that refer to one of the objects up to date, and
+// wakes those workloads: they may wait for it.
 func (n *nodeObjects) changed(namespace string, refs []apiobjects.Ref) {
+	if n.refresh != nil {
+		n.refresh(namespace, refs)
+	}
 	for _, k := range n.pool().Known() {
 		if k.Namespace != namespace || k.Pod == nil {
 			continue

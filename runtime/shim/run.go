@@ -16,14 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/kubeconfig"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
@@ -127,44 +125,6 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	return s, nil
 }
 
-// connect makes what talks to the API server.
-func (s *shim) connect(ctx context.Context, log logr.Logger) error {
-	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	if s.mgr, err = newManager(cfg, s.options, scheme); err != nil {
-		return err
-	}
-	// Reads of this one go to the API server; the cache holds NodeWorkloads only.
-	s.api, err = client.New(cfg, client.Options{Scheme: scheme, Mapper: s.mgr.GetRESTMapper(), HTTPClient: s.mgr.GetHTTPClient()})
-	if err != nil {
-		return fmt.Errorf("make the API client: %w", err)
-	}
-	s.tokenFile = cfg.BearerTokenFile
-	if err := s.connectObjects(cfg, log.WithName("objects")); err != nil {
-		return err
-	}
-	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
-	return err
-}
-
-// connectObjects makes what asks the manager for the objects and tokens of containers.
-func (s *shim) connectObjects(cfg *rest.Config, log logr.Logger) error {
-	asks, err := newObjectClient(cfg, s.mgr.GetHTTPClient(), s.options.NodeName)
-	if err != nil {
-		return err
-	}
-	uid := &nodeUID{api: s.api, node: s.options.NodeName, changed: func() { s.pool.WakeAll() }}
-	s.objects = newNodeObjects(asks, uid, func() workloads { return s.pool }, s.clock, log)
-	return nil
-}
-
 // openRuntime makes what acts on the node.
 func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	o := s.options
@@ -181,7 +141,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	}
 	s.runtimeName = s.askRuntimeName(ctx)
 	s.dns = newDNSWarnings(s.dirs, s.events)
-	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Events: s.events}, log.WithName("images"))
+	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Secrets: s.objects, Events: s.events}, log.WithName("images"))
 	s.executor = executor.New(executor.Config{
 		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
 		Differences: plan.AllDifferences(),
@@ -214,7 +174,8 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	capacity := poddir.NodeCapacity(o.StateDir)
 	s.volumes, err = volume.New(volume.Config{
 		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
-		PodMemory: podcgroup.MemoryLimit, Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
+		PodMemory: podcgroup.MemoryLimit, Objects: s.objects, Allocatable: capacity,
+		Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
 	})
 	if err != nil {
 		return fmt.Errorf("open the volumes: %w", err)

@@ -18,7 +18,13 @@
 //
 //	volumes/kubernetes.io~empty-dir/<volume>
 //	plugins/kubernetes.io~empty-dir/<volume>/ready
+//	volumes/kubernetes.io~configmap/<volume>          (secret, downward-api, projected)
+//	plugins/kubernetes.io~configmap/<volume>/source   what it was set up for
 //	volume-subpaths/<volume>/<container>/<index>
+//
+// Volumes that show ConfigMaps, Secrets, tokens or fields of the pod are each a tmpfs of
+// their own; nothing of their content is anywhere else. Follow and Refresh bring their
+// files up to date while containers run; one that fails keeps what it has.
 //
 // The kubelet's counterpart is pkg/kubelet/volumemanager.
 package volume

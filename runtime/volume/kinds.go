@@ -6,6 +6,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,13 +26,17 @@ type kind struct {
 	// readOnly: containers cannot write there, whatever their mounts say.
 	// (volume.Attributes of the kubelet's plugins)
 	readOnly bool
-	setUp    func(m *Manager, ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error
+	// files is the mode of a volume that shows files; 0 for other kinds.
+	files fs.FileMode
+	setUp func(m *Manager, ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error
 }
 
 // pass is one pass over the volumes of a pod.
 type pass struct {
 	p   *podVolumes
 	pod *corev1.Pod
+	// taken is the memory that files take, in bytes.
+	taken int64
 }
 
 const (
@@ -54,7 +59,16 @@ func kinds() []kind {
 			place: emptyDirPlace,
 			setUp: (*Manager).setUpEmptyDir,
 		},
+		// Not on a tmpfs in the kubelet, hence another mode.
+		filesKind("kubernetes.io~configmap", worldMode, func(s *corev1.VolumeSource) bool { return s.ConfigMap != nil }),
+		filesKind("kubernetes.io~secret", memoryMode, func(s *corev1.VolumeSource) bool { return s.Secret != nil }),
+		filesKind("kubernetes.io~downward-api", memoryMode, func(s *corev1.VolumeSource) bool { return s.DownwardAPI != nil }),
+		filesKind("kubernetes.io~projected", memoryMode, func(s *corev1.VolumeSource) bool { return s.Projected != nil }),
 	}
+}
+
+func filesKind(place string, mode fs.FileMode, is func(*corev1.VolumeSource) bool) kind {
+	return kind{is: is, place: place, readOnly: true, files: mode, setUp: (*Manager).setUpFiles}
 }
 
 var errNoKind = errors.New("its source is not supported")

@@ -25,6 +25,7 @@ const (
 // podVolumes is what the loop knows of a pod. Manager.mu guards it, but for what
 // belongs to the pass.
 type podVolumes struct {
+	uid types.UID
 	// wanted is the pod whose volumes are to be there; nil means none.
 	wanted *corev1.Pod
 	// asked counts the wishes, answered is the last that a pass has seen.
@@ -40,6 +41,22 @@ type podVolumes struct {
 	retryAt time.Time
 	wait    time.Duration
 
+	// shown is the pod whose files are kept up to date: wanted, or what Follow has said
+	// of a pod that an earlier process set up; nil means none. refs is what it refers to.
+	shown *corev1.Pod
+	refs  []reference
+	// followed is what Follow was called with last, and ends says that all volumes are
+	// to go for good.
+	followed *corev1.Pod
+	ends     bool
+	// stale: something that files show has changed.
+	stale bool
+	// refreshAt is when the files are brought up to date in any case; zero means never.
+	refreshAt   time.Time
+	refreshWait time.Duration
+	// refreshErr is what the last refresh failed with.
+	refreshErr string
+
 	// busy orders passes and subPaths.
 	busy sync.Mutex
 	// checked are the hostPaths that were checked since the start of the process:
@@ -51,7 +68,7 @@ type podVolumes struct {
 func (m *Manager) entry(uid types.UID) *podVolumes {
 	p := m.pods[uid]
 	if p == nil {
-		p = &podVolumes{passed: make(chan struct{}), checked: map[string]string{}}
+		p = &podVolumes{uid: uid, passed: make(chan struct{}), checked: map[string]string{}}
 		m.pods[uid] = p
 	}
 	return p
@@ -64,7 +81,8 @@ func (m *Manager) await(ctx context.Context, uid types.UID, wanted *corev1.Pod) 
 	}
 	m.mu.Lock()
 	p := m.entry(uid)
-	p.wanted = wanted
+	p.wanted, p.followed, p.ends = wanted, nil, wanted == nil
+	m.show(p, wanted)
 	p.asked++
 	mine := p.asked
 	m.mu.Unlock()
@@ -116,27 +134,50 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) startDue(ctx context.Context, passes *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := time.Now()
 	var next time.Duration
-	for uid, p := range m.pods {
+	for _, p := range m.pods {
 		if p.running {
 			continue
 		}
-		left := time.Until(p.retryAt)
-		switch {
-		case p.asked > p.answered, !p.retryAt.IsZero() && left <= 0:
-			p.running = true
-			wanted, asked := p.wanted, p.asked
-			passes.Go(func() {
-				_ = panics.Contain(m.config.Logger, "the volumes of pod "+string(uid), func() error {
-					m.run(ctx, uid, p, wanted, asked)
-					return nil
-				})
-			})
-		case !p.retryAt.IsZero() && (next == 0 || left < next):
-			next = left
+		do := m.due(ctx, p, now)
+		if do == nil {
+			next = sooner(next, p.retryAt, now)
+			next = sooner(next, p.refreshAt, now)
+			continue
 		}
+		p.running, p.stale = true, false
+		passes.Go(func() {
+			_ = panics.Contain(m.config.Logger, "the volumes of pod "+string(p.uid), func() error {
+				do()
+				return nil
+			})
+		})
 	}
 	return next
+}
+
+// due is the pass that a pod is due for, nil for none; mu is held. What is not set up
+// yet is set up when an object that it may wait for has changed.
+func (m *Manager) due(ctx context.Context, p *podVolumes, now time.Time) func() {
+	wanted, asked, shown := p.wanted, p.asked, p.shown
+	switch {
+	case p.asked > p.answered, isDue(p.retryAt, now), p.stale && p.err != nil:
+		return func() { m.run(ctx, p.uid, p, wanted, asked) }
+	case shown != nil && (p.stale || isDue(p.refreshAt, now)):
+		return func() { m.refresh(ctx, p, shown) }
+	}
+	return nil
+}
+
+func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// sooner is the earlier of a wait, 0 for none, and that until a time.
+func sooner(wait time.Duration, at, now time.Time) time.Duration {
+	if left := at.Sub(now); !at.IsZero() && (wait == 0 || left < wait) {
+		return left
+	}
+	return wait
 }
 
 // run carries one pass out and keeps what came of it.
@@ -149,6 +190,9 @@ func (m *Manager) run(ctx context.Context, uid types.UID, p *podVolumes, wanted 
 	changed := !samePending(p.pending, pending)
 	p.err, p.pending, p.answered, p.running = err, pending, asked, false
 	p.schedule()
+	if p.shown != nil && !p.refreshAt.IsZero() {
+		p.scheduleRefresh(nil)
+	}
 	close(p.passed)
 	p.passed = make(chan struct{})
 	if wanted == nil && err == nil && p.asked == asked {

@@ -33,6 +33,11 @@ type Config struct {
 	NodeMemory int64
 	// PodMemory is a pod's memory limit in bytes; 0 means none.
 	PodMemory func(*corev1.Pod) int64
+	// Objects is where ConfigMaps, Secrets and tokens come from; without it volumes
+	// that need them wait.
+	Objects Objects
+	// Allocatable is what a resourceFieldRef takes for a missing limit.
+	Allocatable corev1.ResourceList
 	// Changed is called when the conditions of a pod have changed; nil is allowed.
 	Changed func(types.UID)
 	// Logger gets what must not be in an event; the zero value discards it.
@@ -46,8 +51,13 @@ type Manager struct {
 	wake     chan struct{}
 	kinds    []kind
 
+	// writers has an element for each pod whose files are being written.
+	writers chan struct{}
+
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
+	// users are the pods that refer to an object.
+	users map[reference]map[types.UID]bool
 }
 
 // New makes the root directory and resolves symbolic links in its path.
@@ -62,12 +72,17 @@ func New(config Config) (*Manager, error) {
 	if config.Changed == nil {
 		config.Changed = func(types.UID) {}
 	}
+	if config.Objects == nil {
+		config.Objects = noObjects{}
+	}
 	return &Manager{
 		config:   config,
 		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 		wake:     make(chan struct{}, 1),
 		kinds:    kinds(),
+		writers:  make(chan struct{}, maxWriters),
 		pods:     map[types.UID]*podVolumes{},
+		users:    map[reference]map[types.UID]bool{},
 	}, nil
 }
 

@@ -1,0 +1,153 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subresources
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/certificate"
+	"github.com/managedworkload/managedworkload/controllers/contain"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// shutdownTimeout is how long answers under way may take when the manager ends.
+	shutdownTimeout = 5 * time.Second
+)
+
+// SetUp adds the aggregated API to a manager: its server on every replica, and on the leader
+// the renewal of the certificate. A replica that does not serve yet is not ready, so that
+// the API server does not ask it.
+func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string, sources Sources) error {
+	if !o.Enabled() {
+		return nil
+	}
+	log := logr.FromContextOrDiscard(ctx).WithName("subresources")
+	direct, err := ownClient(mgr)
+	if err != nil {
+		return err
+	}
+	target := certificate.Target{
+		What: "subresources", Secret: types.NamespacedName{Namespace: namespace, Name: o.Name}, Dir: o.CertificateDir,
+		Trust:   certificate.Trust{Kind: certificate.APIService, Name: v1alpha1.GroupVersion.Version + "." + v1alpha1.GroupVersion.Group},
+		Without: "The aggregated API is off: nodes get no ConfigMaps, Secrets and tokens",
+		Log:     log,
+	}
+	s := &server{
+		address: o.BindAddress, source: certificate.NewSource(mgr.GetAPIReader(), target), log: log,
+		front: &frontProxy{reader: direct, log: log},
+		handler: &handler{
+			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(),
+			objects: sources.Objects, references: sources.References, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
+		},
+	}
+	errs := []error{mgr.Add(s), mgr.AddReadyzCheck("subresources", s.ready)}
+	if o.RotateCertificates {
+		errs = append(errs, mgr.Add(certificate.NewRotation(mgr, target)))
+	}
+	return errors.Join(errs...)
+}
+
+// ownClient reads from the API server, with bounds of its own: what nodes ask for does not keep
+// the manager from its work.
+func ownClient(mgr manager.Manager) (client.Client, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.RateLimiter = nil
+	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the aggregated API: %w", err)
+	}
+	return c, nil
+}
+
+// server serves the aggregated API once there is a certificate, leader or not.
+type server struct {
+	address string
+	source  *certificate.Source
+	front   *frontProxy
+	handler *handler
+	log     logr.Logger
+	serving atomic.Bool
+}
+
+// NeedLeaderElection: every replica answers.
+func (*server) NeedLeaderElection() bool { return false }
+
+func (s *server) ready(*http.Request) error {
+	if !s.serving.Load() {
+		return errors.New("the aggregated API is not served yet")
+	}
+	return nil
+}
+
+// Start serves until ctx is done.
+func (s *server) Start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("serve the aggregated API: %w", err)
+	}
+	defer listener.Close() //nolint:errcheck // also closed by the server
+	if !s.source.First(ctx) {
+		return nil
+	}
+	s.front.read(ctx)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: tls.RequestClientCert}
+	s.source.TLS(config)
+	group, ctx := errgroup.WithContext(ctx)
+	web := &http.Server{
+		Handler: s.handler.routes(s.front), TLSConfig: config, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // watches end with the manager
+		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
+	}
+	for _, do := range []func() error{
+		func() error { return s.serve(web, listener) },
+		func() error { return shutDown(ctx, web) },
+		func() error { s.source.Keep(ctx); return nil },
+		func() error { s.front.keep(ctx); return nil },
+	} {
+		group.Go(func() error { return contain.Call(s.log, do) })
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("serve the aggregated API: %w", err)
+	}
+	return nil
+}
+
+func (s *server) serve(web *http.Server, listener net.Listener) error {
+	s.log.Info("Serving the aggregated API", "address", listener.Addr().String())
+	s.serving.Store(true)
+	if err := web.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutDown ends the server once ctx is done.
+func shutDown(ctx context.Context, web *http.Server) error {
+	<-ctx.Done()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := web.Shutdown(ending); err != nil {
+		return web.Close()
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subresources
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+)
+
+const (
+	resourceToken = "nodeworkloads/token"
+	// The API server gives tokens of 600 s at least. Ours outlive their workload, because they are
+	// bound to the Node: an hour at most.
+	minExpiration = 600
+	maxExpiration = 3600
+	maxTokenBody  = 64 << 10
+	// tokenTimeout bounds the request to the API server.
+	tokenTimeout = 30 * time.Second
+)
+
+// serveToken makes a token for a NodeWorkload of the caller's node.
+func (h *handler) serveToken(w http.ResponseWriter, req *http.Request, u user.Info) *metav1.Status {
+	namespace, name := req.PathValue("namespace"), req.PathValue("name")
+	ctx, cancel := context.WithTimeout(req.Context(), tokenTimeout)
+	defer cancel()
+	asked, err := readTokenRequest(w, req)
+	if err != nil {
+		return statusOf(resourceToken, name, err)
+	}
+	c, err := h.gate.enter(ctx, u)
+	if err != nil {
+		return statusOf(resourceToken, name, err)
+	}
+	done, ok := h.bounds.token(c.node)
+	if !ok {
+		return statusOf(resourceToken, name, apierrors.NewTooManyRequests("too many requests for tokens of node "+c.node+" at the same time", 1))
+	}
+	defer done()
+	account, err := h.mayHave(c, namespace, name, asked)
+	if err != nil {
+		return statusOf(resourceToken, name, err)
+	}
+	made, err := h.makeToken(ctx, c, namespace, account, asked)
+	if err != nil {
+		return statusOf(resourceToken, name, err)
+	}
+	respond(w, http.StatusCreated, made)
+	return nil
+}
+
+// readTokenRequest reads what is asked for.
+func readTokenRequest(w http.ResponseWriter, req *http.Request) (*authenticationv1.TokenRequest, error) {
+	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPost, v1alpha1Resource(resourceToken), "", "the body must be application/json", 0, true)
+	}
+	content, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxTokenBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxTokenBody))
+	case err != nil:
+		return nil, apierrors.NewBadRequest("read the body: " + err.Error())
+	}
+	asked := &authenticationv1.TokenRequest{}
+	if err := json.Unmarshal(content, asked); err != nil {
+		return nil, apierrors.NewBadRequest("read the TokenRequest: " + err.Error())
+	}
+	want := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+	if got := asked.GroupVersionKind(); got != want && !got.Empty() {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %s, not a TokenRequest of %s", got.Kind, want.GroupVersion()))
+	}
+	if len(asked.Spec.Audiences) > 1 {
+		return nil, apierrors.NewBadRequest("spec.audiences: a token is for one audience, or for that of the API server")
+	}
+	return asked, nil
+}
+
+// mayHave returns the service account of a token that the caller may have: one that the template
+// of a NodeWorkload of its node asks for.
+func (h *handler) mayHave(c *caller, namespace, name string, asked *authenticationv1.TokenRequest) (account string, err error) {
+	account, tokens, found := h.references.Tokens(c.node, namespace, name)
+	if !found {
+		return "", refuse("there is no NodeWorkload %s/%s on node %s", namespace, name, c.node)
+	}
+	if account == "" {
+		account = "default"
+	}
+	if asked.Name != "" && asked.Name != account || asked.Namespace != "" && asked.Namespace != namespace {
+		return "", refuse("NodeWorkload %s/%s has the service account %s/%s, not %s/%s", namespace, name, namespace, account, cmp.Or(asked.Namespace, namespace), cmp.Or(asked.Name, account))
+	}
+	if ref := asked.Spec.BoundObjectRef; ref != nil && (ref.Kind != "Node" || ref.Name != c.node || ref.UID != "" && ref.UID != c.uid) {
+		return "", refuse("spec.boundObjectRef: tokens of a NodeWorkload are bound to its node %s", c.node)
+	}
+	audience, seconds := wanted(asked)
+	for _, token := range tokens {
+		if token.Audience == audience && seconds <= token.ExpirationSeconds {
+			return account, nil
+		}
+	}
+	return "", refuse("the template of NodeWorkload %s/%s asks for no token with audience %q that lasts %d s", namespace, name, audience, seconds)
+}
+
+// wanted are audience and lifetime of what is asked for.
+func wanted(asked *authenticationv1.TokenRequest) (audience string, seconds int64) {
+	if len(asked.Spec.Audiences) == 1 {
+		audience = asked.Spec.Audiences[0]
+	}
+	if asked.Spec.ExpirationSeconds == nil {
+		return audience, objects.DefaultExpirationSeconds
+	}
+	return audience, *asked.Spec.ExpirationSeconds
+}
+
+// makeToken asks the API server for a token that is bound to the caller's Node.
+func (h *handler) makeToken(ctx context.Context, c *caller, namespace, account string, asked *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	_, seconds := wanted(asked)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences:         asked.Spec.Audiences,
+		ExpirationSeconds: new(min(max(seconds, minExpiration), maxExpiration)),
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Node", APIVersion: "v1", Name: c.node, UID: c.uid},
+	}}
+	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	if err := h.client.SubResource("token").Create(ctx, of, request); err != nil {
+		return nil, fmt.Errorf("make a token of service account %s/%s: %w", namespace, account, err)
+	}
+	request.TypeMeta = metav1.TypeMeta{Kind: "TokenRequest", APIVersion: authenticationv1.SchemeGroupVersion.String()}
+	return request, nil
+}

@@ -1,0 +1,70 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+)
+
+// The back-off of what is evicted again and again is that of a DaemonSet's failed Pods.
+// (kubernetes pkg/controller/daemon, NewDaemonSetsController)
+const (
+	firstEvictedWait = time.Second
+	maxEvictedWait   = 15 * time.Minute
+	// evictedForgotten is how many times the longest wait no replacement must have happened
+	// for the back-off to begin again.
+	evictedForgotten = 2
+)
+
+// replacement is the last one of a node whose NodeWorkload was evicted.
+type replacement struct {
+	// generation is that of the workload then: a change starts the back-off over.
+	generation int64
+	at         time.Time
+	// wait is how long the next one waits from then on.
+	wait time.Duration
+}
+
+// due is when what was evicted on a node may be replaced; the zero time is at once.
+func (s *scope) due(node string) time.Time {
+	last, ok := s.memory.replaced[node]
+	if !ok || last.generation != s.mw.Generation {
+		return time.Time{}
+	}
+	return last.at.Add(last.wait)
+}
+
+// holdEvicted reports whether what was evicted waits for its back-off, and asks for a look at
+// its end.
+func (s *scope) holdEvicted(share *fleet.Share) bool {
+	left := s.due(share.Node).Sub(s.now)
+	s.wakeAfter(left)
+	return left > 0
+}
+
+// replacedEvicted notes that what was evicted is replaced, and says so.
+func (r *Reconciler) replacedEvicted(s *scope, share *fleet.Share) {
+	maps.DeleteFunc(s.memory.replaced, func(_ string, last replacement) bool {
+		return last.generation != s.mw.Generation || s.now.Sub(last.at) > evictedForgotten*maxEvictedWait
+	})
+	next := replacement{generation: s.mw.Generation, at: s.now, wait: firstEvictedWait}
+	if last, ok := s.memory.replaced[share.Node]; ok {
+		next.wait = min(2*last.wait, maxEvictedWait)
+	}
+	s.memory.replaced[share.Node] = next
+	r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventEvicted, "Replacing NodeWorkload %s of node %s: %s", share.Name, share.Node, share.Failure)
+}
+
+// evictedMessage is why a node has nothing that runs, and when that changes.
+func (n *nodeView) evictedMessage() string {
+	if n.replacedAt.IsZero() {
+		return n.share.Failure + "; being replaced"
+	}
+	return n.share.Failure + "; will be replaced at " + n.replacedAt.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,89 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/objects"
+)
+
+// Objects says which objects of a namespace nodes would not get.
+type Objects interface {
+	Availability(ctx context.Context, namespace string, refs []apiobjects.Ref) (objects.Availability, error)
+}
+
+// objectsAsked is what is known of the objects that a template refers to.
+type objectsAsked struct {
+	// referred: it refers to some.
+	referred bool
+	// noRight is why the manager may not read some, "" if it may read all.
+	noRight string
+	// missing are those that do not exist and that it cannot do without.
+	missing []apiobjects.Ref
+}
+
+// complete reports whether nodes get all.
+func (o *objectsAsked) complete() bool { return o.noRight == "" && len(o.missing) == 0 }
+
+// gatherObjects asks whether nodes get what the admitted template refers to. No node waits
+// for the answer: where there is none, the condition stays as it is.
+func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
+	if r.fleet.Objects == nil || s.admitted == nil {
+		return
+	}
+	refs := apiobjects.Of(&s.admitted.Spec)
+	if len(refs) == 0 {
+		s.objects = &objectsAsked{}
+		return
+	}
+	known, err := r.fleet.Objects.Availability(ctx, s.mw.Namespace, refs)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to look for the objects that the template refers to; retrying")
+		s.wakeAfter(objects.Recheck)
+		return
+	}
+	required := apiobjects.Required(&s.admitted.Spec)
+	s.objects = &objectsAsked{referred: true, noRight: known.Message, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
+		return !slices.Contains(required, ref)
+	})}
+	if s.objects.complete() {
+		s.wakeAfter(objects.RecheckPresent)
+	} else {
+		s.wakeAfter(objects.Recheck)
+	}
+}
+
+// computeObjectsAvailable says whether nodes get what the template refers to.
+func computeObjectsAvailable(o *objectsAsked) conditionState {
+	missing := ""
+	if len(o.missing) > 0 {
+		missing = "not found: " + objects.Named(o.missing)
+	}
+	switch {
+	case o.noRight != "": // last, so that the command can be copied
+		return no(v1alpha1.ReasonNoRight, with(missing, o.noRight))
+	case missing != "":
+		return no(v1alpha1.ReasonObjectNotFound, missing)
+	}
+	return yes(v1alpha1.ReasonObjectsAvailable, "nodes get all objects that the template refers to")
+}
+
+// setObjectsAvailable sets the condition, or removes it where the template refers to nothing.
+func setObjectsAvailable(conditions *[]metav1.Condition, f *facts) {
+	switch {
+	case f.objects == nil:
+	case !f.objects.referred:
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionObjectsAvailable)
+	default:
+		setCondition(conditions, f, v1alpha1.ConditionObjectsAvailable, computeObjectsAvailable(f.objects))
+	}
+}

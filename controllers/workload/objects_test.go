@@ -1,0 +1,102 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/objects"
+	"github.com/managedworkload/managedworkload/hack/managertest"
+)
+
+// fakeObjects answers what a test says.
+type fakeObjects struct {
+	answer objects.Availability
+	err    error
+	asked  []apiobjects.Ref
+}
+
+func (f *fakeObjects) Availability(_ context.Context, _ string, refs []apiobjects.Ref) (objects.Availability, error) {
+	f.asked = refs
+	return f.answer, f.err
+}
+
+// The condition says what nodes do not get, with the command that changes it, once in an
+// event, and comes and goes with the references of the template.
+func TestObjectsAvailable(t *testing.T) {
+	mw := workloadInMemory()
+	optional := true
+	containers := slices.Clone(mw.Spec.Template.Spec.Containers)
+	containers[0].EnvFrom = []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "tls"}}},
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "extra"}, Optional: &optional}},
+	}
+	mw.Spec.Template.Spec.Containers = containers
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	known := &fakeObjects{}
+	b.fleet.Objects = known
+	tls, extra := apiobjects.Ref{Kind: apiobjects.Secret, Name: "tls"}, apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: "extra"}
+	expect := func(what, want, wantEvent string) {
+		t.Helper()
+		res, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "none"
+		if c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionObjectsAvailable); c != nil {
+			got = string(c.Status) + " " + c.Reason + ": " + c.Message
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		warnings := slices.DeleteFunc(b.drain(""), func(e string) bool {
+			return !strings.HasPrefix(e, corev1.EventTypeWarning) || strings.Contains(e, v1alpha1.ReasonNoMatchingNodes)
+		})
+		if events := strings.Join(warnings, "; "); events != wantEvent {
+			t.Errorf("%s: events %q, want %q", what, events, wantEvent)
+		}
+		if strings.HasPrefix(got, "False") && res.RequeueAfter > objects.Recheck || got != "none" && res.RequeueAfter == 0 {
+			t.Errorf("%s: looked at again after %s", what, res.RequeueAfter)
+		}
+		if managertest.Kstatus(mw) != "Current" {
+			t.Errorf("%s: kstatus %s", what, managertest.Kstatus(mw))
+		}
+	}
+	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra}}
+	expect("an optional one is missing", "True ObjectsAvailable: nodes get all objects that the template refers to", "")
+	if len(known.asked) != 2 {
+		t.Errorf("asked for %v", known.asked)
+	}
+	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra, tls}}
+	expect("missing", `False ObjectNotFound: not found: secret "tls"`, `Warning ObjectNotFound not found: secret "tls"`)
+	known.answer.NoRight, known.answer.Message = []apiobjects.Ref{extra}, "run: kubectl x"
+	known.answer.NotFound = known.answer.NotFound[1:]
+	expect("no right", `False NoRight: not found: secret "tls"; run: kubectl x`, `Warning NoRight not found: secret "tls"; run: kubectl x`)
+	known.err = errors.New("the API server is away")
+	expect("no answer", `False NoRight: not found: secret "tls"; run: kubectl x`, "")
+	known.err, known.answer = nil, objects.Availability{}
+	expect("all is there", "True ObjectsAvailable: nodes get all objects that the template refers to", "")
+
+	current := &v1alpha1.ManagedWorkload{}
+	if err := b.client.Get(t.Context(), request("default", "web").NamespacedName, current); err != nil {
+		t.Fatal(err)
+	}
+	current.Spec.Template.Spec.Containers[0].EnvFrom, current.Generation = nil, 2
+	if err := b.client.Update(t.Context(), current); err != nil {
+		t.Fatal(err)
+	}
+	expect("no references", "none", "")
+}

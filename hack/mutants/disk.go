@@ -1,0 +1,26 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var diskUsageMistakes = []mistake{
+	{"a hard link counts twice", "walk.go", "if w.linked[s.Ino] {", "if false {"},
+	{"what is mounted in a volume counts", "walk.go", "if e.stat.Dev != w.device || w.ends(ctx) {", "if w.ends(ctx) {"},
+	{"what is in memory counts as disk", "pod.go", "if onDisk {", "if onDisk || true {"},
+	{"a layer on a disk of its own counts for its container", "pod.go", "if err == nil && !own {", "if err == nil {"},
+	{"all pods are measured at once", "keeper.go", "atOnce = 4", "atOnce = 400"},
+}
+
+var evictMistakes = []mistake{
+	{"a critical pod is evicted", "evict.go", "if pod == nil || critical(pod) {", "if pod == nil {"},
+	{"a volume at its limit is evicted", "evict.go", "limits[i].Limit.CmpInt64(bytes) < 0", "limits[i].Limit.CmpInt64(bytes) <= 0"},
+	{"of two limits the smaller counts", "evict.go", "if a.Cmp(*b) < 0 {", "if a.Cmp(*b) > 0 {"},
+	{"an evicted workload forgets why it ended", "evict.go",
+		"if previous == nil || previous.Reason != ReasonEvicted || !Ended(previous.Phase) {", "if true {"},
+}
+
+var diskLimitMistakes = []mistake{
+	{"a template that waits evicts", "disklimits.go", "return wanted.Loosest(m.rec.DiskLimits)", "return wanted"},
+	{"a lower limit counts before it was measured", "disklimits.go", "if !plan.DiskLimitsOf(d.pod).Tightens(before) {", "if true {"},
+	{"a failed measurement passes", "disklimits.go", "m.watch.passed || err == nil", "true"},
+}

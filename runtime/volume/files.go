@@ -1,0 +1,221 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/runtime/atomicfiles"
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/projection"
+)
+
+const (
+	// maxFiles bounds the memory that the files of all volumes of a pod take.
+	maxFiles int64 = 32 << 20
+	// filesSize is the size of the tmpfs of one volume: for two versions of its files,
+	// since one replaces the other at once, and for directories.
+	filesSize = 2*maxFiles + 4<<20
+	// maxWriters bounds the pods whose files are in the shim's memory at a time.
+	maxWriters = 4
+	// tokenTimeout bounds the wait for one token.
+	tokenTimeout = 15 * time.Second
+)
+
+// Objects is where ConfigMaps, Secrets and tokens come from. What it returns is shared
+// and read-only. An error satisfies apierrors.IsNotFound if the object does not exist,
+// and in no other case. Its text may be seen by who reads the workload's events.
+type Objects interface {
+	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
+	Secret(namespace, name string) (*corev1.Secret, error)
+	Token(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error)
+}
+
+// noObjects is for a shim without a way to objects.
+type noObjects struct{}
+
+var errNoObjects = errors.New("the shim has no access to objects of the API server")
+
+func (noObjects) ConfigMap(string, string) (*corev1.ConfigMap, error) { return nil, errNoObjects }
+
+func (noObjects) Secret(string, string) (*corev1.Secret, error) { return nil, errNoObjects }
+
+func (noObjects) Token(context.Context, *corev1.Pod, objects.Token) (string, error) {
+	return "", errNoObjects
+}
+
+// setUpFiles makes a volume that shows objects, tokens or fields of the pod: a tmpfs of
+// its own, always, so that nothing secret comes to a disk.
+func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
+	facts := m.gather(ctx, on.pod, volume)
+	release, err := m.mayWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	files, err := m.project(on, volume, facts)
+	if err != nil {
+		return err
+	}
+	dir := m.dir(on.pod.UID, k, volume.Name)
+	mounts, err := hostfs.MountsAt(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(mounts) == 0:
+		err = m.patience.Do(ctx, dir, func() error { return mountTmpfs(dir, k.files, filesSize) })
+	case !isTmpfs(mounts[len(mounts)-1]):
+		err = foreignMount(mounts)
+	}
+	if err == nil {
+		err = m.seenByTheNode(dir)
+	}
+	if err == nil {
+		err = m.write(ctx, on.pod, volume, k, files)
+	}
+	if err != nil {
+		return err
+	}
+	return writeMark(m.sourceMark(on.pod, k, volume), sourceOf(on.pod, volume))
+}
+
+// gather asks for what a volume refers to.
+func (m *Manager) gather(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) projection.Facts {
+	facts := projection.Facts{
+		ConfigMaps:  map[string]projection.Got[*corev1.ConfigMap]{},
+		Secrets:     map[string]projection.Got[*corev1.Secret]{},
+		Tokens:      map[objects.Token]projection.Got[string]{},
+		Allocatable: m.config.Allocatable,
+	}
+	alone := &corev1.PodSpec{Volumes: []corev1.Volume{*volume}}
+	for _, ref := range objects.Of(alone) {
+		switch ref.Kind {
+		case objects.ConfigMap:
+			object, err := m.config.Objects.ConfigMap(pod.Namespace, ref.Name)
+			facts.ConfigMaps[ref.Name] = projection.Got[*corev1.ConfigMap]{Value: object, Err: err}
+		case objects.Secret:
+			object, err := m.config.Objects.Secret(pod.Namespace, ref.Name)
+			facts.Secrets[ref.Name] = projection.Got[*corev1.Secret]{Value: object, Err: err}
+		}
+	}
+	for _, ask := range objects.Tokens(alone) {
+		token, err := m.token(ctx, pod, ask)
+		facts.Tokens[ask] = projection.Got[string]{Value: token, Err: err}
+	}
+	return facts
+}
+
+func (m *Manager) token(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	return m.config.Objects.Token(ctx, pod, ask)
+}
+
+// mayWrite waits until few others write.
+func (m *Manager) mayWrite(ctx context.Context) (release func(), err error) {
+	select {
+	case m.writers <- struct{}{}:
+		return func() { <-m.writers }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// project returns the files of a volume, if the pod has room for them.
+func (m *Manager) project(on *pass, volume *corev1.Volume, facts projection.Facts) (map[string]projection.File, error) {
+	files, err := projection.Files(on.pod, &volume.VolumeSource, facts)
+	if err != nil {
+		return nil, err
+	}
+	size := projection.Size(files)
+	if on.taken+size > maxFiles {
+		return nil, fmt.Errorf("its files take %s of memory, and those of the volumes before it %s: a pod may have %s",
+			quantity(size), quantity(on.taken), quantity(maxFiles))
+	}
+	on.taken += size
+	return files, nil
+}
+
+// write shows files in a volume.
+func (m *Manager) write(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, k *kind, files map[string]projection.File) error {
+	content := atomicfiles.Content{
+		Files: make(map[string]atomicfiles.File, len(files)), Mode: k.files, Group: fsGroup(pod),
+		Mountpoints: nestedMountpoints(pod, volume.Name),
+	}
+	for path, file := range files {
+		content.Files[path] = atomicfiles.File(file)
+	}
+	dir := m.dir(pod.UID, k, volume.Name)
+	return m.patience.Do(ctx, dir, func() error {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return err
+		}
+		if err = inMemory(root); err == nil {
+			_, err = atomicfiles.Write(ctx, root, content)
+		}
+		return errors.Join(err, root.Close())
+	})
+}
+
+// inMemory is an error unless an open directory is on a tmpfs, whatever its path leads to.
+func inMemory(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	var stat unix.Statfs_t
+	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &stat), dir.Close())
+	if err == nil && stat.Type != unix.TMPFS_MAGIC {
+		err = errors.New("its tmpfs is not mounted")
+	}
+	return err
+}
+
+// sourceMark is the file that says what a volume was last set up for.
+func (m *Manager) sourceMark(pod *corev1.Pod, k *kind, volume *corev1.Volume) string {
+	return filepath.Join(m.marks(pod.UID, k, volume.Name), "source")
+}
+
+// sourceOf is what a volume is set up for: what it refers to and whose it is, and nothing of
+// what the objects hold.
+func sourceOf(pod *corev1.Pod, volume *corev1.Volume) []byte {
+	text, err := json.Marshal(struct {
+		Source corev1.VolumeSource
+		Group  *int64 `json:",omitempty"`
+		User   *int64 `json:",omitempty"`
+	}{volume.VolumeSource, fsGroup(pod), projection.CommonUser(pod)})
+	if err != nil {
+		return nil // an API type can be written
+	}
+	return text
+}
+
+// isSetUpFor says that a volume is mounted, and was set up for the same as it is for now.
+func (m *Manager) isSetUpFor(pod *corev1.Pod, k *kind, volume *corev1.Volume) (bool, error) {
+	mark, err := os.ReadFile(m.sourceMark(pod, k, volume))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	mounts, err := hostfs.MountsAt(m.dir(pod.UID, k, volume.Name))
+	if err != nil || len(mounts) == 0 || !isTmpfs(mounts[len(mounts)-1]) {
+		return false, err
+	}
+	return string(mark) == string(sourceOf(pod, volume)), nil
+}

@@ -26,9 +26,17 @@ var hostfsMistakes = []mistake{
 
 var volumeMistakes = []mistake{
 	{"an emptyDir's marker is believed whatever is mounted", "emptydir.go",
-		"hasTmpfs(mounts) == inMemory)", "true)"},
+		"giveAway(ctx, on.pod, volume, k, want.mode, same)", "giveAway(ctx, on.pod, volume, k, want.mode, same || true)"},
 	{"an emptyDir in memory that moved to the disk stays in memory", "emptydir.go",
-		"case hasTmpfs(mounts):", "case false:"},
+		"if !same && ours != nil {", "if !same && ours != nil && false {"},
+	{"files are written where no tmpfs is", "files.go",
+		"err == nil && stat.Type != unix.TMPFS_MAGIC", "err == nil && stat.Type == 1"},
+	{"files of volumes have no bound in sum", "files.go",
+		"on.taken+size > maxFiles", "size > maxFiles"},
+	{"files change under containers of an earlier template", "refresh.go",
+		"if err != nil || !isSetUp {", "if err != nil || !isSetUp && false {"},
+	{"what a pod waits for is not set up when it comes", "loop.go",
+		"p.stale && p.err != nil:", "p.stale && p.err == nil && false:"},
 	{"setgid of a new subPath directory is lost", "subpath.go",
 		"info.Mode().Perm()|made.Mode()&fs.ModeSetgid)", "info.Mode().Perm()+0*made.Mode())"},
 	{"every subPath is shared with the node", "subpath.go",
@@ -37,7 +45,25 @@ var volumeMistakes = []mistake{
 		"if err != nil || !known || there {", "if err != nil || !known || there || !there {"},
 }
 
+var atomicfilesMistakes = []mistake{
+	{"any directory counts as the current version", "write.go",
+		"!info.IsDir() || !isVersion(name)", "!info.IsDir()"},
+	{"files get their modes by the umask", "write.go",
+		"if err := w.dir.Chmod(full, w.content.fileMode(file)); err != nil {", "if err := error(nil); err != nil {"},
+	{"what a crash has left stays", "visible.go",
+		"case isVersion(name):", "case isVersion(name) && false:"},
+}
+
+var projectionMistakes = []mistake{
+	{"an optional object that was not received counts as missing", "files.go",
+		"optional && apierrors.IsNotFound(got.Err)", "optional && got.Err != apierrors.NewBadRequest(\"\")"},
+	{"a token is readable by all beside the group", "pod.go",
+		"if owner != nil || hasGroup(pod) {", "if owner != nil {"},
+}
+
 var poddirMistakes = []mistake{
+	{"containers may write to files of volumes", "options.go",
+		"wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name)", "wanted.ReadOnly"},
 	{"a released pod keeps its cgroup", "remove.go",
 		"return m.cgroups.Remove(ctx, uid)", "return nil"},
 	{"a removed pod keeps its cgroup", "remove.go",

@@ -32,6 +32,8 @@ func mutants() []mutant.Mutant {
 		in("runtime/status", statusMistakes),
 		in("runtime/shim", shimMistakes),
 		in("runtime/volume", volumeMistakes),
+		in("runtime/atomicfiles", atomicfilesMistakes),
+		in("runtime/projection", projectionMistakes),
 	)
 }
 

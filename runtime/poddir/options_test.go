@@ -110,6 +110,30 @@ func TestContainerNameIsNoPath(t *testing.T) {
 	}
 }
 
+// Containers cannot write to files of ConfigMaps, Secrets, tokens and fields of the pod,
+// whatever their mounts say. (volume.Attributes of the kubelet's plugins)
+func TestFilesOfVolumesAreReadOnly(t *testing.T) {
+	sources := map[string]corev1.VolumeSource{
+		"configMap":   {ConfigMap: &corev1.ConfigMapVolumeSource{}},
+		"secret":      {Secret: &corev1.SecretVolumeSource{}},
+		"downwardAPI": {DownwardAPI: &corev1.DownwardAPIVolumeSource{}},
+		"projected":   {Projected: &corev1.ProjectedVolumeSource{}},
+		"emptyDir":    {EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	}
+	m, pod := newManager(t, nil), testPod(nil)
+	for name, source := range sources {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}}
+		c := &corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}
+		options, err := m.ContainerOptions(t.Context(), pod, c, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := options.Mounts[0].ReadOnly; got != (name != "emptyDir") {
+			t.Errorf("%s is read-only: %v", name, got)
+		}
+	}
+}
+
 func TestRecursiveReadOnly(t *testing.T) {
 	modes := map[corev1.RecursiveReadOnlyMode][2]bool{ // without, with support
 		corev1.RecursiveReadOnlyDisabled:   {false, false},

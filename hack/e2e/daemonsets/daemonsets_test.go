@@ -8,32 +8,44 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
 
-// wanted is the number of products.
-const wanted = 14
+// products is how many templates there are.
+const products = 14
 
-// Templates of DaemonSets work as they are: what they refer to is in the containers, their
-// tokens have the rights of their service accounts and no others.
+// readNodes are the service accounts that may read Nodes; the others may read the Pods of
+// their namespace.
+var readNodes = []string{"cilium", "nvidia-device-plugin", "node-problem-detector"}
+
+// Templates of DaemonSets work as they are: what they refer to is in their containers, and
+// their tokens have the rights of their service accounts and no others.
 func TestDaemonSets(t *testing.T) {
 	files, err := filepath.Glob("templates/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != wanted {
-		t.Errorf("%d templates, want %d", len(files), wanted)
+	if len(files) != products {
+		t.Errorf("%d templates, want %d", len(files), products)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			w := env.New(t)
 			template := w.Parse(read(t, file, w))
-			apply(t, w, rights(template.Spec.ServiceAccountName))
-			apply(t, w, read(t, filepath.Join("objects", filepath.Base(file)), w))
+			giveRights(t, w, template.Spec.ServiceAccountName)
+			if manifests := read(t, filepath.Join("objects", filepath.Base(file)), w); manifests != "" {
+				w.KubectlApply(manifests)
+			}
 			w.AllowObjects()
 			w.ApplyTemplate(template)
 			w.AwaitReady()
@@ -41,7 +53,7 @@ func TestDaemonSets(t *testing.T) {
 	}
 }
 
-// read reads a file, if it is there, with the workload's namespace.
+// read reads a file, if it is there, with the workload's namespace for $NS.
 func read(t *testing.T, file string, w *harness.Workload) string {
 	t.Helper()
 	data, err := os.ReadFile(file) // #nosec G304 -- a file of this package
@@ -51,44 +63,28 @@ func read(t *testing.T, file string, w *harness.Workload) string {
 	return strings.ReplaceAll(string(data), "$NS", w.Namespace)
 }
 
-// apply has kubectl apply what a product brings beside its DaemonSet.
-func apply(t *testing.T, w *harness.Workload, manifests string) {
+// giveRights makes a service account and lets it read Nodes or Pods.
+func giveRights(t *testing.T, w *harness.Workload, account string) {
 	t.Helper()
-	if manifests == "" {
-		return
+	meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: account}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.Namespace, Name: account}}
+	read := func(resource string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch"}}}
 	}
-	file := filepath.Join(t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
-		t.Fatal(err)
+	objects := []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta, Rules: read("pods")},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account}, Subjects: subjects},
 	}
-	if _, err := env.Stack.Kubectl(t.Context(), "apply", "-n", w.Namespace, "-f", file); err != nil {
-		t.Fatal(err)
+	if slices.Contains(readNodes, account) {
+		meta = metav1.ObjectMeta{Name: w.Namespace}
+		objects = append(objects[:1],
+			&rbacv1.ClusterRole{ObjectMeta: meta, Rules: read("nodes")},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects})
 	}
-}
-
-// seesNodes are the accounts that may read Nodes, and seesNoPods those that may not read
-// the pods of their namespace.
-var seesNodes, seesNoPods = []string{"cilium", "nvidia-device-plugin", "node-problem-detector"}, []string{"nvidia-device-plugin"}
-
-// rights are a service account and what it may do.
-func rights(account string) string {
-	text := strings.ReplaceAll(`apiVersion: v1
-kind: ServiceAccount
-metadata: {name: NAME}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: NAME}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get, list, watch]}]
-`, "NAME", account)
-	if !slices.Contains(seesNoPods, account) {
-		text += strings.ReplaceAll(`---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: NAME}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: NAME}
-subjects: [{kind: ServiceAccount, name: NAME, namespace: $NS}]
-`, "NAME", account)
+	for _, object := range objects {
+		if err := env.Kube.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return text
 }

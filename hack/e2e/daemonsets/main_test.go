@@ -7,7 +7,9 @@
 package daemonsets
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
@@ -17,5 +19,10 @@ import (
 var env *harness.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true}))
+	flag.Parse()
+	// They wait most of the time: all of them at once.
+	if err := flag.Set("test.parallel", strconv.Itoa(products)); err != nil {
+		panic(err)
+	}
+	os.Exit(harness.WithSharedMounts(func() int { return harness.Run(m, &env, localstack.Options{WithObjects: true}) }))
 }

@@ -10,12 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -35,20 +30,10 @@ const (
 var env *harness.Env
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() == 0 && os.Getenv(inMountNamespace) == "" {
-		os.Exit(withSharedMounts())
-	}
-	os.Exit(run(m))
+	os.Exit(harness.WithSharedMounts(func() int { return run(m) }))
 }
 
 func run(m *testing.M) int {
-	if os.Geteuid() == 0 {
-		// As systemd does: without it, no host path could be propagated.
-		if err := unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
-			fmt.Fprintln(os.Stderr, "share the mounts:", err)
-			return 1
-		}
-	}
 	resolvConf, err := resolvConfFile()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "write a resolv.conf:", err)
@@ -68,24 +53,4 @@ func resolvConfFile() (string, error) {
 	}
 	_, err = file.WriteString(nodeResolvConf)
 	return file.Name(), errors.Join(err, file.Close())
-}
-
-// inMountNamespace in the environment: the process has mounts of its own.
-const inMountNamespace = "MW_E2E_OWN_MOUNTS"
-
-// withSharedMounts runs the tests once more in a mount namespace of their own:
-// the machine's mounts may be private, and must stay as they are.
-func withSharedMounts() int {
-	runtime.LockOSThread() // the child gets SIGKILL when this thread ends
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), inMountNamespace+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		fmt.Fprintln(os.Stderr, "start in a mount namespace:", err)
-		return 1
-	}
-	return cmd.ProcessState.ExitCode()
 }

@@ -63,6 +63,9 @@ func (e *Env) New(t *testing.T) *Workload {
 		t.Fatalf("create namespace: %v", err)
 	}
 	t.Cleanup(w.cleanUp)
+	if e.Stack.ControllerManager != nil {
+		w.awaitDefaults()
+	}
 	return w
 }
 

@@ -61,6 +61,7 @@ func newCommand() *cobra.Command {
 	flags.BoolVar(&opts.WithoutConfig, "without-config", false, "apply nothing; no manager and no shim")
 	flags.BoolVar(&opts.WithoutManager, "without-manager", false, "no manager")
 	flags.BoolVar(&opts.WithoutShim, "without-shim", false, "no shim")
+	flags.BoolVar(&opts.WithObjects, "with-objects", false, "ConfigMaps, Secrets and tokens for containers, with kube-controller-manager and kube-apiserver where pods reach it")
 	flags.BoolVar(&opts.WithControllerManager, "with-controller-manager", false, "kube-controller-manager as well")
 	flags.BoolVar(&opts.WithScheduler, "with-scheduler", false, "kube-scheduler as well")
 	flags.BoolVar(&opts.WithKubelet, "with-kubelet", false, "a kubelet with a containerd of its own as well")

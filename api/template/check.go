@@ -148,8 +148,10 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 			}))
 		}
 	},
-	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
-	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage),
+	"spec.resources.limits":                checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
+	"spec.resources.requests":              checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
+	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
+	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
 }
 
 // refuseUnless refuses a *bool that has another value.
@@ -170,21 +172,40 @@ func checkResources(supported ...corev1.ResourceName) func(*checker, Field, refl
 		}
 		var names []string
 		for name := range list {
-			if !slices.Contains(supported, name) {
+			if !slices.Contains(supported, name) && !(slices.Contains(supported, hugePages) && isHugePages(name)) {
 				names = append(names, string(name))
 			}
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			c.refuse(path.Key(name), "only cpu, memory and ephemeral-storage are supported; "+insteadOf(name))
+			c.refuse(path.Key(name), "only "+supportedNames(supported)+" are supported; "+insteadOf(name))
 		}
 	}
+}
+
+// hugePages stands for huge pages of all sizes in a list of supported resources.
+const hugePages corev1.ResourceName = corev1.ResourceHugePagesPrefix
+
+func isHugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+func supportedNames(supported []corev1.ResourceName) string {
+	names := make([]string, 0, len(supported))
+	for _, name := range supported {
+		names = append(names, strings.TrimSuffix(string(name), "-"))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // insteadOf is what to do instead of asking for a resource.
 func insteadOf(resource string) string {
 	if strings.Contains(resource, "/") { // of a device plugin, which registers with a kubelet
 		return passTheDevice
+	}
+	if isHugePages(corev1.ResourceName(resource)) { // of the whole pod
+		return "set them for each container"
 	}
 	return removeIt
 }

@@ -73,6 +73,13 @@ spec:
 		"a plain template": {
 			template: `{spec: {containers: [{name: a, image: x, resources: {limits: {cpu: 1, memory: 1Mi}}}], volumes: [{name: v, emptyDir: {}}]}}`,
 		},
+		"huge pages, and resources of the pod": {
+			template: `{spec: {resources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 1}}, containers: [{name: a, image: x, resources: {limits: {hugepages-2Mi: 2Mi}, requests: {hugepages-2Mi: 2Mi}}}]}}`,
+		},
+		"resources of the pod that are none": {
+			template:    `{spec: {resources: {limits: {hugepages-2Mi: 2Mi, ephemeral-storage: 1Gi}, claims: [{name: c}]}, containers: [{name: a, image: x}]}}`,
+			wantRefused: []string{"spec.template.spec.resources.limits[ephemeral-storage]", "spec.template.spec.resources.limits[hugepages-2Mi]", "spec.template.spec.resources.claims"},
+		},
 		"every offending path at once": {
 			template: `
 spec:
@@ -162,7 +169,7 @@ spec:
 	}
 	want := []string{
 		"volumes of this kind are not supported; keep the data in a hostPath directory, or run what needs the volume as a Pod",
-		"only cpu, memory and ephemeral-storage are supported; pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod",
+		"only cpu, memory, ephemeral-storage and hugepages are supported; pass the device by a hostPath volume to a privileged container, or run what needs it as a Pod",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -20,6 +20,13 @@ import (
 // accountTimeout bounds the question who the manager is.
 const accountTimeout = 5 * time.Second
 
+// managerAccount and objectsRole are the names that config/ gives the manager's ServiceAccount
+// and the ClusterRole of what a namespace lets it read.
+const (
+	managerAccount = "managedworkload-manager"
+	objectsRole    = "managedworkload-objects"
+)
+
 // account is who the manager is: kustomize may have renamed its ServiceAccount.
 type account struct {
 	client kubernetes.Interface
@@ -28,8 +35,8 @@ type account struct {
 	known string
 }
 
-// flag names the manager for kubectl create rolebinding.
-func (a *account) flag(ctx context.Context) string {
+// binding are the arguments of kubectl create rolebinding that name the role and the manager.
+func (a *account) binding(ctx context.Context) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known != "" {
@@ -39,15 +46,21 @@ func (a *account) flag(ctx context.Context) string {
 	defer cancel()
 	review, err := a.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review.Status.UserInfo.Username == "" { // the name that config/ gives it is likely
-		return subjectFlag("system:serviceaccount:" + v1alpha1.DefaultNamespace + ":managedworkload-manager")
+		return bindingOf("system:serviceaccount:" + v1alpha1.DefaultNamespace + ":" + managerAccount)
 	}
-	a.known = subjectFlag(review.Status.UserInfo.Username)
+	a.known = bindingOf(review.Status.UserInfo.Username)
 	return a.known
 }
 
-func subjectFlag(user string) string {
-	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
-		return "--serviceaccount=" + account
+// bindingOf is that for a user. A prefix or suffix of the account's name is the role's, too.
+func bindingOf(user string) string {
+	account, ok := strings.CutPrefix(user, "system:serviceaccount:")
+	if !ok {
+		return fmt.Sprintf("--clusterrole=%s --user=%s", objectsRole, user)
 	}
-	return fmt.Sprintf("--user=%s", user)
+	role := objectsRole
+	if _, name, _ := strings.Cut(account, ":"); strings.Contains(name, managerAccount) {
+		role = strings.Replace(name, managerAccount, objectsRole, 1)
+	}
+	return fmt.Sprintf("--clusterrole=%s --serviceaccount=%s", role, account)
 }

@@ -102,7 +102,7 @@ func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobje
 		}
 	}
 	if len(a.NoRight) > 0 {
-		a.Message = noRight(namespace, a.NoRight, h.account.flag(ctx))
+		a.Message = noRight(namespace, a.NoRight, h.account.binding(ctx))
 	}
 	return a, nil
 }

@@ -258,6 +258,20 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
+// The command names the accounts and roles of an installation that kustomize renamed.
+func TestBinding(t *testing.T) {
+	for user, want := range map[string]string{
+		"system:serviceaccount:managedworkload-system:managedworkload-manager": "--clusterrole=managedworkload-objects --serviceaccount=managedworkload-system:managedworkload-manager",
+		"system:serviceaccount:ops:team-a-managedworkload-manager-2":           "--clusterrole=team-a-managedworkload-objects-2 --serviceaccount=ops:team-a-managedworkload-manager-2",
+		"system:serviceaccount:ops:mw":                                         "--clusterrole=managedworkload-objects --serviceaccount=ops:mw",
+		"admin":                                                                "--clusterrole=managedworkload-objects --user=admin",
+	} {
+		if got := bindingOf(user); got != want {
+			t.Errorf("%s: %s, want %s", user, got, want)
+		}
+	}
+}
+
 // What is missing is looked for again after half a minute.
 func TestAnswersAge(t *testing.T) {
 	now := time.Now()

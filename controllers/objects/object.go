@@ -80,7 +80,7 @@ func (o *object) settle(ctx context.Context, err error, failures int) time.Durat
 	}
 	before := o.hub.stateOf(o)
 	if err != nil {
-		if state := failed(before, o.key, err, func() string { return o.hub.account.flag(ctx) }); state != nil {
+		if state := failed(before, o.key, err, func() string { return o.hub.account.binding(ctx) }); state != nil {
 			o.hub.set(o, state)
 		}
 	} else if before != nil && before.Immutable {

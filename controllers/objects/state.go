@@ -64,9 +64,9 @@ func notFound(key apiobjects.Key) *subresources.NodeObject {
 }
 
 // forbidden is the NodeObject of an object that the manager may not read.
-func forbidden(key apiobjects.Key, account string) *subresources.NodeObject {
+func forbidden(key apiobjects.Key, binding string) *subresources.NodeObject {
 	state := blank(key)
-	state.State, state.Message = subresources.ObjectForbidden, noRight(key.Namespace, []apiobjects.Ref{key.Ref}, account)
+	state.State, state.Message = subresources.ObjectForbidden, noRight(key.Namespace, []apiobjects.Ref{key.Ref}, binding)
 	return state
 }
 
@@ -81,20 +81,20 @@ func unavailable(key apiobjects.Key, why string) *subresources.NodeObject {
 const maxNamed = 3
 
 // noRight says which objects of a namespace the manager may not read, and what gives the
-// right. account is a flag of kubectl create rolebinding.
-func noRight(namespace string, refs []apiobjects.Ref, account string) string {
+// right. binding are arguments of kubectl create rolebinding.
+func noRight(namespace string, refs []apiobjects.Ref, binding string) string {
 	ofNamespace := slices.DeleteFunc(slices.Clone(refs), func(ref apiobjects.Ref) bool {
 		return ref == apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: apiobjects.RootCA}
 	})
 	if len(ofNamespace) == 0 {
 		return fmt.Sprintf("the manager may not read %s; the component objects gives it the right", Named(refs))
 	}
-	return fmt.Sprintf("the manager may not read %s in namespace %s; run: %s", Named(ofNamespace), namespace, command(namespace, account))
+	return fmt.Sprintf("the manager may not read %s in namespace %s; run: %s", Named(ofNamespace), namespace, command(namespace, binding))
 }
 
 // command gives the manager the right to read the objects of a namespace.
-func command(namespace, account string) string {
-	return fmt.Sprintf("kubectl create rolebinding managedworkload-objects --clusterrole=managedworkload-objects %s -n %s", account, namespace)
+func command(namespace, binding string) string {
+	return fmt.Sprintf("kubectl create rolebinding managedworkload-objects %s -n %s", binding, namespace)
 }
 
 // Named lists objects in words, the first ones by name.
@@ -115,10 +115,10 @@ func named(ref apiobjects.Ref) string {
 }
 
 // failed is what is known of an object after an error, nil where what was known before holds.
-func failed(before *subresources.NodeObject, key apiobjects.Key, err error, account func() string) *subresources.NodeObject {
+func failed(before *subresources.NodeObject, key apiobjects.Key, err error, binding func() string) *subresources.NodeObject {
 	switch {
 	case apierrors.IsForbidden(err):
-		return forbidden(key, account())
+		return forbidden(key, binding())
 	case before == nil:
 		return unavailable(key, err.Error())
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -227,8 +228,10 @@ func watchPath(node string) string {
 // answer is the Status that a request gets.
 func answer(t *testing.T, h http.Handler, req *http.Request) (int, metav1.Status) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(req.Context(), 5*time.Second) // ends a watch that should have been refused
+	defer cancel()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, req)
+	h.ServeHTTP(w, req.WithContext(ctx))
 	var status metav1.Status
 	if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
 		t.Fatalf("answer %d %q: %v", w.Code, w.Body, err)

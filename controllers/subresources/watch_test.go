@@ -162,6 +162,9 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 						return // it learns nothing
 					}
 					events := read(t, &w.content)
+					if len(events) == 0 {
+						t.Fatal("the watch ended without a word")
+					}
 					last := events[len(events)-1]
 					if last.Type != watch.Error || last.Object.Code != tc.code || !strings.Contains(last.Object.Message, tc.words) {
 						t.Errorf("last event %s %d %q, want %d %q", last.Type, last.Object.Code, last.Object.Message, tc.code, tc.words)
@@ -212,8 +215,11 @@ func TestWatchOfWhoReadsNothing(t *testing.T) {
 		c := newCluster()
 		w := newResponse()
 		w.blocked = true
-		go c.events.send(t.Context(), watch.Added, object("one", "1"))
-		if lasted := c.watching(t.Context(), t, c.serve(t), w, ""); lasted != chunkTimeout {
+		go func() {
+			time.Sleep(time.Minute)
+			c.events.send(t.Context(), watch.Added, object("one", "1"))
+		}()
+		if lasted := c.watching(t.Context(), t, c.serve(t), w, ""); lasted != time.Minute+chunkTimeout {
 			t.Errorf("lasted %v", lasted)
 		}
 	})

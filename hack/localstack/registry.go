@@ -52,7 +52,11 @@ func (s *Stack) startRegistry(ctx context.Context) error {
 
 // Push gives the registry an image of the test program under a name that begins with
 // registryHost. Its environment has the tag as IMAGE_VERSION.
-func (s *Stack) Push(ctx context.Context, ref string) error {
+func (s *Stack) Push(ctx context.Context, ref string) error { return s.PushTo(ctx, s.registryURL, ref) }
+
+// PushTo gives another registry, by its address, such an image. The host of the name does
+// not matter.
+func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	tag, image, err := s.programImage(ref)
 	if err != nil {
 		return err
@@ -65,7 +69,7 @@ func (s *Stack) Push(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	repository := s.registryURL + "/v2/" + tag.RepositoryStr()
+	repository := registry + "/v2/" + tag.RepositoryStr()
 	for _, blob := range append(layers, config) {
 		if err := pushBlob(ctx, repository, blob); err != nil {
 			return fmt.Errorf("push %s: %w", ref, err)

@@ -41,6 +41,23 @@ func (g *generator) give(c *corev1.Container) {
 	}
 }
 
+// givePod gives some pods CPU and memory as a whole, enough for what their containers have
+// and may get. Its numbers are its own, too.
+func (g *generator) givePod(spec *corev1.PodSpec) {
+	g = &generator{Rand: rand.New(rand.NewPCG(g.s.Seed, 41)), s: g.s}
+	if !g.chance(25) {
+		return
+	}
+	r := &corev1.ResourceRequirements{}
+	if g.chance(80) {
+		r.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse(pick(g, "512Mi", "1Gi"))}
+	}
+	if r.Requests == nil || g.chance(60) {
+		r.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick(g, "2", "8")), corev1.ResourceMemory: resource.MustParse(pick(g, "1Gi", "4Gi"))}
+	}
+	spec.Resources = r
+}
+
 // resize changes the resources of some containers as a Pod's may be changed: a
 // limit is neither added nor taken away, and plain init containers keep theirs.
 // The least memory limit is below what a container uses; the whole pod's never is,

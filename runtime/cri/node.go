@@ -77,16 +77,20 @@ func hugePageSizes(dir string) []string {
 		if err != nil {
 			continue
 		}
-		switch {
-		case kilobytes >= 1<<20:
-			sizes = append(sizes, fmt.Sprintf("%dGB", kilobytes>>20))
-		case kilobytes >= 1<<10:
-			sizes = append(sizes, fmt.Sprintf("%dMB", kilobytes>>10))
-		default:
-			sizes = append(sizes, fmt.Sprintf("%dKB", kilobytes))
-		}
+		sizes = append(sizes, hugePageName(kilobytes))
 	}
 	return sizes
+}
+
+// hugePageName is a page size as cgroup files spell it.
+func hugePageName(kilobytes int64) string {
+	switch {
+	case kilobytes >= 1<<20:
+		return fmt.Sprintf("%dGB", kilobytes>>20)
+	case kilobytes >= 1<<10:
+		return fmt.Sprintf("%dMB", kilobytes>>10)
+	}
+	return fmt.Sprintf("%dKB", kilobytes)
 }
 
 // maskedPaths are hidden from a container whose procMount is Default; cpus is

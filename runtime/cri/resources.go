@@ -4,6 +4,8 @@
 package cri
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresources "k8s.io/component-helpers/resource"
@@ -30,17 +32,54 @@ const (
 // containerResources are what a container's cgroup is to be. (kubelet
 // kuberuntime_container_linux.go:generateLinuxContainerResources)
 func (n *nodeResources) containerResources(pod *corev1.Pod, container *corev1.Container) *runtimeapi.LinuxContainerResources {
-	r := container.Resources
-	out := n.linuxResources(r.Requests, r.Limits)
+	out := n.linuxResources(container.Resources.Requests, effectiveLimits(pod, container))
 	out.OomScoreAdj = n.oomScoreAdjust(pod, container)
-	for _, size := range n.hugePages {
-		// The template has no huge pages: none may be used.
-		out.HugepageLimits = append(out.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: size})
-	}
+	out.HugepageLimits = n.hugePageLimits(container)
 	if n.swapLimits {
 		n.forbidSwap(out)
 	}
 	return out
+}
+
+// effectiveLimits are a container's own limits of CPU and memory, and the pod's where it has
+// none. (kubelet kuberuntime_container_linux.go:getCPULimit, getMemoryLimit)
+func effectiveLimits(pod *corev1.Pod, container *corev1.Container) corev1.ResourceList {
+	own := container.Resources.Limits
+	if pod.Spec.Resources == nil {
+		return own
+	}
+	limits := corev1.ResourceList{corev1.ResourceCPU: *own.Cpu(), corev1.ResourceMemory: *own.Memory()}
+	for name, limit := range limits {
+		if limit.IsZero() {
+			limits[name] = pod.Spec.Resources.Limits[name]
+		}
+	}
+	return limits
+}
+
+// hugePageLimits are a container's limits of each page size of the node; without one it may
+// use none. (kubelet kuberuntime_container_linux.go:GetHugepageLimitsFromResources)
+func (n *nodeResources) hugePageLimits(container *corev1.Container) []*runtimeapi.HugepageLimit {
+	var limits []*runtimeapi.HugepageLimit
+	for _, size := range n.hugePages {
+		limit := &runtimeapi.HugepageLimit{PageSize: size}
+		for name, quantity := range container.Resources.Limits {
+			if suffix, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok && pageSize(suffix) == size {
+				limit.Limit = uint64(max(quantity.Value(), 0))
+			}
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+// pageSize is a size as cgroup files spell it, 2MB for 2Mi; "" for what is no size.
+func pageSize(size string) string {
+	quantity, err := resource.ParseQuantity(size)
+	if err != nil {
+		return ""
+	}
+	return hugePageName(quantity.Value() >> 10)
 }
 
 // forbidSwap is the kubelet's swap behaviour NoSwap, its default. (kubelet
@@ -114,15 +153,27 @@ func (n *nodeResources) oomScoreAdjust(pod *corev1.Pod, container *corev1.Contai
 	case corev1.PodQOSBurstable:
 	}
 	request := container.Resources.Requests.Memory().Value()
-	if _, init := position(pod, container.Name); init && container.RestartPolicy != nil {
+	if _, init := position(pod, container.Name); init && podspec.IsSidecar(container) {
 		// A sidecar is not to be killed before the containers it serves.
 		request = max(request, leastMemoryRequest(pod))
 	}
+	request += unallocatedMemory(pod)
 	score := int64(oomBestEffort)
 	if n.memory > 0 {
 		score -= oomBestEffort * request / n.memory
 	}
 	return min(max(score, oomBurstableMin), oomBestEffort-1)
+}
+
+// unallocatedMemory is each container's share of what the pod requests beyond its
+// containers' requests. (kubelet qos/helpers.go:remainingPodMemReqPerContainer)
+func unallocatedMemory(pod *corev1.Pod) int64 {
+	if pod.Spec.Resources == nil || pod.Spec.Resources.Requests.Memory().IsZero() {
+		return 0
+	}
+	allocated := podresources.AggregateContainerRequests(pod, podresources.PodResourcesOptions{})
+	rest := pod.Spec.Resources.Requests.Memory().Value() - allocated.Memory().Value()
+	return rest / max(int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers)), 1)
 }
 
 // leastMemoryRequest of the main containers, in bytes.

@@ -32,6 +32,7 @@ func TestContainerResources(t *testing.T) {
 	tests := map[string]struct {
 		node             nodeResources
 		requests, limits corev1.ResourceList
+		ofPod            *corev1.ResourceRequirements
 		want             *runtimeapi.LinuxContainerResources
 	}{
 		"nothing": {want: &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000}},
@@ -65,6 +66,21 @@ func TestContainerResources(t *testing.T) {
 				HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB"}, {PageSize: "1GB"}},
 			},
 		},
+		"huge pages": {
+			node: nodeResources{hugePages: []string{"2MB", "1GB"}}, limits: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("6Mi"), "hugepages-64Ki": resource.MustParse("64Ki")},
+			want: &runtimeapi.LinuxContainerResources{
+				CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000,
+				HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: 6 << 20}, {PageSize: "1GB"}},
+			},
+		},
+		"limits of the pod hold where the container has none": {
+			limits: list("500m", ""), ofPod: &corev1.ResourceRequirements{Limits: list("2", "1Gi"), Requests: list("1", "")},
+			want: &runtimeapi.LinuxContainerResources{CpuShares: 512, CpuPeriod: 100000, CpuQuota: 50000, MemoryLimitInBytes: 1 << 30, OomScoreAdj: 999},
+		},
+		"what the pod requests beyond its containers counts against an OOM kill": {
+			requests: list("", "1Gi"), ofPod: &corev1.ResourceRequirements{Requests: list("", "8Gi")},
+			want: &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 500},
+		},
 		"cgroup v1 with swap": {
 			node: nodeResources{swapLimits: true}, limits: list("", "1Gi"),
 			want: &runtimeapi.LinuxContainerResources{
@@ -76,6 +92,7 @@ func TestContainerResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod()
 			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: tc.requests, Limits: tc.limits}
+			pod.Spec.Resources = tc.ofPod
 			tc.node.memory = 16 << 30
 			got := tc.node.containerResources(pod, &pod.Spec.Containers[0])
 			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
@@ -91,18 +108,20 @@ func TestSidecarOOMScore(t *testing.T) {
 	pod.Spec.InitContainers = []corev1.Container{
 		{Name: "side", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
 		{Name: "init"},
+		{Name: "once", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyNever)},
 	}
 	pod.Spec.Containers[0].Resources.Requests = list("", "8Gi")
 	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 		Name: "second", Resources: corev1.ResourceRequirements{Requests: list("", "4Gi")},
 	})
 	node := nodeResources{memory: 16 << 30}
-	for name, want := range map[string]int64{"side": 750, "init": 999, "app": 500, "second": 750} {
+	for name, want := range map[string]int64{"side": 750, "init": 999, "once": 999, "app": 500, "second": 750} {
 		index, init := position(pod, name)
-		c := &pod.Spec.Containers[index]
+		list := pod.Spec.Containers
 		if init {
-			c = &pod.Spec.InitContainers[index]
+			list = pod.Spec.InitContainers
 		}
+		c := &list[index]
 		if got := node.oomScoreAdjust(pod, c); got != want {
 			t.Errorf("%s: want %d, got %d", name, want, got)
 		}

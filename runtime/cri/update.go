@@ -22,6 +22,7 @@ func (c *Client) UpdateContainerResources(ctx context.Context, pod *corev1.Pod, 
 	updated := *container
 	updated.Resources = to.Requirements()
 	resources := c.node.containerResources(pod, &updated)
+	resources.HugepageLimits = c.node.hugePageLimits(container)
 	if from.CPULimit > 0 && to.CPULimit == 0 {
 		resources.CpuQuota = unlimited
 	}

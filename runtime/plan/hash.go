@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,7 @@ const (
 )
 
 // HashContainer returns a hash of the fields of a container that are fixed when
-// it is created. What works without a restart is not in it: resources, probes,
+// it is created. What works without a restart is not in it: CPU and memory, probes,
 // hooks, grace periods, pull, resize and restart policies. The template must have
 // its defaults, or a default that is written out would look like a change.
 //
@@ -63,7 +64,23 @@ func fixedFields(c *corev1.Container) corev1.Container {
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 		fixed.Lifecycle = &corev1.Lifecycle{StopSignal: c.Lifecycle.StopSignal}
 	}
+	fixed.Resources.Limits = hugePages(c.Resources.Limits)
 	return fixed
+}
+
+// hugePages are the limits of huge pages, which a running container keeps; nil if there
+// are none.
+func hugePages(limits corev1.ResourceList) corev1.ResourceList {
+	var found corev1.ResourceList
+	for name, limit := range limits {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			if found == nil {
+				found = corev1.ResourceList{}
+			}
+			found[name] = limit
+		}
+	}
+	return found
 }
 
 // podDefinition is what is fixed when the sandbox is created.

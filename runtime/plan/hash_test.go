@@ -311,3 +311,18 @@ func fill(t *testing.T, v reflect.Value, depth int) {
 		t.Fatalf("Cannot fill a %s", v.Type())
 	}
 }
+
+// A running container keeps its limits of huge pages: another one is made for a change. CPU
+// and memory change without.
+func TestHugePagesAreFixed(t *testing.T) {
+	t.Parallel()
+	with := func(limits corev1.ResourceList) string {
+		return plan.HashContainer(&corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Limits: limits}})
+	}
+	none := with(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")})
+	two := with(corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")})
+	four := with(corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")})
+	if none != with(nil) || two == none || four == two {
+		t.Errorf("hashes without huge pages %q and %q, with %q and %q", with(nil), none, two, four)
+	}
+}

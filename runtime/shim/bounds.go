@@ -66,11 +66,13 @@ func checkPids(flag string, value int64) error {
 	return nil
 }
 
-// exceeds says what a pod declares that is above the bounds; "" if nothing is.
+// exceeds says what a pod declares that is above the bounds or the node's huge pages; "" if
+// nothing is.
 func exceeds(bounds podcgroup.Bounds) func(*corev1.Pod) string {
 	return func(pod *corev1.Pod) string {
 		var found []string
-		for _, err := range bounds.Exceeded(pod, field.NewPath("spec", "template", "spec")) {
+		path := field.NewPath("spec", "template", "spec")
+		for _, err := range append(bounds.Exceeded(pod, path), hugePagesExceeded(pod, path, hugePagesDir)...) {
 			found = append(found, err.Error())
 		}
 		return strings.Join(found, "; ")

@@ -4,6 +4,7 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +44,9 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// SeccompRoot is the directory of Localhost seccomp profiles; one below StateDir when
+	// empty.
+	SeccompRoot string
 	// APIServerHost and APIServerPort are where containers find the API server.
 	APIServerHost, APIServerPort string
 	// NodeIPs are the node's addresses; found out when empty.
@@ -68,7 +72,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
-	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints, the lock and, in seccomp/, Localhost seccomp profiles")
+	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
+	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
@@ -100,7 +105,7 @@ func (o *Options) complete() error {
 	if longest := 253 - len(v1alpha1.LeaseNamePrefix); len(o.NodeName) > longest {
 		errs = append(errs, fmt.Errorf("--node-name must have at most %d characters: the shim's Lease is named %s<node>", longest, v1alpha1.LeaseNamePrefix))
 	}
-	for flag, dir := range map[string]string{"--state-dir": o.StateDir, "--pod-log-dir": o.PodLogDir} {
+	for flag, dir := range map[string]string{"--state-dir": o.StateDir, "--pod-log-dir": o.PodLogDir, "--seccomp-root": o.seccompDir()} {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("%s must be an absolute path, not %q", flag, dir))
 		}
@@ -163,4 +168,7 @@ func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "wor
 func (o *Options) boundsFile() string    { return filepath.Join(o.StateDir, "bounds") }
 func (o *Options) imagesDir() string     { return filepath.Join(o.StateDir, "images") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
-func (o *Options) seccompDir() string    { return filepath.Join(o.StateDir, "seccomp") }
+
+func (o *Options) seccompDir() string {
+	return cmp.Or(o.SeccompRoot, filepath.Join(o.StateDir, "seccomp"))
+}

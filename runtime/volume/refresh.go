@@ -47,6 +47,19 @@ func (m *Manager) Refresh(namespace string, refs []objects.Ref) {
 	}
 }
 
+// RefreshTokens brings the files of all pods up to date that ask for tokens: those that
+// there are may not be valid any more. It does not wait for it.
+func (m *Manager) RefreshTokens() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.pods {
+		if p.shown != nil && len(objects.Tokens(&p.shown.Spec)) > 0 {
+			p.stale = true
+		}
+	}
+	m.kick()
+}
+
 // Follow says what a pod is by now, whose containers run: its files follow labels,
 // annotations and resources. Volumes that were set up for something else stay as they
 // are until WaitForMount. After a restart of the process it is what the loop knows the

@@ -160,6 +160,36 @@ func TestFilesAreRenewedByTime(t *testing.T) {
 	})
 }
 
+// Tokens are bound to the Node: where it has become another one they are renewed at once,
+// and nothing else is looked at.
+func TestRefreshTokens(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		m := managerOf(t, api)
+		api.set(objects.ConfigMap, "conf", "a", "1")
+		other := withVolumes(configMapVolume("v", "conf"))
+		other.UID = "other"
+		prepare(t, m, other)
+		pod := withVolumes(tokenVolume("v"))
+		prepare(t, m, pod)
+		api.set(objects.ConfigMap, "conf", "a", "2")
+		api.mu.Lock()
+		api.renewed = ", renewed"
+		api.mu.Unlock()
+		m.RefreshTokens()
+		synctest.Wait()
+		if got := shown(t, m, pod, "v")["token"]; got != "token of web for vault, renewed" {
+			t.Errorf("%q", got)
+		}
+		if got := shown(t, m, other, "v")["a"]; got != "1" {
+			t.Errorf("a pod without tokens has %q", got)
+		}
+	})
+}
+
 // A token that does not come holds up no other pod, and its own for a bounded time.
 func TestTokenThatDoesNotCome(t *testing.T) {
 	if !mounttest.Isolate(t) {

@@ -129,7 +129,12 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	a.backoff.GC()
-	a.cgroups.create(pod)
+	if a.cgroups.create(pod) {
+		if err := a.manager.UpdateActuatedPodLevelResources(pod); err != nil {
+			a.runtime.Record("Result", "", "actuated resources of the pod: %v", err)
+			return
+		}
+	}
 	a.recordStatus(status)
 	restartAll := kubecontainer.ShouldAllContainersRestart(pod, status, nil)
 	result := a.manager.SyncPod(ctx, pod, status, nil, a.backoff, restartAll)

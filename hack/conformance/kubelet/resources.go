@@ -42,13 +42,14 @@ func machineMemory() uint64 {
 	return info.Totalram * uint64(info.Unit)
 }
 
-// create makes the cgroup, unless it is there. (kubelet.go:SyncPod)
-func (c *cgroups) create(pod *corev1.Pod) {
+// create makes the cgroup, unless it is there, and reports whether it did. (kubelet.go:SyncPod)
+func (c *cgroups) create(pod *corev1.Pod) bool {
 	if c.memory != nil {
-		return
+		return false
 	}
 	c.memory, c.quota = ptr.To[int64](math.MaxInt64), ptr.To[int64](-1)
 	c.set(cm.ResourceConfigForPod(pod, true, uint64(quotaPeriod/time.Microsecond), false, kubeletconfig.NoneMemoryReservationPolicy))
+	return true
 }
 
 func (c *cgroups) set(r *cm.ResourceConfig) {

@@ -88,12 +88,11 @@ func TestRefusedTemplates(t *testing.T) {
 		"refused fields, all of them at once": {`
 hostUsers: false
 automountServiceAccountToken: true
-imagePullSecrets: [{name: pull}]
 volumes: [{name: v, nfs: {server: s, path: /p}}]
 initContainers: [{name: i, ` + image + `}]
 containers: [{name: c, ` + image + `, lifecycle: {preStop: {tcpSocket: {port: 1}}}, resources: {limits: {example.com/gpu: 1}}, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]`,
 			byCondition, []string{
-				"spec.template.spec.hostUsers", "spec.template.spec.automountServiceAccountToken", "spec.template.spec.imagePullSecrets",
+				"spec.template.spec.hostUsers", "spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.volumes[0].nfs",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.containers[0].resources.limits[example.com/gpu]", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef",

@@ -1,0 +1,122 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/registry"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/images"
+)
+
+// privateImage is the name of an image of the test program in a registry that lets one
+// user in.
+func privateImage(t *testing.T, user, password string) string {
+	t.Helper()
+	everything := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	open := httptest.NewServer(everything)
+	t.Cleanup(open.Close)
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		everything.ServeHTTP(w, r)
+	}))
+	t.Cleanup(locked.Close)
+	image := strings.TrimPrefix(locked.URL, "http://") + "/app:v1"
+	if err := env.Stack.PushTo(t.Context(), open.URL, image); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// pullSecret is a Secret of a namespace with a login for an image's registry.
+func pullSecret(t *testing.T, namespace, image, user, password string) *corev1.Secret {
+	t.Helper()
+	host, _, _ := strings.Cut(image, "/")
+	config, err := json.Marshal(map[string]any{"auths": map[string]any{host: map[string]string{"username": user, "password": password}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pull", UID: types.UID(namespace)},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: config},
+	}
+}
+
+// secretsOf are pull secrets, by namespace.
+type secretsOf map[string]*corev1.Secret
+
+func (s secretsOf) Secret(namespace, _ string) (*corev1.Secret, error) { return s[namespace], nil }
+
+// noPodDir is a place for pods that have none.
+type noPodDir struct{ cri.PodDir }
+
+// containerd takes the credentials of a pull secret, refuses others, and calls what it has
+// pulled as the records do: for as long as it has it.
+func TestPrivateImageInContainerd(t *testing.T) {
+	t.Parallel()
+	image := privateImage(t, "ann", "right")
+	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: env.Stack.Nodes[0].CRIEndpoint(), Instance: "private", PodDir: noPodDir{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // It only read and pulled.
+	secrets := secretsOf{"a": pullSecret(t, "a", image, "ann", "right"), "b": pullSecret(t, "b", image, "bob", "wrong")}
+	dir := t.TempDir()
+	manager := func() *images.Manager {
+		return images.New(images.Config{Dir: dir, Secrets: secrets, Runtime: client}, logr.Discard())
+	}
+	pull := func(namespace string) (string, error) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: "private"}}
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+		access := manager().For(pod, image)
+		if ref, err := client.ImageRef(t.Context(), image); err != nil || ref != "" {
+			if must, err := access.MustPull(t.Context(), ref); err != nil || !must {
+				return ref, err
+			}
+		}
+		if err := access.Prepare(t.Context()); err != nil {
+			return "", err
+		}
+		return access.Pull(t.Context(), func(ctx context.Context, login *images.Login) (string, error) {
+			return client.PullImage(ctx, image, pod, login)
+		})
+	}
+	if _, err := pull("b"); err == nil {
+		t.Fatal("a wrong password pulled the image")
+	}
+	ref, err := pull("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, err := client.ImageRef(t.Context(), image); err != nil || known != ref {
+		t.Errorf("pulled %q, the runtime has %q, error %v", ref, known, err)
+	}
+	if refs, err := client.ImageRefs(t.Context()); err != nil || !slices.Contains(refs, ref) {
+		t.Errorf("%q is not among %q, error %v", ref, refs, err)
+	}
+	if _, err := pull("b"); err == nil {
+		t.Error("a wrong password may use what another tenant has pulled")
+	}
+	if again, err := pull("a"); err != nil || again != ref {
+		t.Errorf("the tenant that pulled it has %q, error %v", again, err)
+	}
+}

@@ -43,6 +43,8 @@ type cluster struct {
 
 	mu    sync.Mutex
 	known map[string]*corev1.Node
+	// lagging: the cache does not know them.
+	lagging bool
 	// reports are the users who may report, and down is what the API server answers instead.
 	reports       map[string]bool
 	down, noToken error
@@ -136,6 +138,9 @@ type nodesOf struct{ *cluster }
 func (c nodesOf) Get(name string) *corev1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lagging {
+		return nil
+	}
 	return c.known[name]
 }
 

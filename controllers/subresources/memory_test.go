@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"runtime"
 	"strings"
@@ -72,7 +73,7 @@ func lineLength(t *testing.T, reader *bufio.Reader) (n int) {
 		if err == nil {
 			return n
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			t.Fatal(err)
 		}
 	}

@@ -177,31 +177,25 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 
 // An API server that is away for a moment ends no watch, and neither does a cache that lags behind.
 func TestWatchOutlivesAMoment(t *testing.T) {
-	for name, change := range map[string]func(c *cluster, h *handler, broken bool){
-		"the API server": func(c *cluster, _ *handler, broken bool) {
+	for name, change := range map[string]func(c *cluster, broken bool){
+		"the API server": func(c *cluster, broken bool) {
 			if c.down = nil; broken {
 				c.down = errors.New("no answer")
 			}
 		},
-		"the cache": func(c *cluster, h *handler, broken bool) {
-			if h.gate.nodes = (nodesOf{c}); broken {
-				h.gate.nodes = nodesOf{newCluster()}
-				h.gate.nodes.(nodesOf).known = nil
-			}
-		},
+		"the cache": func(c *cluster, broken bool) { c.lagging = broken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster()
-				h := c.handler()
 				go func() {
 					time.Sleep(45 * time.Second)
-					c.do(func() { change(c, h, true) })
+					c.do(func() { change(c, true) })
 					time.Sleep(10 * time.Second)
-					c.do(func() { change(c, h, false) })
+					c.do(func() { change(c, false) })
 				}()
 				w := newResponse()
-				if lasted := c.watching(t.Context(), t, h.routes(front(t)), w, ""); lasted < shortest {
+				if lasted := c.watching(t.Context(), t, c.serve(t), w, ""); lasted < shortest {
 					t.Errorf("lasted %v: %s", lasted, &w.content)
 				}
 			})

@@ -45,11 +45,14 @@ func (s *stream) open() error {
 	return s.flush()
 }
 
+// flush sends what was written. Then the deadline is over: in HTTP/2 one that passes resets the
+// stream, also of a watch that has nothing to send.
 func (s *stream) flush() error {
 	s.deadline()
 	if err := s.control.Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
+	s.close()
 	return nil
 }
 
@@ -58,7 +61,7 @@ func (s *stream) deadline() {
 	_ = s.control.SetWriteDeadline(time.Now().Add(chunkTimeout)) // a recorder of tests has none
 }
 
-// close leaves the connection to the next request.
+// close ends the deadline, and so leaves the connection to the next request.
 func (s *stream) close() { _ = s.control.SetWriteDeadline(time.Time{}) }
 
 // send writes events until ctx is done, or there are no more.

@@ -20,12 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// response takes what a watch sends. blocked, it takes nothing, until the deadline.
+// response takes what a watch sends. blocked, it takes nothing, until the deadline. As with
+// HTTP/2, a deadline that passes ends it, even if nothing is being written.
 type response struct {
 	header  http.Header
 	blocked bool
 
 	mu       sync.Mutex
+	reset    bool
 	code     int
 	content  bytes.Buffer
 	deadline time.Time
@@ -38,8 +40,13 @@ func (r *response) Flush()               {}
 func (r *response) SetWriteDeadline(at time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.expire()
 	r.deadline = at
 	return nil
+}
+
+func (r *response) expire() {
+	r.reset = r.reset || !r.deadline.IsZero() && time.Now().After(r.deadline)
 }
 
 func (r *response) Write(p []byte) (int, error) {
@@ -47,6 +54,9 @@ func (r *response) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	if r.blocked {
 		time.Sleep(time.Until(r.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	if r.expire(); r.reset {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return r.content.Write(p)

@@ -12,7 +12,7 @@ set -euo pipefail
 node=localstack
 
 title "Bringing up etcd, kube-apiserver, containerd, the manager and the shim in $state"
-up
+up --with-objects
 
 # of NAME: the selector of a workload's NodeWorkload on the demo's node.
 of() { printf 'managedworkload.dev/workload=%s,managedworkload.dev/node=%s' "$1" "$node"; }

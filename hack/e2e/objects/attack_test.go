@@ -73,7 +73,7 @@ func testAttacks(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			response := ask(t, t.Context(), tc.token, tc.path, tc.body)
+			response := ask(t.Context(), t, tc.token, tc.path, tc.body)
 			body, err := io.ReadAll(response.Body)
 			if err := errors.Join(err, response.Body.Close()); err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func held(t *testing.T, file string) string {
 
 // ask calls the aggregated API through kube-apiserver. A token "front" claims to be the
 // front proxy's word for node A's shim.
-func ask(t *testing.T, ctx context.Context, token, path, body string) *http.Response {
+func ask(ctx context.Context, t *testing.T, token, path, body string) *http.Response {
 	t.Helper()
 	config := rest.AnonymousClientConfig(env.Stack.RESTConfig())
 	if token != "front" {
@@ -143,7 +143,7 @@ func names(t *testing.T, token, node, namespace string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	response := ask(t, ctx, token, "/nodeobjects?watch=true&fieldSelector=metadata.name%3D"+node, "")
+	response := ask(ctx, t, token, "/nodeobjects?watch=true&fieldSelector=metadata.name%3D"+node, "")
 	defer response.Body.Close() //nolint:errcheck // only read
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(response.Body)

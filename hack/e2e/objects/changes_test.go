@@ -88,20 +88,20 @@ func restart(t *testing.T, w *harness.Workload) {
 func testDeleted(t *testing.T) {
 	w := onFirst(t)
 	w.AllowObjects()
-	w.KubectlApply(configMap("settings", "mode", "there"))
+	w.KubectlApply(configMap("settings", "mode", "there") + configMap("other", "a", "before"))
 	w.Apply(first() + `
 containers:
 - name: c
   image: ` + testImage + `
   args: [serve, --http=:8080]
   env: [{name: MODE, valueFrom: {configMapKeyRef: {name: settings, key: mode}}}]
-  volumeMounts: [{name: files, mountPath: /files}]
-volumes: [{name: files, configMap: {name: settings}}]`)
+  volumeMounts: [{name: files, mountPath: /files}, {name: other, mountPath: /other}]
+volumes: [{name: files, configMap: {name: settings}}, {name: other, configMap: {name: other}}]`)
 	before := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
 	w.MustKubectl("", "delete", "configmap", "settings")
-	w.AwaitObject("a condition names what is missing", func(mw *v1alpha1.ManagedWorkload) bool {
-		return condition(mw, `configmap "settings"`)
-	})
+	// When a later change is on the node, so is the deletion.
+	w.KubectlApply(configMap("other", "a", "after"))
+	w.AwaitExec("after", "c", "cat", "/other/a")
 	w.AwaitExec("there", "c", "cat", "/files/mode")
 	if now := w.Node().Status.ContainerStatuses[0].ContainerID; now != before {
 		t.Errorf("container %s, want %s as before", now, before)

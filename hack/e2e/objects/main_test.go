@@ -56,6 +56,7 @@ func TestObjects(t *testing.T) {
 	})
 	t.Run("manager away", testManagerAway)
 	t.Run("replicas", testReplicas)
+	t.Run("removal", testRemovalOrder)
 	t.Run("nothing kept", testNothingKept)
 }
 

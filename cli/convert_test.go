@@ -108,9 +108,9 @@ func TestConvert(t *testing.T) {
 	if r.code != ExitOK || !strings.Contains(r.out, "kind: ManagedWorkload") || !strings.Contains(r.err, "exporter: dropped: spec.selector") {
 		t.Errorf("%+v", r)
 	}
-	refused := strings.Replace(daemonSet, "hostNetwork: true", "runtimeClassName: gvisor", 1)
+	refused := strings.Replace(daemonSet, "hostNetwork: true", "hostnameOverride: other", 1)
 	r = run(t, ns, daemonSet+"---\n"+refused, "convert", "-f", "-")
-	if r.code != ExitNo || strings.Count(r.out, "kind: ManagedWorkload") != 2 || !strings.Contains(r.out, "\n---\n") || !strings.Contains(r.err, "refused: spec.template.spec.runtimeClassName") {
+	if r.code != ExitNo || strings.Count(r.out, "kind: ManagedWorkload") != 2 || !strings.Contains(r.out, "\n---\n") || !strings.Contains(r.err, "refused: spec.template.spec.hostnameOverride") {
 		t.Errorf("%+v", r)
 	}
 	ds := &appsv1.DaemonSet{}

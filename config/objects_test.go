@@ -59,7 +59,7 @@ func TestManagerServesTheAggregatedAPI(t *testing.T) {
 	container := only[appsv1.Deployment](t, objects, "Deployment", "manager").Spec.Template.Spec.Containers[0]
 	var o subresources.Options
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	flags.ParseErrorsWhitelist.UnknownFlags = true
+	flags.ParseErrorsAllowlist.UnknownFlags = true
 	o.AddFlags(flags)
 	if err := flags.Parse(container.Args); err != nil {
 		t.Fatal(err)

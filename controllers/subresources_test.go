@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -126,7 +127,7 @@ func installFile(t *testing.T, file string) {
 	content = bytes.ReplaceAll(content, []byte("managedworkload-system"), []byte(aggNamespace))
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); err == io.EOF {
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -158,6 +158,11 @@ spec:
 
 // A refusal says why, and what to do instead.
 func TestRefusalSaysWhatToDoInstead(t *testing.T) {
+	for _, f := range Fields() {
+		if f.Class == Refused && (f.Note == "" || f.Instead == "") {
+			t.Errorf("%s is refused because %q, and instead: %q", f.Path, f.Note, f.Instead)
+		}
+	}
 	refused, _ := Check(parse(t, `
 spec:
   containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]

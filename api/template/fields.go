@@ -225,7 +225,7 @@ var fields = []Field{
 	{"spec.volumes[].storageos.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].csi.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].ephemeral.*", Refused, noNewVolumes, keepOnNode},
-	{"spec.volumes[].image.*", Refused, noNewVolumes, ""},
+	{"spec.volumes[].image.*", Refused, noNewVolumes, "copy the files in an init container of that image into an emptyDir volume"},
 
 	{"spec.containers[].name", Honoured, "", ""},
 	{"spec.containers[].image", Honoured, "", ""},

@@ -25,14 +25,14 @@ func AddToScheme(scheme *runtime.Scheme) error {
 type ObjectState string
 
 const (
-	// ObjectPresent: Data is what the object has.
+	// ObjectPresent means that Data is what the object has.
 	ObjectPresent ObjectState = "Present"
-	// ObjectNotFound: the API server has no such object.
+	// ObjectNotFound means that the API server has no such object.
 	ObjectNotFound ObjectState = "NotFound"
-	// ObjectForbidden: the namespace does not let the manager read it; Message names the
+	// ObjectForbidden means that the namespace does not let the manager read it; Message names the
 	// command that does.
 	ObjectForbidden ObjectState = "Forbidden"
-	// ObjectUnavailable: it could not be read; Message says why. What was sent before holds.
+	// ObjectUnavailable means that it could not be read; Message says why. What was sent before holds.
 	ObjectUnavailable ObjectState = "Unavailable"
 )
 

@@ -233,7 +233,7 @@ demo-fleet: demo-needs ## Apply, notice and revert a bad image on five nodes, th
 .PHONY: demo-needs
 demo-needs:
 	@echo "Building what is missing: up to ten minutes the first time, a few seconds later on" >&2
-	@$(TOOL) kubectl
+	@$(TOOL) kubectl kube-controller-manager
 	@$(MAKE) --no-print-directory assets runtime
 	CGO_ENABLED=0 go build -buildvcs=false -o bin/ ./hack/localstack/cmd/localstack ./hack/testprogram
 

@@ -67,23 +67,7 @@ func TestControlPlane(t *testing.T) {
 		t.Errorf("after a restart: %v", err)
 	}
 
-	// The shim is what its token says: bound to the Node as it is.
-	if err := stack.ApplyConfig(ctx, filepath.Join(stack.tools.root, "config", "default")); err != nil {
-		t.Fatal(err)
-	}
-	node, err := client.CoreV1().Nodes().Get(ctx, stack.NodeName(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := stack.Kubectl(ctx, "--kubeconfig="+stack.ShimKubeconfig(), "auth", "whoami", "-o",
-		`jsonpath={.status.userInfo.username} {.status.userInfo.extra.authentication\.kubernetes\.io/node-name} {.status.userInfo.extra.authentication\.kubernetes\.io/node-uid}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `system:serviceaccount:managedworkload-system:managedworkload-standalone-shim ["localstack"] ["` + string(node.UID) + `"]`
-	if diff := cmp.Diff(want, out); diff != "" {
-		t.Errorf("shim's identity (-want +got):\n%s", diff)
-	}
+	testShimIdentity(t, stack, client)
 }
 
 func TestFailureShowsTheLog(t *testing.T) {

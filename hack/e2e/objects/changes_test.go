@@ -88,24 +88,26 @@ func restart(t *testing.T, w *harness.Workload) {
 func testDeleted(t *testing.T) {
 	w := onFirst(t)
 	w.AllowObjects()
-	w.KubectlApply(configMap("settings", "mode", "there") + configMap("other", "a", "before"))
+	w.KubectlApply(configMap("settings", "mode", "there") + configMap("file", "a", "kept") + configMap("other", "a", "before"))
 	w.Apply(first() + `
 containers:
 - name: c
   image: ` + testImage + `
   args: [serve, --http=:8080]
   env: [{name: MODE, valueFrom: {configMapKeyRef: {name: settings, key: mode}}}]
-  volumeMounts: [{name: files, mountPath: /files}, {name: other, mountPath: /other}]
-volumes: [{name: files, configMap: {name: settings}}, {name: other, configMap: {name: other}}]`)
+  volumeMounts: [{name: file, mountPath: /file}, {name: other, mountPath: /other}]
+volumes: [{name: file, configMap: {name: file}}, {name: other, configMap: {name: other}}]`)
 	before := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
-	w.MustKubectl("", "delete", "configmap", "settings")
+	w.MustKubectl("", "delete", "configmap", "settings", "file")
 	// When a later change is on the node, so is the deletion.
 	w.KubectlApply(configMap("other", "a", "after"))
 	w.AwaitExec("after", "c", "cat", "/other/a")
-	w.AwaitExec("there", "c", "cat", "/files/mode")
+	w.AwaitExec("kept", "c", "cat", "/file/a")
 	if now := w.Node().Status.ContainerStatuses[0].ContainerID; now != before {
 		t.Errorf("container %s, want %s as before", now, before)
 	}
+	w.KubectlApply(configMap("file", "a", "again"))
+	w.AwaitExec("again", "c", "cat", "/file/a")
 	_, _ = w.Exec("c", "http-get", "http://127.0.0.1:8080/exit?code=1")
 	w.Await("the container waits", waits("CreateContainerConfigError", `configmap "settings" not found`))
 	w.KubectlApply(configMap("settings", "mode", "again"))

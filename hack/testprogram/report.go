@@ -114,8 +114,7 @@ func reportFile(facts map[string]string, path string) error {
 
 // reason is an error without the path, which may be new each time.
 func reason(err error) string {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, isErrno := errors.AsType[syscall.Errno](err); isErrno {
 		return errno.Error()
 	}
 	return err.Error()

@@ -205,14 +205,14 @@ func seenInside(d difference) (string, bool) {
 
 // boundToNode reports whether a difference is that the kubelet's token ends with its Pod,
 // and ours with the Node alone.
-func boundToNode(_ course, d difference) bool {
+func (course) boundToNode(d difference) bool {
 	what, isReport := seenInside(d)
 	return isReport && strings.HasPrefix(what, "Pod of token ") && d.kubelet == "<name> <uid>" && d.shim == ""
 }
 
 // hourAtMost reports whether a difference is that our token lasts for an hour where more
 // was asked for, and that kube-apiserver does not prolong it.
-func hourAtMost(_ course, d difference) bool {
+func (course) hourAtMost(d difference) bool {
 	what, isReport := seenInside(d)
 	if !isReport {
 		return false
@@ -284,7 +284,7 @@ var rules = []rule{
 	{"A grace period that is shortened takes effect on the kill under way", func(c course, d difference) bool {
 		return c.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]
 	}},
-	{"A token is bound to the Node, not to a Pod", boundToNode},
-	{"A token is valid for an hour at most", hourAtMost},
+	{"A token is bound to the Node, not to a Pod", course.boundToNode},
+	{"A token is valid for an hour at most", course.hourAtMost},
 	{"Volumes of ConfigMaps are in memory", course.configMapInMemory},
 }

@@ -240,6 +240,17 @@ func (c course) configMapInMemory(d difference) bool {
 	})
 }
 
+// kubeletsAnnotations are those that the kubelet adds to each Pod.
+var kubeletsAnnotations = regexp.MustCompile(`kubernetes\.io/config\.(seen|source)=\\"[^"]*\\"(\\n)?`)
+
+// ownAnnotations reports whether a difference is that a file with all annotations has the
+// kubelet's, too.
+func (course) ownAnnotations(d difference) bool {
+	what, isReport := seenInside(d)
+	without := kubeletsAnnotations.ReplaceAllString(d.kubelet, "")
+	return isReport && strings.HasPrefix(what, "content ") && strings.TrimSuffix(strings.TrimSuffix(without, `"`), `\n`) == strings.TrimSuffix(d.shim, `"`)
+}
+
 var rules = []rule{
 	{"An event Killed reports how each kill ended", func(_ course, d difference) bool {
 		return onlyShim(d, "event Normal Killed ") || onlyShim(d, "event Warning Killed ")
@@ -286,5 +297,6 @@ var rules = []rule{
 	}},
 	{"A token is bound to the Node, not to a Pod", course.boundToNode},
 	{"A token is valid for an hour at most", course.hourAtMost},
+	{"The kubelet's own annotations are in the file with all annotations", course.ownAnnotations},
 	{"Volumes of ConfigMaps are in memory", course.configMapInMemory},
 }

@@ -42,10 +42,14 @@ func (g generator) users() *corev1.PodSecurityContext {
 	if g.chance(30) {
 		return nil
 	}
-	return &corev1.PodSecurityContext{
-		RunAsUser: one(g, nil, ptr.To[int64](0), ptr.To[int64](1000)), RunAsGroup: one(g, nil, ptr.To[int64](3000)),
-		FSGroup: one(g, nil, ptr.To[int64](0), ptr.To[int64](2000)), SupplementalGroups: one(g, nil, []int64{4000}),
+	users := &corev1.PodSecurityContext{
+		RunAsUser: one(g, nil, ptr.To[int64](0), ptr.To[int64](1000)),
+		FSGroup:   one(g, nil, ptr.To[int64](0), ptr.To[int64](2000)), SupplementalGroups: one(g, nil, []int64{4000}),
 	}
+	if users.RunAsUser != nil { // no runtime makes a sandbox with a group alone
+		users.RunAsGroup = one(g, nil, ptr.To[int64](3000))
+	}
+	return users
 }
 
 // mode is one that a template says, or nothing.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,6 +126,21 @@ func deleteOwn(ctx context.Context, p *pairing) error {
 func (p *pairing) owned(data map[string]string) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: p.own()}
 	return []client.Object{&corev1.ConfigMap{ObjectMeta: meta, Data: data}, &corev1.Secret{ObjectMeta: meta, StringData: data}}
+}
+
+// afterEvent does something once the node's agent has sent an event with these words.
+func afterEvent(words string, do func(context.Context, *pairing) error) func(context.Context, *pairing) error {
+	return func(ctx context.Context, p *pairing) error {
+		err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			list := &corev1.EventList{}
+			err := p.kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": p.uid()})
+			return slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, words) }), err
+		})
+		if err != nil {
+			return fmt.Errorf("wait for an event with %q: %w", words, err)
+		}
+		return do(ctx, p)
+	}
 }
 
 // both does one thing after the other.

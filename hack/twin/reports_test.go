@@ -66,21 +66,27 @@ func TestDeclaredReports(t *testing.T) {
 		d        difference
 		want     bool
 	}{
-		"bound to the Pod":          {d: difference{aspect: "report c.start: Pod" + token, kubelet: "<name> <uid>"}, want: true},
-		"bound to another Pod":      {d: difference{aspect: "report c.start: Pod" + token, kubelet: "other <uid>"}},
-		"no Node":                   {d: difference{aspect: "report c.start: Node" + token, kubelet: "<node> <uid>"}},
-		"an hour":                   {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "3607 s", shim: "3600 s"}, want: true},
-		"less than an hour":         {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "3607 s", shim: "3000 s"}},
-		"another short time":        {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "600 s", shim: "3600 s"}},
-		"prolonged":                 {d: difference{aspect: "report c.start: prolonged lifetime" + token, kubelet: "31536000 s"}, want: true},
-		"prolonged here":            {d: difference{aspect: "report c.start: prolonged lifetime" + token, shim: "31536000 s"}},
-		"another audience":          {d: difference{aspect: "report c.start: audience" + token, kubelet: "a", shim: "b"}},
-		"another subject":           {d: difference{aspect: "report c.start: subject" + token, kubelet: "a", shim: "b"}},
-		"a ConfigMap in memory":     {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v1 is tmpfs", shim: "true"}, want: true},
-		"a Secret not in memory":    {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v2 is tmpfs", kubelet: "true"}},
-		"a Secret in memory here":   {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v2 is tmpfs", shim: "true"}},
-		"a ConfigMap, only read":    {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v1 is ro", kubelet: "true"}},
-		"something else in memory":  {scenario: scenario{spec: corev1.PodSpec{}}, d: difference{aspect: "report c.start: mount /v/v1 is tmpfs", shim: "true"}},
+		"bound to the Pod":         {d: difference{aspect: "report c.start: Pod" + token, kubelet: "<name> <uid>"}, want: true},
+		"bound to another Pod":     {d: difference{aspect: "report c.start: Pod" + token, kubelet: "other <uid>"}},
+		"no Node":                  {d: difference{aspect: "report c.start: Node" + token, kubelet: "<node> <uid>"}},
+		"an hour":                  {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "3607 s", shim: "3600 s"}, want: true},
+		"less than an hour":        {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "3607 s", shim: "3000 s"}},
+		"another short time":       {d: difference{aspect: "report c.start: lifetime" + token, kubelet: "600 s", shim: "3600 s"}},
+		"prolonged":                {d: difference{aspect: "report c.start: prolonged lifetime" + token, kubelet: "31536000 s"}, want: true},
+		"prolonged here":           {d: difference{aspect: "report c.start: prolonged lifetime" + token, shim: "31536000 s"}},
+		"another audience":         {d: difference{aspect: "report c.start: audience" + token, kubelet: "a", shim: "b"}},
+		"another subject":          {d: difference{aspect: "report c.start: subject" + token, kubelet: "a", shim: "b"}},
+		"a ConfigMap in memory":    {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v1 is tmpfs", shim: "true"}, want: true},
+		"a Secret not in memory":   {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v2 is tmpfs", kubelet: "true"}},
+		"a Secret in memory here":  {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v2 is tmpfs", shim: "true"}},
+		"a ConfigMap, only read":   {scenario: inMemory, d: difference{aspect: "report c.start: mount /v/v1 is ro", kubelet: "true"}},
+		"something else in memory": {scenario: scenario{spec: corev1.PodSpec{}}, d: difference{aspect: "report c.start: mount /v/v1 is tmpfs", shim: "true"}},
+		"the kubelet's annotations": {
+			d: difference{aspect: "report c.start: content /v/annotations", kubelet: `"a=\"1\"\nkubernetes.io/config.seen=\"2026\"\nkubernetes.io/config.source=\"api\""`, shim: `"a=\"1\""`}, want: true,
+		},
+		"other annotations too": {
+			d: difference{aspect: "report c.start: content /v/annotations", kubelet: `"a=\"1\"\nkubernetes.io/config.seen=\"2026\""`, shim: `"a=\"2\""`},
+		},
 		"the same aspect elsewhere": {d: difference{aspect: "status at end: lifetime" + token, kubelet: "3607 s", shim: "3600 s"}},
 	}
 	for name, tc := range tests {

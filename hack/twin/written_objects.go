@@ -204,7 +204,7 @@ func owners() []scenario {
 		as("owner-user-and-group", corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](3000), FSGroup: ptr.To[int64](2000)}, nil),
 		as("owner-fsgroup", corev1.PodSecurityContext{FSGroup: ptr.To[int64](2000), FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch)}, nil),
 		as("owner-two-users", corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000)}, another(1001)),
-		as("owner-same-user-twice", corev1.PodSecurityContext{RunAsGroup: ptr.To[int64](3000), SupplementalGroups: []int64{4000}}, func(s *corev1.PodSpec) {
+		as("owner-same-user-twice", corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](3000), SupplementalGroups: []int64{4000}}, func(s *corev1.PodSpec) {
 			s.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](1001)}
 			another(1001)(s)
 		}),
@@ -260,19 +260,21 @@ func accounts() []scenario {
 
 // changes are objects that are made, changed and deleted while a workload waits or runs.
 func changes() []scenario {
+	const creating, refused = "ContainerCreating", "CreateContainerConfigError"
 	first, second := map[string]string{"key": "first", "gone": "x"}, map[string]string{"key": "second", "new": "y"}
-	late := func(name, reason string, spec corev1.PodSpec, prepare func(*scenario)) scenario {
+	late := func(name, reason, words string, spec corev1.PodSpec) scenario {
 		s := seen(name, "Waiting", spec)
-		s.steps = []step{{name: "waits", until: waiting("c", reason, 0), do: makeOwn(first)}, {name: "ready", until: ready}}
-		if prepare != nil {
-			prepare(&s)
-		}
+		s.steps = []step{{name: "waits", until: waiting("c", reason, 0), do: afterEvent(words, makeOwn(first))}, {name: "ready", until: ready}}
 		return s
 	}
-	variable := edited(observing(), func(s *corev1.PodSpec) {
-		s.Containers[0].Env = []corev1.EnvVar{configVariable("C", ownObject, "key", false), secretVariable("S", ownObject, "key", false)}
-	})
-	withoutKey := func(s *scenario) { s.own = map[string]string{"other": "z"} }
+	withoutKey := func(s scenario) scenario {
+		s.own = map[string]string{"other": "z"}
+		return s
+	}
+	variable := func(v corev1.EnvVar) corev1.PodSpec {
+		return edited(observing(), func(s *corev1.PodSpec) { s.Containers[0].Env = []corev1.EnvVar{v} })
+	}
+	config, confidential := variable(configVariable("C", ownObject, "key", false)), variable(secretVariable("S", ownObject, "key", false))
 	followed := edited(observing(configMap(ownObject, nil), secret(ownObject, nil), projected(nil,
 		corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named(ownObject), Items: []corev1.KeyToPath{item("key", "c/key", nil)}}},
 		corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named(ownObject), Items: []corev1.KeyToPath{item("key", "s/key", nil)}}},
@@ -289,23 +291,24 @@ func changes() []scenario {
 	follow.steps = []step{{name: "runs", until: running("c"), do: makeOwn(second)}, {name: "ready", until: ready}}
 	deleted := seen("env-object-deleted", "Restart", edited(observing(configMap(ownObject, nil)), func(s *corev1.PodSpec) {
 		c := servesAll("c")
-		c.Env, c.VolumeMounts = variable.Containers[0].Env, s.Containers[0].VolumeMounts
+		c.Env, c.VolumeMounts = config.Containers[0].Env, s.Containers[0].VolumeMounts
 		s.Containers[0] = c
 	}))
 	deleted.own = first
 	deleted.steps = []step{
 		{name: "ready", until: ready, do: both(deleteOwn, get("/exit?code=3"))},
-		{name: "waits", until: waiting("c", "CreateContainerConfigError", 0), do: makeOwn(second)},
+		{name: "waits", until: waiting("c", refused, 0), do: makeOwn(second)},
 		{name: "restarted", until: restartedAndReady("c", 1)},
 	}
 	return []scenario{
-		late("late-configmap", "ContainerCreating", observing(configMap(ownObject, nil)), nil),
-		late("late-secret", "ContainerCreating", observing(secret(ownObject, nil)), nil),
-		late("late-projected", "ContainerCreating", observing(projected(nil, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named(ownObject)}})), nil),
-		late("late-config-key", "ContainerCreating", observing(configMap(ownObject, nil, item("key", "key", nil))), withoutKey),
-		late("late-secret-key", "ContainerCreating", observing(secret(ownObject, nil, item("key", "key", nil))), withoutKey),
-		late("late-env", "CreateContainerConfigError", variable, nil),
-		late("late-env-key", "CreateContainerConfigError", variable, withoutKey),
+		late("late-configmap", creating, "not found", observing(configMap(ownObject, nil))),
+		late("late-secret", creating, "not found", observing(secret(ownObject, nil))),
+		late("late-projected", creating, "not found", observing(projected(nil, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named(ownObject)}}))),
+		withoutKey(late("late-config-key", creating, "non-existent", observing(configMap(ownObject, nil, item("key", "key", nil))))),
+		withoutKey(late("late-secret-key", creating, "non-existent", observing(secret(ownObject, nil, item("key", "key", nil))))),
+		late("late-env-config", refused, "not found", config), late("late-env-secret", refused, "not found", confidential),
+		withoutKey(late("late-env-config-key", refused, "couldn't find key", config)),
+		withoutKey(late("late-env-secret-key", refused, "couldn't find key", confidential)),
 		follow, deleted,
 	}
 }

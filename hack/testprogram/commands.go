@@ -44,6 +44,7 @@ func commands() []command {
 		{"write-termination-message", "TEXT [FILE]", "by default to " + terminationLog, 1, 2, writeTermination},
 		{"http-get", "URL", "print the body; fail on a status of 400 or more", 1, 1, httpGet},
 		{"id", "", "ids, groups and capabilities of this process", 0, 0, printID},
+		{"report", "FILE [FOLDER ...]", "write ids, variables, and all that is in the folders into the file, as JSON", 1, -1, report},
 		{"limits", "", "cgroup limits of this process as it sees them", 0, 0, printLimits},
 		{"mount-tmpfs", "FOLDER", "mount a tmpfs on a new folder", 1, 1, mountTmpfs},
 		{"mounts", "", "print the mount table", 0, 0, func([]string) error { return cat([]string{"/proc/self/mountinfo"}) }},

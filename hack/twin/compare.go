@@ -34,6 +34,7 @@ func compare(kubelet, shim *record) []difference {
 		all = append(all, difference{aspect: "course", kubelet: kubelet.failure, shim: shim.failure})
 	}
 	all = append(all, compareMaps("journal ", journalTexts(kubelet), journalTexts(shim))...)
+	all = append(all, compareMaps("report ", reportTexts(kubelet), reportTexts(shim))...)
 	all = append(all, compareMaps("runtime ", lifeTexts(kubelet), lifeTexts(shim))...)
 	all = append(all, compareMaps("event ", eventTexts(kubelet), eventTexts(shim))...)
 	for i := range max(len(kubelet.states), len(shim.states)) {
@@ -191,16 +192,22 @@ func leaf(r *record, path string, value any) string {
 }
 
 var (
-	hexID     = regexp.MustCompile(`[0-9a-f]{64}`)
-	uuid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	address   = regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`)
-	ephemeral = regexp.MustCompile(`<ip>:\d{5}->`)
+	hexID   = regexp.MustCompile(`[0-9a-f]{64}`)
+	uuid    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	address = regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`)
+	// tokenVolume has a name that the API server draws in a Pod, and always the same in a template.
+	tokenVolume = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
+	ephemeral   = regexp.MustCompile(`<ip>:\d{5}->`)
 )
 
 // plain takes out of a text what names this one workload.
 func (r *record) plain(text string) string {
 	text = strings.ReplaceAll(text, r.dir, "<dir>")
 	text = strings.ReplaceAll(text, r.uid, "<uid>")
+	if r.own != "" {
+		text = strings.ReplaceAll(text, r.own, "<own>")
+	}
+	text = tokenVolume.ReplaceAllString(text, "kube-api-access")
 	if r.object != "" {
 		text = strings.ReplaceAll(text, r.object+"_"+namespace, "<name>")
 	}

@@ -196,6 +196,61 @@ var probeInFlight = regexp.MustCompile(`^event Warning Unhealthy "(Readiness|Liv
 	`(code = Canceled desc = context canceled|code = Unknown desc = failed to exec in container: .*` +
 	`|code = NotFound desc = failed to exec in container: .*)" on `)
 
+// seenInside is which thing a container saw, without which container and when.
+func seenInside(d difference) (string, bool) {
+	rest, isReport := strings.CutPrefix(d.aspect, "report ")
+	_, what, _ := strings.Cut(rest, ": ")
+	return what, isReport
+}
+
+// boundToNode reports whether a difference is that the kubelet's token ends with its Pod,
+// and ours with the Node alone.
+func (course) boundToNode(d difference) bool {
+	what, isReport := seenInside(d)
+	return isReport && strings.HasPrefix(what, "Pod of token ") && d.kubelet == "<name> <uid>" && d.shim == ""
+}
+
+// hourAtMost reports whether a difference is that our token lasts for an hour where more
+// was asked for, and that kube-apiserver does not prolong it.
+func (course) hourAtMost(d difference) bool {
+	what, isReport := seenInside(d)
+	if !isReport {
+		return false
+	}
+	if strings.HasPrefix(what, "prolonged lifetime of token ") {
+		return d.shim == ""
+	}
+	var asked int64
+	_, err := fmt.Sscanf(d.kubelet, "%d s", &asked)
+	return strings.HasPrefix(what, "lifetime of token ") && err == nil && asked > 3600 && d.shim == "3600 s"
+}
+
+// configMapInMemory reports whether a difference is that a volume of a ConfigMap is a tmpfs.
+func (c course) configMapInMemory(d difference) bool {
+	what, isReport := seenInside(d)
+	path, isTmpfs := strings.CutSuffix(strings.TrimPrefix(what, "mount "), " is tmpfs")
+	if !isReport || !isTmpfs || d.kubelet != "" || d.shim != "true" {
+		return false
+	}
+	mounted := func(m corev1.VolumeMount) bool {
+		return m.MountPath == path && slices.ContainsFunc(c.spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.ConfigMap != nil })
+	}
+	return slices.ContainsFunc(slices.Concat(c.spec.InitContainers, c.spec.Containers), func(one corev1.Container) bool {
+		return slices.ContainsFunc(one.VolumeMounts, mounted)
+	})
+}
+
+// kubeletsAnnotations are those that the kubelet adds to each Pod.
+var kubeletsAnnotations = regexp.MustCompile(`kubernetes\.io/config\.(seen|source)=\\"[^"]*\\"(\\n)?`)
+
+// ownAnnotations reports whether a difference is that a file with all annotations has the
+// kubelet's, too.
+func (course) ownAnnotations(d difference) bool {
+	what, isReport := seenInside(d)
+	without := kubeletsAnnotations.ReplaceAllString(d.kubelet, "")
+	return isReport && strings.HasPrefix(what, "content ") && strings.TrimSuffix(strings.TrimSuffix(without, `"`), `\n`) == strings.TrimSuffix(d.shim, `"`)
+}
+
 var rules = []rule{
 	{"An event Killed reports how each kill ended", func(_ course, d difference) bool {
 		return onlyShim(d, "event Normal Killed ") || onlyShim(d, "event Warning Killed ")
@@ -240,4 +295,8 @@ var rules = []rule{
 	{"A grace period that is shortened takes effect on the kill under way", func(c course, d difference) bool {
 		return c.shorten != nil && d.timed && strings.HasSuffix(d.aspect, " exit") && d.seconds[1] < d.seconds[0]
 	}},
+	{"A token is bound to the Node, not to a Pod", course.boundToNode},
+	{"A token is valid for an hour at most", course.hourAtMost},
+	{"The kubelet's own annotations are in the file with all annotations", course.ownAnnotations},
+	{"Volumes of ConfigMaps are in memory", course.configMapInMemory},
 }

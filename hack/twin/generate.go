@@ -23,7 +23,7 @@ type generator struct{ *rand.Rand }
 func generate(seed uint64, n int) []scenario {
 	kinds := []func(generator) scenario{
 		generator.deletion, generator.liveness, generator.exit, generator.order,
-		generator.startup, generator.finish, generator.postStart, generator.lost, generator.image, generator.resized,
+		generator.startup, generator.finish, generator.postStart, generator.lost, generator.image, generator.resized, generator.objects,
 	}
 	var scenarios []scenario
 	for i := range n {

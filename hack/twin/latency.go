@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,7 +69,7 @@ func (t *twin) round(ctx context.Context, side side, name string, list client.Ob
 	defer object.Stop()
 	p := &pairing{side: side, name: name}
 	begin := time.Now()
-	if err := side.create(ctx, name, corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: serve("c").Image}}}); err != nil {
+	if err := side.create(ctx, name, metav1.ObjectMeta{}, corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: serve("c").Image}}}); err != nil {
 		return latency{}, err
 	}
 	if err := p.await(ctx, func(s sighting) bool { return ready(&s.status) }); err != nil {

@@ -23,8 +23,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
@@ -72,7 +70,7 @@ func run(ctx context.Context, opts options) (err error) {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
 	stack, err := localstack.Start(ctx, localstack.Options{
-		StateDir: dir, Progress: os.Stderr, Binary: opts.binary, WithKubelet: true,
+		StateDir: dir, Progress: os.Stderr, Binary: opts.binary, WithKubelet: true, WithObjects: true,
 		ShimArgs: []string{"--cluster-dns=" + localstack.KubeletClusterDNS},
 	})
 	if err != nil {
@@ -116,7 +114,7 @@ func onStack(ctx context.Context, opts options, stack *localstack.Stack, scenari
 	if err != nil {
 		return err
 	}
-	if err := kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := prepareNamespace(ctx, kube); err != nil {
 		return err
 	}
 	shimCRI, err := stack.CRI()
@@ -263,8 +261,8 @@ func (t *twin) pair(ctx context.Context, s *scenario, try int) (result, error) {
 		rec   **record
 	}{{t.kubelet, t.kubeletLives, &r.kubelet}, {t.shim, t.shimLives, &r.shim}} {
 		group.Go(func() (err error) {
-			p := &pairing{scenario: s, side: one.side, name: name, try: try, dir: filepath.Join(t.scratch, one.side.name(), name)}
-			*one.rec, err = p.run(ctx, t.kube, one.lives)
+			p := &pairing{scenario: s, side: one.side, kube: t.kube, name: name, try: try, dir: filepath.Join(t.scratch, one.side.name(), name)}
+			*one.rec, err = p.run(ctx, one.lives)
 			return err
 		})
 	}

@@ -18,13 +18,16 @@ import (
 )
 
 // patience is how long a step may take: far longer than any does.
-const patience = 100 * time.Second
+// The kubelet lets files follow an object within 90 s.
+const patience = 150 * time.Second
 
 // record is what is known about one side of a pair once it is over.
 type record struct {
 	journals map[string][]entry
-	lives    []life
-	events   []corev1.Event
+	// reports are what containers saw from inside, by container and moment.
+	reports map[string]map[string]string
+	lives   []life
+	events  []corev1.Event
 	// states are the settled status at each step and the last one seen.
 	states []state
 	// asked is when the API was asked to delete, deleted when the node's agent
@@ -33,6 +36,8 @@ type record struct {
 	history          []sighting
 	failure          string // what did not come to pass
 	dir, uid, object string
+	node             string
+	own              string // name of the side's own objects
 }
 
 type state struct {
@@ -50,6 +55,7 @@ type entry struct {
 type pairing struct {
 	scenario *scenario
 	side     side
+	kube     client.Client
 	name     string
 	dir      string
 	try      int // the first is 1
@@ -73,8 +79,8 @@ func (p *pairing) uid() string {
 }
 
 // run carries the scenario out. What does not happen is part of the record.
-func (p *pairing) run(ctx context.Context, kube client.Client, lives *lives) (*record, error) {
-	p.rec = &record{dir: p.dir}
+func (p *pairing) run(ctx context.Context, lives *lives) (*record, error) {
+	p.rec = &record{dir: p.dir, node: p.side.nodeName(), own: p.own()}
 	if err := p.start(ctx); err != nil {
 		return nil, fmt.Errorf("start %s on the %s: %w", p.name, p.side.name(), err)
 	}
@@ -87,11 +93,12 @@ func (p *pairing) run(ctx context.Context, kube client.Client, lives *lives) (*r
 	if err := p.end(ctx); err != nil {
 		return nil, fmt.Errorf("end %s on the %s: %w", p.name, p.side.name(), err)
 	}
-	return p.rec, p.collect(ctx, kube, lives)
+	return p.rec, p.collect(ctx, lives)
 }
 
 func (p *pairing) start(ctx context.Context) error {
-	if err := os.MkdirAll(p.dir, 0o777); err != nil {
+	// Containers of any user write there.
+	if err := errors.Join(os.MkdirAll(p.dir, 0o777), os.Chmod(p.dir, 0o777)); err != nil {
 		return err
 	}
 	for _, name := range p.scenario.prepare {
@@ -99,11 +106,19 @@ func (p *pairing) start(ctx context.Context) error {
 			return err
 		}
 	}
-	spec := p.scenario.spec.DeepCopy()
+	if p.scenario.own != nil {
+		if err := makeOwn(p.scenario.own)(ctx, p); err != nil {
+			return err
+		}
+	}
+	spec, err := p.ownSpec()
+	if err != nil {
+		return err
+	}
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "j", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: p.dir},
 	}})
-	return p.side.create(ctx, p.name, *spec)
+	return p.side.create(ctx, p.name, p.scenario.meta, *spec)
 }
 
 func (p *pairing) step(ctx context.Context, s step) error {
@@ -175,7 +190,7 @@ func (p *pairing) end(ctx context.Context) error {
 }
 
 // collect reads what the containers, the runtime and the API have about it.
-func (p *pairing) collect(ctx context.Context, kube client.Client, lives *lives) error {
+func (p *pairing) collect(ctx context.Context, lives *lives) error {
 	p.rec.uid = p.uid()
 	// Events are sent after the fact.
 	if err := pause(ctx, settle); err != nil {
@@ -183,7 +198,7 @@ func (p *pairing) collect(ctx context.Context, kube client.Client, lives *lives)
 	}
 	p.rec.lives = lives.of(p.rec.uid)
 	list := &corev1.EventList{}
-	if err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": p.rec.uid}); err != nil {
+	if err := p.kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": p.rec.uid}); err != nil {
 		return err
 	}
 	p.rec.events = list.Items
@@ -191,7 +206,10 @@ func (p *pairing) collect(ctx context.Context, kube client.Client, lives *lives)
 		p.rec.object = list.Items[0].InvolvedObject.Name
 	}
 	var err error
-	p.rec.journals, err = readJournals(p.dir)
+	if p.rec.journals, err = readJournals(p.dir); err != nil {
+		return err
+	}
+	p.rec.reports, err = readReports(p.dir)
 	return err
 }
 

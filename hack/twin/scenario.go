@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -25,6 +26,10 @@ type scenario struct {
 	name    string
 	trigger string // what it is about: a kill trigger, or what else is compared
 	spec    corev1.PodSpec
+	// meta has the labels and annotations of the template.
+	meta metav1.ObjectMeta
+	// own is what the side's own objects hold before the start; nil if there are none.
+	own     map[string]string
 	prepare []string // files that exist in /j before the start
 	steps   []step
 	// grace is the deletion's own grace period; nil means the template's.

@@ -28,7 +28,8 @@ const namespace = "twin"
 // side is one of the two: the kubelet with Pods, the shim with ManagedWorkloads.
 type side interface {
 	name() string
-	create(ctx context.Context, name string, spec corev1.PodSpec) error
+	nodeName() string
+	create(ctx context.Context, name string, meta metav1.ObjectMeta, spec corev1.PodSpec) error
 	change(ctx context.Context, name string, edit func(*corev1.PodSpec)) error
 	// resize changes CPU and memory of containers.
 	resize(ctx context.Context, name string, edit func(*corev1.PodSpec)) error
@@ -117,6 +118,7 @@ type kubeletSide struct {
 }
 
 func (k *kubeletSide) name() string             { return "kubelet" }
+func (k *kubeletSide) nodeName() string         { return k.node }
 func (k *kubeletSide) runtime() *localstack.CRI { return k.cri }
 func (k *kubeletSide) seen() *sightings         { return k.saw }
 
@@ -128,9 +130,9 @@ func (k *kubeletSide) watch(ctx context.Context) error {
 	})
 }
 
-func (k *kubeletSide) create(ctx context.Context, name string, spec corev1.PodSpec) error {
-	spec.NodeName = k.node
-	return k.kube.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec})
+func (k *kubeletSide) create(ctx context.Context, name string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
+	spec.NodeName, meta.Namespace, meta.Name = k.node, namespace, name
+	return k.kube.Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec})
 }
 
 func (k *kubeletSide) change(ctx context.Context, name string, edit func(*corev1.PodSpec)) error {
@@ -173,6 +175,7 @@ type shimSide struct {
 }
 
 func (s *shimSide) name() string             { return "shim" }
+func (s *shimSide) nodeName() string         { return s.node }
 func (s *shimSide) runtime() *localstack.CRI { return s.cri }
 func (s *shimSide) seen() *sightings         { return s.saw }
 
@@ -201,11 +204,11 @@ func podStatus(s *v1alpha1.NodeWorkloadStatus) corev1.PodStatus {
 	return status
 }
 
-func (s *shimSide) create(ctx context.Context, name string, spec corev1.PodSpec) error {
+func (s *shimSide) create(ctx context.Context, name string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	spec.NodeName = s.node
 	return s.kube.Create(ctx, &v1alpha1.ManagedWorkload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ManagedWorkloadSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+		Spec:       v1alpha1.ManagedWorkloadSpec{Template: corev1.PodTemplateSpec{ObjectMeta: meta, Spec: spec}},
 	})
 }
 

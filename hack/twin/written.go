@@ -17,7 +17,7 @@ import (
 // written are the scenarios that are written by hand: each trigger that a Pod
 // can have, and what is easy to get wrong.
 func written() []scenario {
-	return slices.Concat(terminations(), sidecars(), probes(), hooks(), exits(), starts(), disturbances(), resizes())
+	return slices.Concat(terminations(), sidecars(), probes(), hooks(), exits(), starts(), disturbances(), resizes(), withObjects())
 }
 
 var untilReady = []step{{name: "ready", until: ready}}

@@ -4,14 +4,17 @@
 package poddir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/downwardapi"
 	"github.com/managedworkload/managedworkload/runtime/expansion"
+	"github.com/managedworkload/managedworkload/runtime/objects"
 )
 
 // environment resolves a container's envFrom and then its env in the order of the
@@ -37,6 +40,32 @@ func (m *Manager) environment(pod *corev1.Pod, c *corev1.Container, podIPs []str
 	}
 	vars.addServer()
 	return vars.list(), vars.values, nil
+}
+
+// Objects that the manager may still send are waited for: a new workload arrives before
+// what it refers to.
+const (
+	objectPatience = 5 * time.Second
+	objectInterval = 100 * time.Millisecond
+)
+
+// awaitEnvironment is the environment once the objects have been received for it, or the error
+// that they have not.
+func (m *Manager) awaitEnvironment(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]EnvVar, map[string]string, error) {
+	deadline := time.Now().Add(objectPatience)
+	for {
+		env, values, err := m.environment(pod, c, podIPs)
+		if !errors.Is(err, objects.ErrNotReceived) || !time.Now().Before(deadline) {
+			return env, values, err
+		}
+		timer := time.NewTimer(objectInterval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, nil, context.Cause(ctx)
+		}
+	}
 }
 
 // envValue resolves a variable; false if it has no value because its source is optional.

@@ -4,13 +4,19 @@
 package poddir
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/runtime/objects"
 )
 
 // fakeObjects has one ConfigMap and one Secret in the namespace ns. "later" was not
@@ -140,6 +146,51 @@ func TestEnvironmentFromObjects(t *testing.T) {
 			if diff := cmp.Diff(tt.want, env); err != nil || diff != "" {
 				t.Errorf("error %v, env (-want +got):\n%s", err, diff)
 			}
+		})
+	}
+}
+
+// later has not received its objects before a time.
+type later struct {
+	fakeObjects
+	from time.Time
+}
+
+func (l later) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	if time.Now().Before(l.from) {
+		return nil, fmt.Errorf("configmap %q %w", name, objects.ErrNotReceived)
+	}
+	return l.fakeObjects.ConfigMap(namespace, name)
+}
+
+// A container waits for a short time for objects that may still come, and no longer than
+// its pod is wanted.
+func TestObjectsThatAreStillToCome(t *testing.T) {
+	tests := map[string]struct {
+		comes, limit, want time.Duration
+		wantErr            error
+	}{
+		"soon":           {comes: 2 * time.Second, limit: time.Hour, want: 2 * time.Second},
+		"too late":       {comes: time.Hour, limit: time.Hour, want: objectPatience, wantErr: objects.ErrNotReceived},
+		"pod is gone":    {comes: time.Hour, limit: time.Second, want: time.Second, wantErr: context.DeadlineExceeded},
+		"after the wait": {comes: objectPatience, limit: time.Hour, want: objectPatience},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				m := newManager(t, func(c *Config) { c.Objects = later{from: began.Add(tt.comes)} })
+				ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
+				defer cancel()
+				c := &corev1.Container{Name: "c", EnvFrom: []corev1.EnvFromSource{fromConfig("", "conf", nil)}}
+				options, err := m.ContainerOptions(ctx, testPod(nil), c, nil, 0)
+				if !errors.Is(err, tt.wantErr) || (err == nil) != (len(options.Env) > 0) {
+					t.Errorf("error %v, env %v", err, options.Env)
+				}
+				if waited := time.Since(began); waited != tt.want {
+					t.Errorf("it took %v, want %v", waited, tt.want)
+				}
+			})
 		})
 	}
 }

@@ -56,7 +56,7 @@ func (m *Manager) ContainerOptions(ctx context.Context, pod *corev1.Pod, c *core
 			return Options{}, fmt.Errorf("options of container %q: %w", c.Name, err)
 		}
 	}
-	env, values, err := m.environment(pod, c, podIPs)
+	env, values, err := m.awaitEnvironment(ctx, pod, c, podIPs)
 	if err != nil {
 		return Options{}, err
 	}

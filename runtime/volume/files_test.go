@@ -6,6 +6,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/hostfs/mounttest"
+	received "github.com/managedworkload/managedworkload/runtime/objects"
 )
 
 // fakeObjects is an API server of one namespace, "ns".
@@ -36,7 +38,7 @@ type fakeObjects struct {
 	renewed string        // what newer tokens have on top
 }
 
-var errAway = errors.New("has not been received from the manager yet")
+var errAway = fmt.Errorf("it %w", received.ErrNotReceived)
 
 func newObjects() *fakeObjects {
 	return &fakeObjects{data: map[objects.Ref]map[string]string{}}

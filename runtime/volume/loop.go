@@ -5,6 +5,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
@@ -21,6 +23,10 @@ const (
 	firstRetry  = 500 * time.Millisecond
 	longestWait = 2*time.Minute + 2*time.Second
 )
+
+// objectPatience bounds the wait for objects that the manager may still send: a new
+// workload arrives before what it refers to. The kubelet waits 1 s for its own watch.
+const objectPatience = 5 * time.Second
 
 // podVolumes is what the loop knows of a pod. Manager.mu guards it, but for what
 // belongs to the pass.
@@ -74,7 +80,8 @@ func (m *Manager) entry(uid types.UID) *podVolumes {
 	return p
 }
 
-// await says what a pod wants and waits for the pass that has seen it.
+// await says what a pod wants and waits for the pass that has seen it, and for a short
+// time for further ones while objects have not been received.
 func (m *Manager) await(ctx context.Context, uid types.UID, wanted *corev1.Pod) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -87,15 +94,19 @@ func (m *Manager) await(ctx context.Context, uid types.UID, wanted *corev1.Pod) 
 	mine := p.asked
 	m.mu.Unlock()
 	m.kick()
+	patience, late := time.NewTimer(objectPatience), false
+	defer patience.Stop()
 	for {
 		m.mu.Lock()
 		answered, err, passed := p.answered, p.err, p.passed
 		m.mu.Unlock()
-		if answered >= mine {
+		if answered >= mine && (late || !errors.Is(err, objects.ErrNotReceived)) {
 			return err
 		}
 		select {
 		case <-passed:
+		case <-patience.C:
+			late = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

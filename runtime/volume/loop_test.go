@@ -272,7 +272,7 @@ func TestEmptyDirGoesByWhatIsMounted(t *testing.T) {
 	}
 }
 
-// A new directory of a subPath has the mode of the volume and, in one with an
+// Each new directory of a subPath has the mode of the volume and, in one with an
 // fsGroup, its group and setgid.
 func TestNewSubPathKeepsTheGroup(t *testing.T) {
 	if !mounttest.Isolate(t) {
@@ -283,8 +283,10 @@ func TestNewSubPathKeepsTheGroup(t *testing.T) {
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 	prepare(t, m, pod)
 	target := bind(t, m, pod, "a/b", corev1.MountPropagationNone)
-	if info, err := os.Stat(target); err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o777 || groupOf(t, target) != 2000 {
-		t.Errorf("%v, %v, group %d, want setgid, mode 0777 and group 2000", info, err, groupOf(t, target))
+	for _, dir := range []string{target, filepath.Join(m.emptyDir(pod.UID, "v"), "a")} {
+		if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o777 || groupOf(t, dir) != 2000 {
+			t.Errorf("%s: %v, %v, group %d, want setgid, mode 0777 and group 2000", dir, info, err, groupOf(t, dir))
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func (m *Manager) RootDir() string { return m.config.RootDir }
 
 // WaitForMount makes the volumes of a pod ready, and takes away those that an
 // earlier template of it had: no container may run that uses those. It returns
-// after one attempt for each volume, with the first error in the template's order
+// after one attempt for each volume, or a few while objects may still arrive, with the first error in the template's order
 // in the kubelet's words; the loop keeps trying. When ctx ends the error is its
 // cause. (kubelet volumemanager/volume_manager.go:WaitForAttachAndMount)
 func (m *Manager) WaitForMount(ctx context.Context, pod *corev1.Pod) error {

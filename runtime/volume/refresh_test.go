@@ -4,6 +4,8 @@
 package volume
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -133,6 +135,44 @@ func TestRefreshSetsUpWhatWasMissing(t *testing.T) {
 		}
 	})
 }
+
+// A pod arrives before what it refers to: it waits for that without an error, for a short
+// time, which ends with the news or the pod.
+func TestObjectsThatAreStillToCome(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		api.set(objects.ConfigMap, "conf", "a", "1")
+		api.setAway(true)
+		m := managerOf(t, api)
+		pod := withVolumes(configMapVolume("v", "conf"))
+		began := time.Now()
+		go func() {
+			time.Sleep(2*time.Second + time.Millisecond)
+			api.setAway(false)
+			m.Refresh("ns", []objects.Ref{configMapRef("conf")})
+		}()
+		if err := m.WaitForMount(t.Context(), pod); err != nil || time.Since(began) > 2*time.Second+2*time.Millisecond {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+		api.setAway(true)
+		began = time.Now()
+		other := withVolumes(configMapVolume("v", "other"))
+		if err := m.WaitForMount(t.Context(), other); !errors.Is(err, errAway) || time.Since(began) != objectPatience {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+		began = time.Now()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDeleted)
+		defer cancel()
+		if err := m.WaitForMount(ctx, other); !errors.Is(err, errDeleted) || time.Since(began) != time.Second {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+var errDeleted = errors.New("it is deleted")
 
 // Tokens are renewed by time: files are brought up to date within 60 to 90 s.
 func TestFilesAreRenewedByTime(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ type SubPath struct {
 // volume as its root (openat2 RESOLVE_IN_ROOT: a link that points out of the volume
 // ends up inside), and the file it led to is bound, by its descriptor, to a path in
 // the pod's directory that no container can write to. The runtime gets that path.
-// A directory that is missing is made with the mode of the volume's root. What is
+// Directories that are missing are made with the mode of the volume's root. What is
 // mounted on the bind gets back to the volume with propagation Bidirectional only.
 // (volume/util/subpath)
 func (m *Manager) BindSubPath(ctx context.Context, s SubPath) (string, error) {
@@ -78,18 +79,37 @@ func openIn(root *os.File, subPath string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
+	parts := strings.Split(filepath.Clean(subPath), "/")
+	for i := 1; i < len(parts); i++ {
+		dir, err := openOrMake(root, filepath.Join(parts[:i]...))
+		if err != nil {
+			return nil, err
+		}
+		if err := dir.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return openOrMake(root, subPath)
+}
+
+// openOrMake opens a path whose parent exists, or makes a directory with the mode of the root.
+func openOrMake(root *os.File, path string) (*os.File, error) {
+	file, err := pathrs.OpenatInRoot(root, path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
 	info, err := root.Stat()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := pathrs.MkdirAllHandle(root, subPath, info.Mode().Perm())
+	dir, err := pathrs.MkdirAllHandle(root, path, info.Mode().Perm())
 	if err != nil {
 		return nil, err
 	}
-	// The umask may have taken what the volume's group needs; setgid is inherited.
+	// The umask may have taken what the volume's users need; setgid is inherited.
 	made, err := dir.Stat()
 	if err == nil {
-		err = os.Chmod(hostfs.FDPath(dir), info.Mode().Perm()|made.Mode()&fs.ModeSetgid)
+		err = os.Chmod(hostfs.FDPath(dir), info.Mode()&(fs.ModePerm|fs.ModeSticky)|made.Mode()&fs.ModeSetgid)
 	}
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())

@@ -14,8 +14,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -168,7 +168,7 @@ func stripNamespace(o any) (any, error) {
 // newRecorder makes a recorder that keeps the words of each event: those of one
 // reason differ, as kills do. stop ends its goroutines.
 func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRecorder, stop func(), err error) {
-	clientset, err := kubernetes.NewForConfig(cfg)
+	api, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client for events: %w", err)
 	}
@@ -179,7 +179,7 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
 		BurstSize: 100, QPS: 1. / 60, MaxEvents: 50,
 	}))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clientset.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown, nil
 }
 
@@ -248,11 +248,15 @@ func newHub(mgr manager.Manager, known workload.Fleet) (*objects.Hub, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
 	cfg.RateLimiter = nil
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	clientset, err := kubernetes.NewForConfig(cfg)
+	api, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for ConfigMaps and Secrets: %w", err)
 	}
-	return objects.NewHub(clientset, known.Shares), nil
+	self, err := typedauthenticationv1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the manager's own name: %w", err)
+	}
+	return objects.NewHub(api, self, known.Shares), nil
 }
 
 func controllerOptions(o Options) controller.Options {

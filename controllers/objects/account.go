@@ -12,7 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -29,7 +29,7 @@ const (
 
 // account is who the manager is: kustomize may have renamed its ServiceAccount.
 type account struct {
-	client kubernetes.Interface
+	client typedauthenticationv1.SelfSubjectReviewsGetter
 
 	mu    sync.Mutex
 	known string
@@ -44,7 +44,7 @@ func (a *account) binding(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	review, err := a.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	review, err := a.client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review.Status.UserInfo.Username == "" { // the name that config/ gives it is likely
 		return bindingOf("system:serviceaccount:" + v1alpha1.DefaultNamespace + ":" + managerAccount)
 	}

@@ -114,7 +114,7 @@ func (h *Hub) availability(ctx context.Context, key apiobjects.Key) (subresource
 	if state, ok := h.asked.get(key); ok {
 		return state, nil
 	}
-	err := h.client.CoreV1().RESTClient().Get().Namespace(key.Namespace).Resource(strings.ToLower(string(key.Kind))+"s").Name(key.Name).
+	err := h.client.RESTClient().Get().Namespace(key.Namespace).Resource(strings.ToLower(string(key.Kind))+"s").Name(key.Name).
 		SetHeader("Accept", metadataOnly).Do(ctx).Error()
 	state := subresources.ObjectPresent
 	switch {

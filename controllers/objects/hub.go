@@ -14,7 +14,9 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
@@ -45,10 +47,18 @@ type Shares interface {
 	Tokens(node, namespace, name string) (serviceAccount string, asked []apiobjects.Token, found bool)
 }
 
+// Reader reads ConfigMaps and Secrets. It is a part of what client-go has for core/v1: whoever
+// holds its clientset has the clients of all groups in the program.
+type Reader interface {
+	typedcorev1.ConfigMapsGetter
+	typedcorev1.SecretsGetter
+	RESTClient() rest.Interface
+}
+
 // Hub gives each node the objects that its NodeWorkloads refer to, on every replica of the
 // manager. It holds each object once.
 type Hub struct {
-	client  kubernetes.Interface
+	client  Reader
 	shares  Shares
 	account *account
 	asked   asked
@@ -66,10 +76,11 @@ type Hub struct {
 	version uint64
 }
 
-// NewHub returns a hub that reads with a client what the NodeWorkloads of shares refer to.
-func NewHub(client kubernetes.Interface, shares Shares) *Hub {
+// NewHub returns a hub that reads with a client what the NodeWorkloads of shares refer to, and
+// asks with self who the manager is.
+func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
-		client: client, shares: shares, account: &account{client: client}, first: make(chan struct{}, maxFirst),
+		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst),
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
 	}
 	shares.ListenReferences(h.referencesChanged)

@@ -175,7 +175,7 @@ func TestSlowReceiver(t *testing.T) {
 
 // A node that was not served what it needs yet is not answered: it would take little for all.
 func TestWatchBeforeNodeWorkloadsAreKnown(t *testing.T) {
-	h := NewHub(nil, &fakeShares{})
+	h := NewHub(nil, nil, &fakeShares{})
 	if _, err := h.Watch(t.Context(), "n1"); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("before the start: %v", err)
 	}

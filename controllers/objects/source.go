@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -22,7 +21,7 @@ import (
 // source lists and watches one object. By the field selector a Role with the object's
 // name in resourceNames allows it.
 type source struct {
-	client kubernetes.Interface
+	client Reader
 	key    apiobjects.Key
 }
 
@@ -53,9 +52,9 @@ func (s source) ListWithContext(ctx context.Context, options metav1.ListOptions)
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	switch s.key.Kind {
 	case apiobjects.ConfigMap:
-		return s.client.CoreV1().ConfigMaps(s.key.Namespace).List(ctx, options)
+		return s.client.ConfigMaps(s.key.Namespace).List(ctx, options)
 	case apiobjects.Secret:
-		return s.client.CoreV1().Secrets(s.key.Namespace).List(ctx, options)
+		return s.client.Secrets(s.key.Namespace).List(ctx, options)
 	}
 	return nil, fmt.Errorf("%s is no kind of objects for containers", s.key.Kind)
 }
@@ -65,9 +64,9 @@ func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	options = s.selected(options)
 	switch s.key.Kind {
 	case apiobjects.ConfigMap:
-		return s.client.CoreV1().ConfigMaps(s.key.Namespace).Watch(ctx, options)
+		return s.client.ConfigMaps(s.key.Namespace).Watch(ctx, options)
 	case apiobjects.Secret:
-		return s.client.CoreV1().Secrets(s.key.Namespace).Watch(ctx, options)
+		return s.client.Secrets(s.key.Namespace).Watch(ctx, options)
 	}
 	return nil, fmt.Errorf("%s is no kind of objects for containers", s.key.Kind)
 }

@@ -130,7 +130,8 @@ func newBench(t *testing.T, client func(*testing.T) kubernetes.Interface) *bench
 		t.Fatal(err)
 	}
 	b := &bench{t: t, shares: &fakeShares{refs: map[string][]apiobjects.Key{}}, namespace: namespace.Name}
-	b.Hub = NewHub(client(t), b.shares)
+	api := client(t)
+	b.Hub = NewHub(api.CoreV1(), api.AuthenticationV1(), b.shares)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Start(ctx) }()

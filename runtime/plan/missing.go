@@ -19,6 +19,9 @@ type Missing struct {
 	Reason Reason
 }
 
+// maxMissingWaits is how many are named: a template may have thousands.
+const maxMissingWaits = 20
+
 // Waiting is whether deliberate changes wait.
 func (a *Actions) Waiting() bool { return len(a.Waits) > 0 || len(a.MissingWaits) > 0 }
 
@@ -35,7 +38,7 @@ func (p *planner) lacksObjects(c *corev1.Container) bool {
 			continue
 		}
 		lacks = true
-		if !slices.Contains(p.actions.MissingWaits, m) {
+		if len(p.actions.MissingWaits) < maxMissingWaits && !slices.Contains(p.actions.MissingWaits, m) {
 			p.actions.MissingWaits = append(p.actions.MissingWaits, m)
 		}
 	}

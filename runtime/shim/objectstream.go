@@ -40,12 +40,14 @@ type objectStream struct {
 	body    io.ReadCloser
 	cancel  func()
 	bounded *boundedReader
+	// source is what the decoder reads: what an earlier one has read too much of, then bounded.
+	source  io.Reader
 	decoder *json.Decoder
 }
 
 func newObjectStream(body io.ReadCloser, cancel func()) *objectStream {
 	bounded := &boundedReader{reader: body, left: maxEvent}
-	return &objectStream{body: body, cancel: cancel, bounded: bounded, decoder: json.NewDecoder(bounded)}
+	return &objectStream{body: body, cancel: cancel, bounded: bounded, source: bounded, decoder: json.NewDecoder(bounded)}
 }
 
 // close ends the watch, and a next that waits.
@@ -90,7 +92,8 @@ func (s *objectStream) next() (objectEvent, error) {
 func (s *objectStream) reset(size int) {
 	s.bounded.left = maxEvent
 	if size > maxBuffer {
-		s.decoder = json.NewDecoder(io.MultiReader(s.decoder.Buffered(), s.bounded))
+		s.source = io.MultiReader(s.decoder.Buffered(), s.source)
+		s.decoder = json.NewDecoder(s.source)
 	}
 }
 

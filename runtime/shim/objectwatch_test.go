@@ -319,6 +319,23 @@ func TestLargeObjectsLeaveNoBuffer(t *testing.T) {
 	})
 }
 
+// TestNoEventIsLostBehindALargeOne reads events that have arrived together.
+func TestNoEventIsLostBehindALargeOne(t *testing.T) {
+	all := eventLine(t, "ADDED", nodeObject("a", strings.Repeat("x", 1400<<10)))
+	want := []string{"a"}
+	for i := range 10 {
+		name := fmt.Sprint("b", i)
+		all += eventLine(t, "ADDED", nodeObject(name, strings.Repeat("y", 100<<10)))
+		want = append(want, name)
+	}
+	stream := newObjectStream(io.NopCloser(strings.NewReader(all)), func() {})
+	for _, name := range want {
+		if event, err := stream.next(); err != nil || event.object.ObjectName != name {
+			t.Fatalf("%v, %v, want %s", event.object, err, name)
+		}
+	}
+}
+
 // heap is how much memory is in use.
 func heap() int64 {
 	runtime.GC()

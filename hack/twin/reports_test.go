@@ -87,6 +87,13 @@ func TestDeclaredReports(t *testing.T) {
 		"other annotations too": {
 			d: difference{aspect: "report c.start: content /v/annotations", kubelet: `"a=\"1\"\nkubernetes.io/config.seen=\"2026\""`, shim: `"a=\"2\""`},
 		},
+		"files that outlive their object": {
+			scenario: scenario{deletesOwn: true}, want: true,
+			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, kubelet: "sent"},
+		},
+		"an object that was not deleted": {
+			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, kubelet: "sent"},
+		},
 		"the same aspect elsewhere": {d: difference{aspect: "status at end: lifetime" + token, kubelet: "3607 s", shim: "3600 s"}},
 	}
 	for name, tc := range tests {

@@ -29,9 +29,11 @@ type scenario struct {
 	// meta has the labels and annotations of the template.
 	meta metav1.ObjectMeta
 	// own is what the side's own objects hold before the start; nil if there are none.
-	own     map[string]string
-	prepare []string // files that exist in /j before the start
-	steps   []step
+	own map[string]string
+	// deletesOwn tells that they are deleted while containers have their files.
+	deletesOwn bool
+	prepare    []string // files that exist in /j before the start
+	steps      []step
 	// grace is the deletion's own grace period; nil means the template's.
 	grace *int64
 	// loops tells that container c exits again and again.

@@ -283,18 +283,17 @@ func changes() []scenario {
 		c.Env = []corev1.EnvVar{configVariable("C", ownObject, "key", false)}
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "v1", MountPath: "/v/file", SubPath: "key"})
 		c.Lifecycle.PreStop.Exec.Command = append(c.Lifecycle.PreStop.Exec.Command, "/v/file")
-		// The kubelet has them all in one sync.
-		c.ReadinessProbe = execProbe("check-content", "/v/v1/key", "second", ",", "check-content", "/v/v2/key", "second", ",", "check-content", "/v/v3/s/key", "second")
+		c.ReadinessProbe = execProbe("check-content", "/v/v2/key", "second")
 	})
 	follow := seen("files-follow", "Update", followed)
 	follow.own = first
-	follow.steps = []step{{name: "runs", until: running("c"), do: makeOwn(second)}, {name: "ready", until: ready}}
+	follow.steps = []step{{name: "runs", until: running("c"), do: afterEvent(`holds "first"`, makeOwn(second))}, {name: "ready", until: ready}}
 	deleted := seen("env-object-deleted", "Restart", edited(observing(configMap(ownObject, nil)), func(s *corev1.PodSpec) {
 		c := servesAll("c")
 		c.Env, c.VolumeMounts = config.Containers[0].Env, s.Containers[0].VolumeMounts
 		s.Containers[0] = c
 	}))
-	deleted.own = first
+	deleted.own, deleted.deletesOwn = first, true
 	deleted.steps = []step{
 		{name: "ready", until: ready, do: both(deleteOwn, get("/exit?code=3"))},
 		{name: "waits", until: waiting("c", refused, 0), do: makeOwn(second)},

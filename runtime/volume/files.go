@@ -67,7 +67,7 @@ func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volum
 	defer release()
 	files, err := m.project(on, volume, facts)
 	if err != nil {
-		return err
+		return m.unlessSetUp(on.pod, k, volume, err)
 	}
 	dir := m.dir(on.pod.UID, k, volume.Name)
 	mounts, err := hostfs.MountsAt(dir)
@@ -90,6 +90,19 @@ func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volum
 		return err
 	}
 	return writeMark(m.sourceMark(on.pod, k, volume), sourceOf(on.pod, volume))
+}
+
+// unlessSetUp is an error about what a volume is to show, or nil where it shows files from
+// before: containers that start again have those. (kubelet volumemanager/cache/
+// actual_state_of_world.go: a volume whose remount has failed stays mounted)
+func (m *Manager) unlessSetUp(pod *corev1.Pod, k *kind, volume *corev1.Volume, err error) error {
+	isSetUp, failed := m.isSetUpFor(pod, k, volume)
+	if failed != nil || !isSetUp {
+		return errors.Join(err, failed)
+	}
+	m.config.Logger.Info("The files of a volume cannot be brought up to date; starting with those that are there",
+		"namespace", pod.Namespace, "pod", pod.Name, "podUID", pod.UID, "volume", volume.Name, "reason", err.Error())
+	return nil
 }
 
 // gather asks for what a volume refers to.

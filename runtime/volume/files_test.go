@@ -54,6 +54,12 @@ func (f *fakeObjects) set(kind objects.Kind, name string, pairs ...string) {
 	f.data[objects.Ref{Kind: kind, Name: name}] = data
 }
 
+func (f *fakeObjects) remove(kind objects.Kind, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.data, objects.Ref{Kind: kind, Name: name})
+}
+
 func (f *fakeObjects) setAway(away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,6 +239,41 @@ func TestMissingObjects(t *testing.T) {
 	prepare(t, m, pod)
 	if got := shown(t, m, pod, "conf"); got["a"] != "1" {
 		t.Errorf("the volume has %v", got)
+	}
+}
+
+// What starts again has the files from before where an object was deleted or has lost a key, also
+// in a shim that has not received it yet. A volume that is to show something else waits.
+func TestFilesOutliveTheirObject(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	api := newObjects()
+	api.set(objects.ConfigMap, "conf", "a", "1")
+	m := managerOf(t, api)
+	pod := withVolumes(configMapVolume("v", "conf"))
+	pod.Spec.Volumes[0].ConfigMap.Items = []corev1.KeyToPath{{Key: "a", Path: "a"}}
+	prepare(t, m, pod)
+	keeps := func(when string) {
+		t.Helper()
+		if err := m.WaitForMount(t.Context(), pod); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if got := shown(t, m, pod, "v")["a"]; got != "1" {
+			t.Errorf("%s: the volume has %q", when, got)
+		}
+	}
+	api.setAway(true)
+	keeps("not received")
+	api.setAway(false)
+	api.set(objects.ConfigMap, "conf", "b", "2")
+	keeps("without the key")
+	api.remove(objects.ConfigMap, "conf")
+	keeps("deleted")
+	other := pod.DeepCopy()
+	other.Spec.Volumes[0].ConfigMap.Items[0].Path = "c"
+	if err := m.WaitForMount(t.Context(), other); err == nil {
+		t.Error("a volume that is to show another path is ready")
 	}
 }
 

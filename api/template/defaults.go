@@ -60,6 +60,9 @@ func setVolumeDefaults(v *corev1.Volume) {
 	if v.HostPath != nil {
 		setDefaultPointer(&v.HostPath.Type, corev1.HostPathUnset)
 	}
+	if v.Image != nil {
+		setDefault(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
+	}
 }
 
 func setContainerDefaults(c *corev1.Container, hostNetwork bool) {

@@ -225,7 +225,8 @@ var fields = []Field{
 	{"spec.volumes[].storageos.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].csi.*", Refused, noNewVolumes, keepOnNode},
 	{"spec.volumes[].ephemeral.*", Refused, noNewVolumes, keepOnNode},
-	{"spec.volumes[].image.*", Refused, noNewVolumes, "copy the files in an init container of that image into an emptyDir volume"},
+	{"spec.volumes[].image.reference", Honoured, "pulled before a container that mounts it is created; needs a runtime that mounts images, such as containerd 2.1 or later: with another one the container waits with CreateContainerError", ""},
+	{"spec.volumes[].image.pullPolicy", Honoured, "a change restarts nothing", ""},
 
 	{"spec.containers[].name", Honoured, "", ""},
 	{"spec.containers[].image", Honoured, "", ""},

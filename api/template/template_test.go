@@ -27,10 +27,15 @@ func TestSetDefaultsPullPolicy(t *testing.T) {
 		"host:5000/a:v1@sha256:012": corev1.PullIfNotPresent,
 	}
 	for image, want := range tests {
-		tmpl := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
+		tmpl := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}, Volumes: []corev1.Volume{
+			{VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: image}}},
+		}}}
 		SetDefaults(tmpl)
 		if got := tmpl.Spec.Containers[0].ImagePullPolicy; got != want {
 			t.Errorf("image %q: pull policy %s, want %s", image, got, want)
+		}
+		if got := tmpl.Spec.Volumes[0].Image.PullPolicy; got != want {
+			t.Errorf("volume of image %q: pull policy %s, want %s", image, got, want)
 		}
 	}
 }

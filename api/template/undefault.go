@@ -26,6 +26,9 @@ func RemoveDefaults(t *corev1.PodTemplateSpec) {
 		if h := spec.Volumes[i].HostPath; h != nil {
 			unsetPointer(&h.Type, corev1.HostPathUnset)
 		}
+		if image := spec.Volumes[i].Image; image != nil {
+			unset(&image.PullPolicy, pullPolicy(image.Reference))
+		}
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

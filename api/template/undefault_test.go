@@ -37,6 +37,9 @@ func drawDefaulted(t *rapid.T) *corev1.PodTemplateSpec {
 		Volumes: []corev1.Volume{
 			{Name: "a"}, {Name: "b", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			{Name: "c", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/", Type: rapid.SampledFrom([]*corev1.HostPathType{nil, ptr.To(corev1.HostPathUnset), ptr.To(corev1.HostPathFile)}).Draw(t, "type")}}},
+			{Name: "d", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{
+				Reference: text("volume's image", "a", "a:v1"), PullPolicy: corev1.PullPolicy(text("volume's pull", "", "Always", "IfNotPresent")),
+			}}},
 		},
 	}
 	c := corev1.Container{

@@ -49,7 +49,7 @@ var podworkerMistakes = []mistake{
 	{"an image that is there is waited for", "wait.go",
 		"need.Use == plan.ImagePresent &&", "false &&"},
 	{"an image that the pod may not use counts as there", "wait.go",
-		"&& s.cfg.Executor.ImageUsable(ctx, pod, c, need.Ref)", ""},
+		"&& s.cfg.Executor.ImageUsable(ctx, pod, need.Image, need.Ref)", ""},
 	{"a deletion waits out a calm-down", "worker.go",
 		"wait > 0 && !w.mem.changed() {", "wait > 0 {"},
 	{"a failed step is tried again at once when something wakes the worker", "worker.go",

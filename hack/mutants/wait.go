@@ -8,8 +8,10 @@ package main
 var waitMistakes = []mistake{
 	{"a container is killed for a change although its image is missing", "wait.go",
 		"if prepared.Ref != \"\" {\n\t\treturn p.held\n\t}", "if true {\n\t\treturn p.held\n\t}"},
+	{"a container is killed although the image of a volume is missing", "wait.go",
+		"range ImageKeysOf(p.Pod, c) {", "range []ImageKey{ImageKeyOf(c)} {"},
 	{"a failed probe waits for an image", "wait.go",
-		"if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tkey", "if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tp.Probes = nil\n\tkey"},
+		"if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tawaits", "if !p.Differences.PullBeforeKill {\n\t\treturn false\n\t}\n\tp.Probes = nil\n\tawaits"},
 	{"what waits hides a failed probe", "rules.go",
 		"waits = true\n", "return nil\n"},
 	{"a sandbox is replaced although an image is missing", "wait.go",

@@ -106,7 +106,7 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 		Args:        settings.Args,
 		WorkingDir:  container.WorkingDir,
 		Envs:        envs(settings.Env),
-		Mounts:      mounts(settings.Mounts),
+		Mounts:      mounts(pod, settings.Mounts, options.VolumeImages),
 		Labels:      c.containerLabels(pod, container),
 		Annotations: annotations,
 		LogPath:     settings.LogPath,
@@ -141,18 +141,35 @@ func envs(variables []poddir.EnvVar) []*runtimeapi.KeyValue {
 	return out
 }
 
-func mounts(list []poddir.Mount) []*runtimeapi.Mount {
+func mounts(pod *corev1.Pod, list []poddir.Mount, images map[string]string) []*runtimeapi.Mount {
 	out := make([]*runtimeapi.Mount, 0, len(list))
 	for _, m := range list {
-		out = append(out, &runtimeapi.Mount{
+		mount := &runtimeapi.Mount{
 			ContainerPath:     m.ContainerPath,
 			HostPath:          m.HostPath,
 			Readonly:          m.ReadOnly,
 			RecursiveReadOnly: m.RecursiveReadOnly,
 			Propagation:       propagation(m.Propagation),
-		})
+			ImageSubPath:      m.ImageSubPath,
+		}
+		if m.Image != "" {
+			mount.Image = &runtimeapi.ImageSpec{
+				Image: images[m.Image], UserSpecifiedImage: imageOfVolume(pod, m.Image), Annotations: pod.Annotations,
+			}
+		}
+		out = append(out, mount)
 	}
 	return out
+}
+
+// imageOfVolume is how the template names the image of a volume.
+func imageOfVolume(pod *corev1.Pod, name string) string {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == name && v.Image != nil {
+			return v.Image.Reference
+		}
+	}
+	return ""
 }
 
 // propagation: none is private. (kubelet kubelet_pods.go:translateMountPropagation)

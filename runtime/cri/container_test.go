@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/poddir"
 )
 
 var plainOptions = plan.CreateOptions{
@@ -193,6 +194,26 @@ func TestCreateContainerConfig(t *testing.T) {
 func isConfigError(err error) bool {
 	var e interface{ InvalidConfig() bool }
 	return errors.As(err, &e) && e.InvalidConfig()
+}
+
+// An image is mounted by what the runtime calls it, which the template's name goes with.
+// (kubelet kuberuntime_manager.go:getImageVolumes)
+func TestMountsOfImages(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/h"}}},
+		{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "files:1"}}},
+	}}}
+	pod.Annotations = map[string]string{"a": "b"}
+	got := mounts(pod, []poddir.Mount{
+		{ContainerPath: "/h", HostPath: "/h"}, {ContainerPath: "/v", Image: "v", ImageSubPath: "etc", ReadOnly: true},
+	}, map[string]string{"v": "sha256:7"})
+	want := []*runtimeapi.Mount{{ContainerPath: "/h", HostPath: "/h"}, {
+		ContainerPath: "/v", Readonly: true, ImageSubPath: "etc",
+		Image: &runtimeapi.ImageSpec{Image: "sha256:7", UserSpecifiedImage: "files:1", Annotations: pod.Annotations},
+	}}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
 }
 
 func TestCreateContainerRefuses(t *testing.T) {

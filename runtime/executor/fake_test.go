@@ -39,6 +39,8 @@ type fakeRuntime struct {
 	*fakecri.Recorded
 	start        time.Time
 	onRunSandbox func()
+	// mounted are the images of volumes, by container and volume.
+	mounted map[string]map[string]string
 
 	mu       sync.Mutex
 	kills    []v1alpha1.KillRecord // in the order they were reported
@@ -104,6 +106,12 @@ func (f *fakeRuntime) RemoveSandbox(ctx context.Context, id string) error {
 }
 
 func (f *fakeRuntime) CreateContainer(ctx context.Context, _ *corev1.Pod, c *corev1.Container, opts plan.CreateOptions) (string, error) {
+	f.mu.Lock()
+	if f.mounted == nil {
+		f.mounted = map[string]map[string]string{}
+	}
+	f.mounted[c.Name] = opts.VolumeImages
+	f.mu.Unlock()
 	out, err := f.Recorded.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: opts.SandboxID,
 		Config: &runtimeapi.ContainerConfig{

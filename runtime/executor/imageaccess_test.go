@@ -90,15 +90,15 @@ func TestImageOfAnotherTenant(t *testing.T) {
 					r := privateRegistry{f, "ann"}
 					m := newImageManager(r, images.New(images.Config{Secrets: r, Events: f}, logr.Discard()), f, plan.AllDifferences())
 					first := tenant("a1", corev1.PullIfNotPresent, "ann")
-					if _, err := m.ensure(t.Context(), first, &first.Spec.Containers[0], plan.ImageNeed{}); err != nil {
+					if _, err := m.ensure(t.Context(), first, "app", plan.ImageKeyOf(&first.Spec.Containers[0]), plan.ImageNeed{}); err != nil {
 						t.Fatal(err)
 					}
 					before := len(f.ops("Event"))
 					c := &tt.pod.Spec.Containers[0]
-					if got := m.usable(t.Context(), tt.pod, c, "r.example/app:1"); got != (tt.reason == "") {
+					if got := m.usable(t.Context(), tt.pod, c.Image, "r.example/app:1"); got != (tt.reason == "") {
 						t.Errorf("usable %t before a kill", got)
 					}
-					ref, err := m.ensure(t.Context(), tt.pod, c, need)
+					ref, err := m.ensure(t.Context(), tt.pod, "app", plan.ImageKeyOf(c), need)
 					if reason := reasonIf(err); reason != tt.reason || (ref == "") != (err != nil) {
 						t.Errorf("image %q, error %v, want %q", ref, err, tt.reason)
 					}

@@ -67,23 +67,25 @@ func newImageManager(runtime Runtime, access *images.Manager, events Events, d p
 	}
 }
 
-// imagePull is one container's need of its image.
+// imagePull is the need of an image.
 type imagePull struct {
 	*imageManager
-	pod   *corev1.Pod
-	c     *corev1.Container
-	image string // with a tag
+	pod *corev1.Pod
+	// container is the one that starts from it; empty for the image of a volume.
+	container string
+	key       plan.ImageKey
+	image     string // with a tag
 	// access is the pod's to the image.
 	access *images.Access
 	// begins is called before the image is pulled ahead of a kill; nil for a start.
 	begins func()
 }
 
-// ensure returns what the runtime calls the container's image, and pulls it
-// before if the plan says so; where the plan does not know, the runtime is asked.
-// Its errors are startErrors.
-func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) (string, error) {
-	p := m.pullFor(pod, c)
+// ensure returns what the runtime calls the image that a container starts from, or that
+// of a volume, and pulls it before if the plan says so; where the plan does not know, the
+// runtime is asked. Its errors are startErrors.
+func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, container string, key plan.ImageKey, need plan.ImageNeed) (string, error) {
+	p := m.pullFor(pod, container, key)
 	if need.Use == plan.ImagePulled && p.stillThere(ctx, need.Ref) {
 		return need.Ref, nil
 	}
@@ -92,19 +94,19 @@ func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 
 // ahead does the same before a kill. It says nothing of an image that is present: the
 // start will.
-func (m *imageManager) ahead(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (string, error) {
-	p := m.pullFor(pod, c)
+func (m *imageManager) ahead(ctx context.Context, pod *corev1.Pod, container string, key plan.ImageKey, begins func()) (string, error) {
+	p := m.pullFor(pod, container, key)
 	p.begins = begins
 	return p.ensure(ctx, plan.ImageNeed{})
 }
 
-func (m *imageManager) pullFor(pod *corev1.Pod, c *corev1.Container) *imagePull {
-	return &imagePull{imageManager: m, pod: pod, c: c, access: m.access.For(pod, c.Image)}
+func (m *imageManager) pullFor(pod *corev1.Pod, container string, key plan.ImageKey) *imagePull {
+	return &imagePull{imageManager: m, pod: pod, container: container, key: key, access: m.access.For(pod, key.Image)}
 }
 
-// usable is whether a pod may start a container from an image that the runtime has as ref.
-func (m *imageManager) usable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool {
-	must, err := m.access.For(pod, c.Image).MustPull(ctx, ref)
+// usable is whether a pod may use an image that the runtime has as ref.
+func (m *imageManager) usable(ctx context.Context, pod *corev1.Pod, image, ref string) bool {
+	must, err := m.access.For(pod, image).MustPull(ctx, ref)
 	return err == nil && !must
 }
 
@@ -116,10 +118,10 @@ func (p *imagePull) stillThere(ctx context.Context, ref string) bool {
 }
 
 func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, error) {
-	c := p.c
+	name := p.key.Image
 	var err error
-	if p.image, err = podspec.ImageName(c.Image); err != nil {
-		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
+	if p.image, err = podspec.ImageName(name); err != nil {
+		message := fmt.Sprintf("Failed to apply default image tag %q: %v", name, err)
 		p.event(corev1.EventTypeWarning, "InspectFailed", message)
 		return "", &startError{ErrInvalidImageName, message}
 	}
@@ -136,11 +138,11 @@ func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, er
 	case plan.ImagePresent:
 		if p.begins == nil {
 			p.event(corev1.EventTypeNormal, "Pulled",
-				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", name))
 		}
 		return need.Ref, nil
 	case plan.ImageMissing:
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", name)
 		p.event(corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return "", &startError{ErrImageNeverPull, message}
 	case plan.ImagePull, plan.ImagePulled:
@@ -151,7 +153,7 @@ func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, er
 // ask asks the runtime for the image, if that matters.
 func (p *imagePull) ask(ctx context.Context) (plan.ImageNeed, error) {
 	var ref string
-	if plan.PresenceMatters(p.c) {
+	if p.key.PresenceMatters() {
 		var err error
 		if ref, err = p.runtime.ImageRef(ctx, p.image); err != nil {
 			message := fmt.Sprintf("Failed to inspect image %q: %s", ref, runtimeerror.Text(err))
@@ -159,7 +161,7 @@ func (p *imagePull) ask(ctx context.Context) (plan.ImageNeed, error) {
 			return plan.ImageNeed{}, &startError{ErrImageInspect, message}
 		}
 	}
-	return plan.DecideImage(p.c, ref), nil
+	return p.key.Decide(ref), nil
 }
 
 // admitted looks whether the pod may use an image that is present. One that it may not use
@@ -173,16 +175,16 @@ func (p *imagePull) admitted(ctx context.Context, need plan.ImageNeed) (plan.Ima
 		return need, &startError{ErrImagePull, err.Error()}
 	}
 	if must {
-		return plan.DecideImage(p.c, ""), nil
+		return p.key.Decide(""), nil
 	}
 	return need, nil
 }
 
 // pull pulls the image unless an earlier failure holds it back.
 func (p *imagePull) pull(ctx context.Context) (string, error) {
-	key := fmt.Sprintf("%s_%s", p.pod.UID, p.c.Image)
+	key := fmt.Sprintf("%s_%s", p.pod.UID, p.key.Image)
 	if p.backoff.IsInBackOffSinceUpdate(key, p.backoff.Clock.Now()) {
-		message := fmt.Sprintf("Back-off pulling image %q", p.c.Image)
+		message := fmt.Sprintf("Back-off pulling image %q", p.key.Image)
 		p.event(corev1.EventTypeNormal, "BackOff", message)
 		if last := p.recall(); last != "" {
 			message += ": " + last
@@ -199,7 +201,7 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 	if p.begins != nil {
 		p.begins()
 	}
-	p.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", p.c.Image))
+	p.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", p.key.Image))
 	asked := time.Now()
 	ref, took, err := p.pullNow(ctx)
 	if ctx.Err() != nil {
@@ -210,7 +212,7 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 	}
 	p.backoff.GC()
 	p.event(corev1.EventTypeNormal, "Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", p.c.Image,
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", p.key.Image,
 			took.Truncate(time.Millisecond), time.Since(asked).Truncate(time.Millisecond), p.size(ctx, ref)))
 	return ref, nil
 }
@@ -249,9 +251,9 @@ func (p *imagePull) rooms() []chan struct{} {
 }
 
 func (p *imagePull) pullFailed(key string, err error) error {
-	p.event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", p.c.Image, runtimeerror.Text(err)))
+	p.event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", p.key.Image, runtimeerror.Text(err)))
 	p.backoff.Next(key, p.backoff.Clock.Now())
-	failure := pullError(p.c.Image, runtimeerror.Text(err))
+	failure := pullError(p.key.Image, runtimeerror.Text(err))
 	p.remember(failure.Error())
 	return failure
 }
@@ -283,26 +285,30 @@ func (p *imagePull) size(ctx context.Context, ref string) uint64 {
 }
 
 func (p *imagePull) event(eventtype, reason, message string) {
-	p.events.Event(p.pod, podspec.FieldPath(p.pod, p.c.Name), eventtype, reason, message)
+	path := ""
+	if p.container != "" {
+		path = podspec.FieldPath(p.pod, p.container)
+	}
+	p.events.Event(p.pod, path, eventtype, reason, message)
 }
 
 func (p *imagePull) remember(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if message == "" {
-		delete(p.lastError[p.pod.UID], p.c.Image)
+		delete(p.lastError[p.pod.UID], p.key.Image)
 		return
 	}
 	if p.lastError[p.pod.UID] == nil {
 		p.lastError[p.pod.UID] = map[string]string{}
 	}
-	p.lastError[p.pod.UID][p.c.Image] = text.Cut(message, maxResultMessage)
+	p.lastError[p.pod.UID][p.key.Image] = text.Cut(message, maxResultMessage)
 }
 
 func (p *imagePull) recall() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lastError[p.pod.UID][p.c.Image]
+	return p.lastError[p.pod.UID][p.key.Image]
 }
 
 // forget drops what is remembered about a pod.

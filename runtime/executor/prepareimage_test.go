@@ -53,7 +53,7 @@ func TestPrepareImage(t *testing.T) {
 				pod := testPod(30, nil)
 				pod.Spec.Containers[0].Image, pod.Spec.Containers[0].ImagePullPolicy = tt.image, tt.policy
 				begun := 0
-				got, err := newFakeExecutor(f).PrepareImage(t.Context(), pod, &pod.Spec.Containers[0], func() { begun++ })
+				got, err := newFakeExecutor(f).PrepareImage(t.Context(), pod, pod.Spec.Containers[0].Name, plan.ImageKeyOf(&pod.Spec.Containers[0]), func() { begun++ })
 				if diff := gocmp.Diff(tt.want, got); diff != "" || err != nil {
 					t.Errorf("error %v, prepared (-want +got):\n%s", err, diff)
 				}
@@ -88,7 +88,7 @@ func TestPreparationSharesTheBackoff(t *testing.T) {
 		f.Fail("PullImage", "img:1", "Unknown")
 		e, pod := newFakeExecutor(f), testPod(30, nil)
 		prepare := func() string {
-			got, err := e.PrepareImage(t.Context(), pod, &pod.Spec.Containers[0], func() {})
+			got, err := e.PrepareImage(t.Context(), pod, pod.Spec.Containers[0].Name, plan.ImageKeyOf(&pod.Spec.Containers[0]), func() {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestPreparationIsGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			_, err := e.PrepareImage(ctx, pod, &pod.Spec.Containers[0], func() {})
+			_, err := e.PrepareImage(ctx, pod, pod.Spec.Containers[0].Name, plan.ImageKeyOf(&pod.Spec.Containers[0]), func() {})
 			done <- err
 		}()
 		synctest.Wait()
@@ -179,7 +179,7 @@ func TestPullsAheadLeaveRoom(t *testing.T) {
 		var pulls sync.WaitGroup
 		for i := range 2 * parallelPulls {
 			c := corev1.Container{Name: "c", Image: fmt.Sprintf("img:%d", i), ImagePullPolicy: corev1.PullAlways}
-			pulls.Go(func() { _, _ = e.PrepareImage(t.Context(), pod, &c, func() {}) })
+			pulls.Go(func() { _, _ = e.PrepareImage(t.Context(), pod, c.Name, plan.ImageKeyOf(&c), func() {}) })
 		}
 		synctest.Wait()
 		if got := r.underWay.Load(); got != 1 {
@@ -187,7 +187,9 @@ func TestPullsAheadLeaveRoom(t *testing.T) {
 		}
 		pulls.Go(func() { e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) })
 		another := testPod(30, func(pod *corev1.Pod) { pod.UID = "another" })
-		pulls.Go(func() { _, _ = e.PrepareImage(t.Context(), another, &another.Spec.Containers[0], func() {}) })
+		pulls.Go(func() {
+			_, _ = e.PrepareImage(t.Context(), another, another.Spec.Containers[0].Name, plan.ImageKeyOf(&another.Spec.Containers[0]), func() {})
+		})
 		synctest.Wait()
 		if got := r.underWay.Load(); got != 3 {
 			t.Errorf("%d pulls, want those of a start and of another workload too", got)

@@ -80,7 +80,11 @@ func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 // (kubelet kuberuntime_container.go:startContainer)
 func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, target string) error {
 	pod := s.in.Pod
-	imageRef, err := s.e.images.ensure(ctx, pod, c, s.in.Actions.ImageOf(c.Name))
+	mounted, err := s.volumeImages(ctx, c)
+	if err != nil {
+		return err
+	}
+	imageRef, err := s.e.images.ensure(ctx, pod, c.Name, plan.ImageKeyOf(c), s.in.Actions.ImageOf(c.Name))
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -93,7 +97,7 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 		s.failed(c, "", message)
 		return &startError{ErrCreateContainerConfig, message}
 	}
-	id, err := s.create(ctx, c, imageRef)
+	id, err := s.create(ctx, c, imageRef, mounted)
 	if err != nil {
 		return err
 	}
@@ -111,11 +115,11 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 	return s.postStart(ctx, c, id)
 }
 
-// create creates the container.
-func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string) (string, error) {
+// create creates the container. mounted is what the runtime calls the images of volumes.
+func (s *syncRun) create(ctx context.Context, c *corev1.Container, imageRef string, mounted map[string]string) (string, error) {
 	options := plan.CreateOptions{
 		SandboxID: s.sandboxID, SandboxAttempt: s.in.Actions.Attempt,
-		Attempt: s.restartCount(ctx, c), ImageRef: imageRef, PodIPs: s.ips,
+		Attempt: s.restartCount(ctx, c), ImageRef: imageRef, VolumeImages: mounted, PodIPs: s.ips,
 	}
 	var id string
 	err := seeThrough(ctx, func(ctx context.Context) (err error) {

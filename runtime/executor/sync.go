@@ -23,7 +23,9 @@ type syncRun struct {
 	// sandboxID is the sandbox containers are created in, and ips its addresses.
 	sandboxID string
 	ips       []string
-	result    syncResult
+	// images are what became of the images of volumes, by volume.
+	images map[string]volumeImage
+	result syncResult
 }
 
 // errEnd ends a sync whose result already says why.

@@ -13,6 +13,9 @@ type CreateOptions struct {
 	Attempt int
 	// ImageRef is what the runtime calls the pulled image.
 	ImageRef string
+	// VolumeImages is what the runtime calls the images of the volumes that the container
+	// mounts, by volume.
+	VolumeImages map[string]string
 	// PodIPs are the addresses of the sandbox, the primary one first.
 	PodIPs []string
 }

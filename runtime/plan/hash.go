@@ -108,7 +108,7 @@ func HashPod(pod *corev1.Pod) string {
 	s := &pod.Spec
 	return hash(podHashVersion, podDefinition{
 		Spec: corev1.PodSpec{
-			Volumes:               s.Volumes,
+			Volumes:               volumesOfSandbox(s.Volumes),
 			DNSPolicy:             s.DNSPolicy,
 			DNSConfig:             s.DNSConfig,
 			HostNetwork:           s.HostNetwork,

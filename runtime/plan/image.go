@@ -34,21 +34,23 @@ const (
 type ImageNeed struct {
 	// Container and Image are the names of the template.
 	Container, Image string
-	Use              ImageUse
+	// Volume is the one whose image it is; empty for what the container starts from.
+	Volume string
+	Use    ImageUse
 	// Ref is what the runtime calls an image that is present or was pulled.
 	Ref string
 }
 
-// PresenceMatters is whether the start of a container depends on what the runtime
-// has: an image that is always pulled is pulled without asking.
-func PresenceMatters(c *corev1.Container) bool { return c.ImagePullPolicy != corev1.PullAlways }
+// PresenceMatters is whether a start depends on what the runtime has: an image that is
+// always pulled is pulled without asking.
+func (k ImageKey) PresenceMatters() bool { return k.Policy != corev1.PullAlways }
 
-// ImagesToAskFor returns the images of containers about which the runtime is asked.
-func ImagesToAskFor(containers iter.Seq[*corev1.Container]) []string {
+// ImagesToAskFor returns the names of the images about which the runtime is asked.
+func ImagesToAskFor(keys iter.Seq[ImageKey]) []string {
 	var names []string
-	for c := range containers {
-		if PresenceMatters(c) {
-			names = append(names, c.Image)
+	for k := range keys {
+		if k.PresenceMatters() {
+			names = append(names, k.Image)
 		}
 	}
 	return names
@@ -56,14 +58,21 @@ func ImagesToAskFor(containers iter.Seq[*corev1.Container]) []string {
 
 // DecideImage decides what the start of a container does about its image. ref is
 // what the runtime calls it, empty if the runtime does not have it.
-// (kubelet images/image_manager.go:EnsureImageExists, imageNotPresentOnNeverPolicyError)
 func DecideImage(c *corev1.Container, ref string) ImageNeed {
-	need := ImageNeed{Container: c.Name, Image: c.Image, Use: ImagePull}
+	need := ImageKeyOf(c).Decide(ref)
+	need.Container = c.Name
+	return need
+}
+
+// Decide decides what a start does about an image, for whomever needs it.
+// (kubelet images/image_manager.go:EnsureImageExists, imageNotPresentOnNeverPolicyError)
+func (k ImageKey) Decide(ref string) ImageNeed {
+	need := ImageNeed{Image: k.Image, Use: ImagePull}
 	switch {
-	case !PresenceMatters(c):
+	case !k.PresenceMatters():
 	case ref != "":
 		need.Use, need.Ref = ImagePresent, ref
-	case c.ImagePullPolicy == corev1.PullNever:
+	case k.Policy == corev1.PullNever:
 		need.Use = ImageMissing
 	}
 	return need
@@ -85,9 +94,13 @@ func (a *Actions) Started(pod *corev1.Pod) []*corev1.Container {
 }
 
 // ImageOf returns what a plan says about a container's image.
-func (a *Actions) ImageOf(container string) ImageNeed {
+func (a *Actions) ImageOf(container string) ImageNeed { return a.VolumeImageOf(container, "") }
+
+// VolumeImageOf returns what a plan says about the image of a volume that a container
+// mounts.
+func (a *Actions) VolumeImageOf(container, volume string) ImageNeed {
 	for _, need := range a.Images {
-		if need.Container == container {
+		if need.Container == container && need.Volume == volume {
 			return need
 		}
 	}
@@ -100,12 +113,24 @@ func (p *planner) imageNeeds() {
 		return
 	}
 	for _, c := range p.actions.Started(p.Pod) {
-		ref, known := p.Images[c.Image]
-		switch prepared := p.Prepared[ImageKeyOf(c)]; {
-		case prepared.Pulled && p.replaced(c):
-			p.actions.Images = append(p.actions.Images, ImageNeed{Container: c.Name, Image: c.Image, Use: ImagePulled, Ref: prepared.Ref})
-		case p.Images != nil && (known || !PresenceMatters(c)):
-			p.actions.Images = append(p.actions.Images, DecideImage(c, ref))
+		p.imageNeed(c, "", ImageKeyOf(c))
+		for _, v := range MountedImages(p.Pod, c) {
+			p.imageNeed(c, v.Volume, v.Image)
 		}
 	}
+}
+
+func (p *planner) imageNeed(c *corev1.Container, volume string, key ImageKey) {
+	ref, known := p.Images[key.Image]
+	var need ImageNeed
+	switch prepared := p.Prepared[key]; {
+	case prepared.Pulled && p.replaced(c):
+		need = ImageNeed{Image: key.Image, Use: ImagePulled, Ref: prepared.Ref}
+	case p.Images != nil && (known || !key.PresenceMatters()):
+		need = key.Decide(ref)
+	default:
+		return
+	}
+	need.Container, need.Volume = c.Name, volume
+	p.actions.Images = append(p.actions.Images, need)
 }

@@ -36,7 +36,8 @@ type Preparation struct {
 	Reason Reason
 }
 
-// ImageWait is a container whose deliberate kill or start waits for its image.
+// ImageWait is a container whose deliberate kill or start waits for an image that it
+// starts from or mounts.
 type ImageWait struct {
 	Container string
 	Image     ImageKey
@@ -58,19 +59,27 @@ func (p *planner) awaits(c *corev1.Container) bool {
 }
 
 // awaitsImage is the one place that decides that a deliberate change waits for an image:
-// as long as the runtime does not have what the container is to be started from. The
+// as long as the runtime does not have what the container starts from and mounts. The
 // kubelet kills first.
 func (p *planner) awaitsImage(c *corev1.Container) bool {
 	if !p.Differences.PullBeforeKill {
 		return false
 	}
-	key := ImageKeyOf(c)
+	awaits := false
+	for _, key := range ImageKeysOf(p.Pod, c) {
+		awaits = p.lacksImage(c, key) || awaits
+	}
+	return awaits
+}
+
+func (p *planner) lacksImage(c *corev1.Container, key ImageKey) bool {
 	prepared := p.Prepared[key]
 	if prepared.Ref != "" {
 		return p.held
 	}
-	if !slices.ContainsFunc(p.actions.Waits, func(w ImageWait) bool { return w.Container == c.Name }) {
-		p.actions.Waits = append(p.actions.Waits, ImageWait{Container: c.Name, Image: key, Reason: prepared.Reason})
+	wait := ImageWait{Container: c.Name, Image: key, Reason: prepared.Reason}
+	if !slices.Contains(p.actions.Waits, wait) {
+		p.actions.Waits = append(p.actions.Waits, wait)
 	}
 	return true
 }
@@ -206,7 +215,9 @@ func ImagesInUse(in Input) map[ImageKey]bool {
 	keys := map[ImageKey]bool{}
 	for c := range podspec.InitAndMain(in.Pod) {
 		if p.replaced(c) {
-			keys[ImageKeyOf(c)] = true
+			for _, key := range ImageKeysOf(in.Pod, c) {
+				keys[key] = true
+			}
 		}
 	}
 	return keys

@@ -38,12 +38,15 @@ type EnvVar struct {
 	Name, Value string
 }
 
-// Mount is a mount of a host path in a container.
+// Mount is a mount of a host path, or of an image, in a container.
 type Mount struct {
 	ContainerPath, HostPath string
-	ReadOnly                bool
-	RecursiveReadOnly       bool
-	Propagation             corev1.MountPropagationMode
+	// Image is the volume whose image is mounted; empty for a host path. ImageSubPath is
+	// what is shown of it.
+	Image, ImageSubPath string
+	ReadOnly            bool
+	RecursiveReadOnly   bool
+	Propagation         corev1.MountPropagationMode
 }
 
 // ContainerOptions resolves everything of a container that depends on the node and
@@ -128,10 +131,22 @@ func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	if err != nil {
 		return Mount{}, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
+	mount := Mount{
+		ContainerPath:     absolute(wanted.MountPath),
+		ReadOnly:          wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name),
+		RecursiveReadOnly: recursive,
+		Propagation:       propagation,
+	}
 	if subPath != "" {
 		if err := checkSubPath(subPath); err != nil {
 			return Mount{}, err
 		}
+	}
+	if hostPath == "" {
+		mount.Image, mount.ImageSubPath = wanted.Name, subPath
+		return mount, nil
+	}
+	if subPath != "" {
 		if hostPath, err = m.volumes.BindSubPath(ctx, volume.SubPath{
 			PodUID: pod.UID, Volume: wanted.Name, Container: c.Name, Index: index,
 			VolumePath: hostPath, Path: subPath, Propagation: propagation,
@@ -143,13 +158,8 @@ func (m *Manager) volumeMount(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			return Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", wanted.Name, c.Name)
 		}
 	}
-	return Mount{
-		ContainerPath:     absolute(wanted.MountPath),
-		HostPath:          hostPath,
-		ReadOnly:          wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name),
-		RecursiveReadOnly: recursive,
-		Propagation:       propagation,
-	}, nil
+	mount.HostPath = hostPath
+	return mount, nil
 }
 
 func absolute(path string) string {

@@ -120,6 +120,7 @@ func TestFilesOfVolumesAreReadOnly(t *testing.T) {
 		"projected":   {Projected: &corev1.ProjectedVolumeSource{}},
 		"emptyDir":    {EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	}
+	sources["image"] = corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "files:1"}}
 	m, pod := newManager(t, nil), testPod(nil)
 	for name, source := range sources {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}}
@@ -130,6 +131,39 @@ func TestFilesOfVolumesAreReadOnly(t *testing.T) {
 		}
 		if got := options.Mounts[0].ReadOnly; got != (name != "emptyDir") {
 			t.Errorf("%s is read-only: %v", name, got)
+		}
+	}
+}
+
+// The runtime mounts an image, whole or in part; no part of it is sought on the node.
+func TestMountsOfImages(t *testing.T) {
+	m, pod := newManager(t, nil), testPod(nil)
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "files:1"}}}}
+	for _, tt := range []struct {
+		mount corev1.VolumeMount
+		want  Mount
+		fails string
+	}{
+		{mount: corev1.VolumeMount{MountPath: "/v"}, want: Mount{ContainerPath: "/v", Image: "v"}},
+		{mount: corev1.VolumeMount{MountPath: "/v", SubPath: "a/b"}, want: Mount{ContainerPath: "/v", Image: "v", ImageSubPath: "a/b"}},
+		{mount: corev1.VolumeMount{MountPath: "/v", SubPathExpr: "$(A)/b"}, want: Mount{ContainerPath: "/v", Image: "v", ImageSubPath: "1/b"}},
+		{mount: corev1.VolumeMount{MountPath: "/v", SubPath: "../b"}, fails: "unable to provision SubPath `../b`: must not contain '..'"},
+	} {
+		tt.mount.Name = "v"
+		c := &corev1.Container{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}, VolumeMounts: []corev1.VolumeMount{tt.mount}}
+		options, err := m.ContainerOptions(t.Context(), pod, c, nil, 0)
+		if tt.fails != "" {
+			if err == nil || err.Error() != tt.fails {
+				t.Errorf("error %v, want %q", err, tt.fails)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.want.ReadOnly, tt.want.Propagation = true, corev1.MountPropagationNone
+		if options.Mounts[0] != tt.want {
+			t.Errorf("mount %+v, want %+v", options.Mounts[0], tt.want)
 		}
 	}
 }

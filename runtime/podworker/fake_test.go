@@ -40,7 +40,7 @@ type fakeNode struct {
 	syncing func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome
 	killing func(ctx context.Context, r plan.KillRequest) error
 	// preparing replaces what becomes of an image that a change waits for, if set.
-	preparing func(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error)
+	preparing func(ctx context.Context, image plan.ImageKey, begins func()) (plan.Preparation, error)
 	// private are the images, as the runtime calls them, that no pod may use.
 	private map[string]bool
 	// probed is the pod whose probes run, and verdicts what they say.
@@ -590,20 +590,20 @@ func (n *fakeNode) settle(d time.Duration) {
 }
 
 // ImageUsable says so of each image that is not private.
-func (n *fakeNode) ImageUsable(_ context.Context, _ *corev1.Pod, _ *corev1.Container, ref string) bool {
+func (n *fakeNode) ImageUsable(_ context.Context, _ *corev1.Pod, _, ref string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.private[ref]
 }
 
 // PrepareImage has an image at once unless preparing says otherwise.
-func (n *fakeNode) PrepareImage(ctx context.Context, _ *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error) {
+func (n *fakeNode) PrepareImage(ctx context.Context, _ *corev1.Pod, _ string, image plan.ImageKey, begins func()) (plan.Preparation, error) {
 	n.mu.Lock()
 	preparing := n.preparing
-	n.note("prepare %s", c.Image)
+	n.note("prepare %s", image.Image)
 	n.mu.Unlock()
 	if preparing != nil {
-		return preparing(ctx, c, begins)
+		return preparing(ctx, image, begins)
 	}
-	return plan.Preparation{Ref: "sha256:" + c.Image}, nil
+	return plan.Preparation{Ref: "sha256:" + image.Image}, nil
 }

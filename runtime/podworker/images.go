@@ -19,7 +19,7 @@ func (s *syncer) withImages(ctx context.Context, in plan.Input, actions plan.Act
 	if !startsOnly(in.Observed, actions) {
 		return actions
 	}
-	in.Images = s.cfg.Runtime.Images(ctx, plan.ImagesToAskFor(slices.Values(actions.Started(in.Pod))))
+	in.Images = s.cfg.Runtime.Images(ctx, plan.ImagesToAskFor(plan.ImageKeys(in.Pod, slices.Values(actions.Started(in.Pod)))))
 	return plan.Compute(in)
 }
 

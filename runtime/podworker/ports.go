@@ -59,12 +59,11 @@ type Executor interface {
 	// SyncPod carries a plan out. A cancelled context aborts starts, pulls and
 	// postStart hooks, never a kill.
 	SyncPod(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome
-	// PrepareImage sees to it that a container's image is there before what runs is
-	// killed for it; begins is called when a pull begins. Its error is that of ctx.
-	PrepareImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, begins func()) (plan.Preparation, error)
-	// ImageUsable is whether a pod may start a container from an image that the runtime has
-	// as ref.
-	ImageUsable(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref string) bool
+	// PrepareImage sees to it that an image that a container needs is there before what
+	// runs is killed for it; begins is called when a pull begins. Its error is that of ctx.
+	PrepareImage(ctx context.Context, pod *corev1.Pod, container string, image plan.ImageKey, begins func()) (plan.Preparation, error)
+	// ImageUsable is whether a pod may use an image that the runtime has as ref.
+	ImageUsable(ctx context.Context, pod *corev1.Pod, image, ref string) bool
 	// KillPod kills all running containers and stops the sandboxes.
 	KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Result, error)
 	// Shorten gives every kill of the pod that is under way at most that many

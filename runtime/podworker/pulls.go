@@ -84,8 +84,12 @@ func (p *pulls) renew(key plan.ImageKey) {
 func (p *pulls) spent(pod *corev1.Pod, images []plan.ImageNeed, outcome plan.SyncOutcome) {
 	for _, need := range images {
 		c, failed := podspec.Container(pod, need.Container), outcome.Tried[need.Container] != (plan.Reason{})
-		if c != nil && failed && need.Use == plan.ImagePulled && !plan.PresenceMatters(c) {
-			p.renew(plan.ImageKeyOf(c))
+		if c == nil {
+			continue
+		}
+		key, named := need.Key(pod, c)
+		if named && failed && need.Use == plan.ImagePulled && !key.PresenceMatters() {
+			p.renew(key)
 		}
 	}
 }
@@ -123,13 +127,13 @@ func (p *pulls) want(ctx context.Context, pod *corev1.Pod, waits []plan.ImageWai
 			p.images[w.Image] = image
 		}
 		if image.Ref == "" && image.cancel == nil && !time.Now().Before(image.again) {
-			p.begin(ctx, pod, podspec.Container(pod, w.Container), image)
+			p.begin(ctx, pod, w, image)
 		}
 	}
 }
 
 // begin prepares an image; p.mu is held.
-func (p *pulls) begin(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image *pull) {
+func (p *pulls) begin(ctx context.Context, pod *corev1.Pod, w plan.ImageWait, image *pull) {
 	ctx, image.cancel = context.WithCancel(ctx)
 	p.wg.Go(func() {
 		_ = panics.Contain(p.log, "pulling an image", func() error {
@@ -137,7 +141,7 @@ func (p *pulls) begin(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 			got := plan.Preparation{Reason: plan.Reason{Reason: "ErrImagePull", Message: "panic while pulling the image"}}
 			defer func() { p.end(image, got) }()
 			var err error
-			got, err = p.executor.PrepareImage(ctx, pod, c, func() { p.begins(image) })
+			got, err = p.executor.PrepareImage(ctx, pod, w.Container, w.Image, func() { p.begins(image) })
 			return err
 		})
 	})

@@ -16,7 +16,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // imageWaits is what deliberate changes wait for, as the last plan said.
@@ -97,7 +96,7 @@ func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 		_, tried := in.Prepared[w.Image]
 		return tried
 	})
-	names := plan.ImagesToAskFor(waitingContainers(in.Pod, untried))
+	names := plan.ImagesToAskFor(waitedFor(untried))
 	if len(names) == 0 {
 		return actions
 	}
@@ -108,19 +107,19 @@ func (s *syncer) withPresent(ctx context.Context, in *plan.Input) plan.Actions {
 		ctx, cancel := context.WithTimeout(ctx, imagePatience)
 		defer cancel()
 		images := s.cfg.Runtime.Images(ctx, names)
-		for c := range waitingContainers(in.Pod, untried) {
-			if need := plan.DecideImage(c, images[c.Image]); s.startsFrom(ctx, in.Pod, c, need) {
-				in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: need.Ref}
+		for key := range waitedFor(untried) {
+			if need := key.Decide(images[key.Image]); s.usable(ctx, in.Pod, need) {
+				in.Prepared[key] = plan.Preparation{Ref: need.Ref}
 			}
 		}
 	})
 	return plan.Compute(*in)
 }
 
-// startsFrom is whether the container starts from an image that is there. One that its pod
-// may not use is pulled, or its lack is reported, by whoever prepares it.
-func (s *syncer) startsFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, need plan.ImageNeed) bool {
-	return need.Use == plan.ImagePresent && s.cfg.Executor.ImageUsable(ctx, pod, c, need.Ref)
+// usable is whether a start uses an image that is there. One that its pod may not use is
+// pulled, or its lack is reported, by whoever prepares it.
+func (s *syncer) usable(ctx context.Context, pod *corev1.Pod, need plan.ImageNeed) bool {
+	return need.Use == plan.ImagePresent && s.cfg.Executor.ImageUsable(ctx, pod, need.Image, need.Ref)
 }
 
 // confirmed looks again, right before something is killed for it, whether what was
@@ -179,11 +178,11 @@ func (s *syncer) untilImages() (time.Duration, bool) {
 	return again, true
 }
 
-// waitingContainers yields the containers of waits.
-func waitingContainers(pod *corev1.Pod, waits []plan.ImageWait) iter.Seq[*corev1.Container] {
-	return func(yield func(*corev1.Container) bool) {
+// waitedFor yields the images of waits.
+func waitedFor(waits []plan.ImageWait) iter.Seq[plan.ImageKey] {
+	return func(yield func(plan.ImageKey) bool) {
 		for _, w := range waits {
-			if !yield(podspec.Container(pod, w.Container)) {
+			if !yield(w.Image) {
 				return
 			}
 		}

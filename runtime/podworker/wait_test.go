@@ -42,20 +42,20 @@ func newRegistry(n *fakeNode) *registry {
 	return r
 }
 
-func (r *registry) prepare(ctx context.Context, c *corev1.Container, begins func()) (plan.Preparation, error) {
+func (r *registry) prepare(ctx context.Context, image plan.ImageKey, begins func()) (plan.Preparation, error) {
 	begins()
 	r.n.mu.Lock()
 	r.tries++
-	r.pulling = append(r.pulling, c.Image)
-	there, fails := r.pushed[c.Image], r.fails
+	r.pulling = append(r.pulling, image.Image)
+	there, fails := r.pushed[image.Image], r.fails
 	r.n.mu.Unlock()
 	defer func() {
 		r.n.mu.Lock()
 		defer r.n.mu.Unlock()
-		r.pulling = slices.DeleteFunc(r.pulling, func(image string) bool { return image == c.Image })
+		r.pulling = slices.DeleteFunc(r.pulling, func(name string) bool { return name == image.Image })
 	}()
 	if there {
-		return plan.Preparation{Ref: "sha256:" + c.Image, Pulled: true}, nil
+		return plan.Preparation{Ref: "sha256:" + image.Image, Pulled: true}, nil
 	}
 	if !fails {
 		select {
@@ -477,7 +477,7 @@ func TestPullPanics(t *testing.T) {
 		n.settle(time.Second)
 		old := n.runs(t, "a")
 		n.mu.Lock()
-		n.preparing = func(context.Context, *corev1.Container, func()) (plan.Preparation, error) { panic(errors.New("no")) }
+		n.preparing = func(context.Context, plan.ImageKey, func()) (plan.Preparation, error) { panic(errors.New("no")) }
 		n.mu.Unlock()
 		p.Update(workload("a", generation(2), image("absent:2")))
 		n.settle(time.Second)

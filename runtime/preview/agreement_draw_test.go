@@ -70,7 +70,7 @@ func drawPods(t *rapid.T) (before, after *corev1.Pod) {
 		spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{"Always", "Never", "OnFailure"}).Draw(t, step+" policy")
 		spec.TerminationGracePeriodSeconds = ptr.To(rapid.Int64Range(0, 5).Draw(t, step+" grace"))
 		spec.Hostname = rapid.SampledFrom([]string{"", "", "", "h"}).Draw(t, step+" hostname")
-		spec.InitContainers, spec.Containers = nil, nil
+		spec.InitContainers, spec.Containers, spec.Volumes = nil, nil, drawImageVolume(t, step)
 		for _, name := range []string{"s1", "s2"} {
 			c := drawContainer(t, step, name)
 			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
@@ -89,9 +89,20 @@ func drawPods(t *rapid.T) (before, after *corev1.Pod) {
 	return draw("before"), draw("after")
 }
 
+func drawImageVolume(t *rapid.T, step string) []corev1.Volume {
+	source := &corev1.ImageVolumeSource{
+		Reference:  rapid.SampledFrom([]string{"i", "i", "j"}).Draw(t, step+" image of the volume"),
+		PullPolicy: rapid.SampledFrom([]corev1.PullPolicy{corev1.PullIfNotPresent, corev1.PullAlways}).Draw(t, step+" pull of the volume"),
+	}
+	return []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: source}}}
+}
+
 func drawContainer(t *rapid.T, step, name string) corev1.Container {
 	c := corev1.Container{Name: name, Image: rapid.SampledFrom([]string{"i", "i", "j"}).Draw(t, step+" image of "+name)}
 	c.ImagePullPolicy = rapid.SampledFrom([]corev1.PullPolicy{corev1.PullIfNotPresent, corev1.PullAlways}).Draw(t, step+" pull of "+name)
+	if rapid.IntRange(0, 3).Draw(t, step+" mount of "+name) == 0 {
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	}
 	switch rapid.SampledFrom([]string{"", "exec", "sleep"}).Draw(t, step+" hook of "+name) {
 	case "exec":
 		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}

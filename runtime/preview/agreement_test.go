@@ -69,8 +69,10 @@ func (s *state) carryOut(t *rapid.T) []string {
 		Prepared: map[plan.ImageKey]plan.Preparation{},
 	}
 	for c := range podspec.InitAndMain(pod) {
-		if ref := s.in.Images[c.Image]; ref != "" && plan.PresenceMatters(c) {
-			in.Prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: ref}
+		for _, key := range plan.ImageKeysOf(pod, c) {
+			if ref := s.in.Images[key.Image]; ref != "" && key.PresenceMatters() {
+				in.Prepared[key] = plan.Preparation{Ref: ref}
+			}
 		}
 	}
 	actions := plan.Compute(in)
@@ -78,7 +80,7 @@ func (s *state) carryOut(t *rapid.T) []string {
 		if _, done := in.Prepared[w.Image]; done || actions.KillPod {
 			continue
 		}
-		got, err := e.PrepareImage(t.Context(), pod, podspec.Container(pod, w.Container), func() {})
+		got, err := e.PrepareImage(t.Context(), pod, w.Container, w.Image, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,6 +51,7 @@ type builder struct {
 	definitions *plan.Definitions
 	changes     *changes
 	pulled      []string // the images that the steps so far pull
+	volumes     []string // the volumes whose images the starts so far have
 	out         Preview
 }
 

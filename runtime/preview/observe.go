@@ -60,7 +60,8 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 			return observation{}, err
 		}
 	}
-	o.images = r.Images(ctx, plan.ImagesToAskFor(podspec.InitAndMain(template.Pod(nw))))
+	pod := template.Pod(nw)
+	o.images = r.Images(ctx, plan.ImagesToAskFor(plan.ImageKeys(pod, podspec.InitAndMain(pod))))
 	o.addBlocked(ctx, r, pods, nw)
 	for _, uid := range instances {
 		if uid != o.uid {

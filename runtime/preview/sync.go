@@ -76,27 +76,64 @@ func (b *builder) start(a plan.Actions) {
 }
 
 func (b *builder) startStep(name string, a plan.Actions) {
-	kind, message := kindOf(b.Pod, name), b.startMessage(name, a)
-	switch image := b.imageOf(name, a); image.Use {
-	case plan.ImagePull:
-		b.step(Step{Action: ActionPull, Container: name, Kind: kind, Message: image.Image})
-		b.pulled = append(b.pulled, fullName(image.Image))
-	case plan.ImageMissing:
-		message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
-	case plan.ImagePresent, plan.ImagePulled:
+	message := b.startMessage(name, a)
+	for _, need := range imagesOf(name, a) {
+		image, done := b.askedAgain(need), b.volumeDone(need)
+		switch image.Use {
+		case plan.ImagePull:
+			if !done {
+				b.pull(name, image.Image)
+			}
+		case plan.ImageMissing:
+			message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
+		case plan.ImagePresent, plan.ImagePulled:
+		}
 	}
-	b.step(Step{Action: ActionStart, Container: name, Kind: kind, Message: message})
+	b.step(Step{Action: ActionStart, Container: name, Kind: kindOf(b.Pod, name), Message: message})
 }
 
-// imageOf is what the start of a container does about its image. The executor asks
-// again for one that was absent: a start before may have pulled it.
-func (b *builder) imageOf(name string, a plan.Actions) plan.ImageNeed {
-	need := a.ImageOf(name)
-	if need.Use == plan.ImagePulled {
+// volumeDone is whether a start before has had the image of the volume: it is pulled once,
+// also under Always, whichever containers mount it.
+func (b *builder) volumeDone(need plan.ImageNeed) bool {
+	if need.Volume == "" {
+		return false
+	}
+	done := slices.Contains(b.volumes, need.Volume)
+	b.volumes = append(b.volumes, need.Volume)
+	return done
+}
+
+func (b *builder) pull(container, image string) {
+	b.step(Step{Action: ActionPull, Container: container, Kind: kindOf(b.Pod, container), Message: image})
+	b.pulled = append(b.pulled, fullName(image))
+}
+
+// imagesOf is what the start of a container does about its images, in this order: those of
+// volumes come first.
+func imagesOf(name string, a plan.Actions) []plan.ImageNeed {
+	var volumes, own []plan.ImageNeed
+	for _, need := range a.Images {
+		if need.Container != name {
+			continue
+		}
+		if need.Volume == "" {
+			own = append(own, need)
+		} else {
+			volumes = append(volumes, need)
+		}
+	}
+	return append(volumes, own...)
+}
+
+// askedAgain is the same after the pulls of the steps before: the executor asks again for
+// an image that was absent.
+func (b *builder) askedAgain(need plan.ImageNeed) plan.ImageNeed {
+	if need.Use == plan.ImagePulled || !slices.Contains(b.pulled, fullName(need.Image)) {
 		return need
 	}
-	if c := podspec.Container(b.Pod, name); need.Use != "" && slices.Contains(b.pulled, fullName(need.Image)) {
-		return plan.DecideImage(c, need.Image)
+	if key, named := need.Key(b.Pod, podspec.Container(b.Pod, need.Container)); named {
+		again := key.Decide(need.Image)
+		need.Use, need.Ref = again.Use, again.Ref
 	}
 	return need
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
@@ -25,7 +23,7 @@ func (b *builder) plan(in plan.Input) plan.Actions {
 	kept := a.Kept
 	for _, w := range a.Waits {
 		if in.Prepared[w.Image] == (plan.Preparation{}) {
-			in.Prepared[w.Image] = b.prepare(podspec.Container(b.Pod, w.Container))
+			in.Prepared[w.Image] = b.prepare(w.Container, w.Image)
 		}
 	}
 	if len(a.Waits) > 0 {
@@ -39,8 +37,10 @@ func (b *builder) plan(in plan.Input) plan.Actions {
 func (b *builder) present() map[plan.ImageKey]plan.Preparation {
 	prepared := map[plan.ImageKey]plan.Preparation{}
 	for c := range podspec.InitAndMain(b.Pod) {
-		if ref := b.Images[c.Image]; ref != "" && plan.PresenceMatters(c) {
-			prepared[plan.ImageKeyOf(c)] = plan.Preparation{Ref: ref}
+		for _, key := range plan.ImageKeysOf(b.Pod, c) {
+			if ref := b.Images[key.Image]; ref != "" && key.PresenceMatters() {
+				prepared[key] = plan.Preparation{Ref: ref}
+			}
 		}
 	}
 	return prepared
@@ -48,25 +48,24 @@ func (b *builder) present() map[plan.ImageKey]plan.Preparation {
 
 // prepare is what becomes of an image before what runs is killed for it. A pull is taken
 // to succeed, and what is not known of the runtime to be there.
-func (b *builder) prepare(c *corev1.Container) plan.Preparation {
-	if _, err := podspec.ImageName(c.Image); err != nil {
+func (b *builder) prepare(container string, key plan.ImageKey) plan.Preparation {
+	if _, err := podspec.ImageName(key.Image); err != nil {
 		return plan.Preparation{Reason: plan.Reason{Reason: "InvalidImageName", Message: err.Error()}}
 	}
-	ref, known := b.Images[c.Image]
-	if slices.Contains(b.pulled, fullName(c.Image)) {
-		ref = c.Image
+	ref, known := b.Images[key.Image]
+	if slices.Contains(b.pulled, fullName(key.Image)) {
+		ref = key.Image
 	}
-	need := plan.DecideImage(c, ref)
+	need := key.Decide(ref)
 	switch {
-	case b.Images == nil, need.Use == plan.ImagePresent, !known && plan.PresenceMatters(c):
-		return plan.Preparation{Ref: c.Image}
+	case b.Images == nil, need.Use == plan.ImagePresent, !known && key.PresenceMatters():
+		return plan.Preparation{Ref: key.Image}
 	case need.Use == plan.ImageMissing:
 		return plan.Preparation{Reason: plan.Reason{Reason: "ErrImageNeverPull",
-			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)}}
+			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", key.Image)}}
 	}
-	b.step(Step{Action: ActionPull, Container: c.Name, Kind: kindOf(b.Pod, c.Name), Message: c.Image})
-	b.pulled = append(b.pulled, fullName(c.Image))
-	return plan.Preparation{Ref: c.Image, Pulled: true}
+	b.pull(container, key.Image)
+	return plan.Preparation{Ref: key.Image, Pulled: true}
 }
 
 // waitNote says that kills come after the pulls.

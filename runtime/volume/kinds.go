@@ -21,7 +21,8 @@ type kind struct {
 	// directory that holds the volumes of the kind and what is noted of them; empty
 	// where a volume lies elsewhere.
 	place string
-	// elsewhere is where on the node a volume lies that has no place.
+	// elsewhere is where on the node a volume lies that has no place; empty for one that
+	// only the runtime has.
 	elsewhere func(*corev1.VolumeSource) string
 	// readOnly: containers cannot write there, whatever their mounts say.
 	// (volume.Attributes of the kubelet's plugins)
@@ -59,6 +60,12 @@ func kinds() []kind {
 			place: emptyDirPlace,
 			setUp: (*Manager).setUpEmptyDir,
 		},
+		{
+			is:        func(s *corev1.VolumeSource) bool { return s.Image != nil },
+			elsewhere: func(*corev1.VolumeSource) string { return "" },
+			readOnly:  true,
+			setUp:     func(*Manager, context.Context, *pass, *corev1.Volume, *kind) error { return nil },
+		},
 		// Not on a tmpfs in the kubelet, hence another mode.
 		filesKind("kubernetes.io~configmap", worldMode, func(s *corev1.VolumeSource) bool { return s.ConfigMap != nil }),
 		filesKind("kubernetes.io~secret", memoryMode, func(s *corev1.VolumeSource) bool { return s.Secret != nil }),
@@ -93,7 +100,8 @@ func (m *Manager) find(pod *corev1.Pod, name string) (*corev1.Volume, *kind) {
 	return nil, nil
 }
 
-// Path is where a volume lies on the node; false when the pod has no such volume.
+// Path is where a volume lies on the node, empty for one of kind image, which the runtime
+// mounts; false when the pod has no such volume.
 func (m *Manager) Path(pod *corev1.Pod, name string) (string, bool) {
 	switch volume, k := m.find(pod, name); {
 	case k == nil:

@@ -13,6 +13,10 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 // hostPath of every type that is as it should be; what is wrong is tested in
@@ -69,6 +73,57 @@ func TestHostPathTypes(t *testing.T) {
 			t.Errorf("%s was made with mode %s, want %s", path, info.Mode(), mode)
 		}
 	}
+}
+
+// The files of an image, whole and in part, read-only; what an image lacks keeps a container
+// from being created, in the runtime's words.
+func TestImageVolumes(t *testing.T) {
+	t.Parallel()
+	const image = localstack.ImageV2
+	commands := []string{"cat /image/etc/group", "cat /part/group", "touch /image/new", "mounts"}
+	spec := func(subPath string) string {
+		return fmt.Sprintf(`
+containers:
+- {name: c, image: %s, args: %s, volumeMounts: [{name: files, mountPath: /image}, {name: files, mountPath: /part, subPath: %s}]}
+volumes: [{name: files, image: {reference: %s}}]`, testImage, show(commands...), subPath, image)
+	}
+	w := env.Apply(t, spec("etc"))
+	w.AwaitReady()
+	w.AwaitEvent("Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image))
+	got := shown(t, w, "c", commands...)
+	for _, command := range commands[:2] {
+		contains(t, command, got[command], "extra:x:65533:nonroot")
+	}
+	contains(t, "touch", got["touch /image/new"], "read-only file system")
+	for _, point := range []string{"/image", "/part"} {
+		if options, _, _ := mountAt(t, got["mounts"], point); !has(options, "ro") {
+			t.Errorf("%s is mounted with %s", point, options)
+		}
+	}
+	lacks := env.Apply(t, spec("nowhere"))
+	_, message := awaitWaiting(t, lacks, "CreateContainerError")
+	contains(t, "message", message, "ImageVolumeMountFailed")
+}
+
+// A volume of an image that cannot be pulled says so as a container's own image does. What
+// runs is not killed for one.
+func TestImageVolumeThatIsMissing(t *testing.T) {
+	t.Parallel()
+	spec := func(image string) string {
+		return fmt.Sprintf(`
+containers: [{name: c, image: %s, args: [pause], volumeMounts: [{name: files, mountPath: /image}]}]
+volumes: [{name: files, image: {reference: %q}}]`, testImage, image)
+	}
+	w := env.Apply(t, spec(missing))
+	awaitWaiting(t, w, "ErrImagePull", "ImagePullBackOff")
+	w.AwaitEvent("Failed", "Error: ErrImagePull")
+	w.Apply(spec(testImage))
+	runs := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
+	w.Apply(spec(missing))
+	w.Await("the change waits for the image", func(nw *v1alpha1.NodeWorkload) bool {
+		c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
+		return c != nil && c.Reason == "ErrImagePull" && nw.Status.ContainerStatuses[0].ContainerID == runs && nw.Status.ContainerStatuses[0].Ready
+	})
 }
 
 func TestEmptyDirs(t *testing.T) {

@@ -490,11 +490,28 @@ func TestPullPanics(t *testing.T) {
 // The image of a start that failed is pulled again for the next try, where each start
 // pulls.
 func TestFailedStartPullsAgain(t *testing.T) {
+	for name, always := range map[string]func(*v1alpha1.NodeWorkload){
+		"its image": func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		},
+		"the image of a volume": func(nw *v1alpha1.NodeWorkload) {
+			spec := &nw.Spec.Template.Spec
+			spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				Image: &corev1.ImageVolumeSource{Reference: "files:1", PullPolicy: corev1.PullAlways},
+			}}}
+			spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { failedStartPullsAgain(t, always) })
+	}
+}
+
+func failedStartPullsAgain(t *testing.T, always func(*v1alpha1.NodeWorkload)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		r, p := newRegistry(n), n.start(t)
-		r.pushed["image:2"] = true
-		p.Update(workload("a"))
+		r.pushed["image:2"], r.pushed["files:1"] = true, true
+		p.Update(workload("a", always))
 		n.settle(time.Second)
 		fails := true
 		r.set(func() {
@@ -509,9 +526,7 @@ func TestFailedStartPullsAgain(t *testing.T) {
 				return plan.SyncOutcome{}
 			}
 		})
-		p.Update(workload("a", generation(2), image("image:2"), func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-		}))
+		p.Update(workload("a", generation(2), image("image:2"), always))
 		n.settle(time.Minute)
 		tries, syncs := r.tries, len(n.synced)-1
 		if tries < 4 || tries > 7 || syncs < tries-1 || syncs > tries {

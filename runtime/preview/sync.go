@@ -76,7 +76,7 @@ func (b *builder) start(a plan.Actions) {
 }
 
 func (b *builder) startStep(name string, a plan.Actions) {
-	message := b.startMessage(name, a)
+	message := []string{b.startMessage(name, a)}
 	for _, need := range imagesOf(name, a) {
 		image, done := b.askedAgain(need), b.volumeDone(need)
 		switch image.Use {
@@ -85,11 +85,11 @@ func (b *builder) startStep(name string, a plan.Actions) {
 				b.pull(name, image.Image)
 			}
 		case plan.ImageMissing:
-			message += fmt.Sprintf("; this fails: container image %q is not present with pull policy of Never", image.Image)
+			message = append(message, fmt.Sprintf("this fails: container image %q is not present with pull policy of Never", image.Image))
 		case plan.ImagePresent, plan.ImagePulled:
 		}
 	}
-	b.step(Step{Action: ActionStart, Container: name, Kind: kindOf(b.Pod, name), Message: message})
+	b.step(Step{Action: ActionStart, Container: name, Kind: kindOf(b.Pod, name), Message: strings.Join(message, "; ")})
 }
 
 // volumeDone is whether a start before has had the image of the volume: it is pulled once,

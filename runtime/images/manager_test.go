@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,8 @@ const app = "r.example/app:v1"
 // world is what a Manager works with: Secrets by namespace and name, images by name and
 // by what the runtime calls them, and what a pull brings.
 type world struct {
+	// mu guards secrets where one comes later.
+	mu      sync.Mutex
 	secrets map[string]*corev1.Secret
 	images  map[string]string
 	pushed  string
@@ -38,6 +41,8 @@ type world struct {
 }
 
 func (w *world) Secret(namespace, name string) (*corev1.Secret, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.asked++
 	s, known := w.secrets[namespace+"/"+name]
 	if !known {
@@ -208,7 +213,11 @@ func TestPullWaitsForItsSecret(t *testing.T) {
 				delete(w.secrets, "a/pull")
 				begun := time.Now()
 				if comes {
-					time.AfterFunc(time.Second, func() { w.secrets["a/pull"] = late })
+					time.AfterFunc(time.Second, func() {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						w.secrets["a/pull"] = late
+					})
 				}
 				users, _ := w.pull(t, w.manager(""), pod("a", "pull"), "of-a")
 				took := time.Since(begun)

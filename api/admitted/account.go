@@ -73,9 +73,9 @@ func bringsToken(spec *corev1.PodSpec) bool {
 
 // FromBeforeTokens reports whether an admitted template says nothing about what its
 // ServiceAccount gives: it was admitted before tokens were, or where no admission looks at
-// service accounts.
+// service accounts. In a Pod the account has both of its names, whoever named it.
 func FromBeforeTokens(admitted *corev1.PodSpec) bool {
-	return admitted.ServiceAccountName == "" || admitted.AutomountServiceAccountToken == nil
+	return admitted.ServiceAccountName == "" || admitted.DeprecatedServiceAccount == "" || admitted.AutomountServiceAccountToken == nil
 }
 
 // KeepAccount leaves what a ServiceAccount gives as it was in another form of a template.

@@ -24,8 +24,9 @@ const freeTokenVolume = TokenVolume + "-token"
 // HasToken reports whether a volume of a spec has a service account token.
 func HasToken(spec *corev1.PodSpec) bool { return len(objects.Tokens(spec)) > 0 }
 
-// nameTokenVolume gives the volume that admission added for the token its fixed name.
-func nameTokenVolume(spec, asked *corev1.PodSpec) {
+// nameTokenVolume gives the volume that admission added for the token its fixed name, and
+// reports whether there is one.
+func nameTokenVolume(spec, asked *corev1.PodSpec) bool {
 	named := func(name string) func(corev1.Volume) bool {
 		return func(v corev1.Volume) bool { return v.Name == name }
 	}
@@ -33,7 +34,7 @@ func nameTokenVolume(spec, asked *corev1.PodSpec) {
 		return strings.HasPrefix(v.Name, TokenVolume+"-") && v.Projected != nil && !slices.ContainsFunc(asked.Volumes, named(v.Name))
 	})
 	if at < 0 {
-		return
+		return false
 	}
 	from, to := spec.Volumes[at].Name, TokenVolume
 	if slices.ContainsFunc(spec.Volumes, named(to)) {
@@ -49,13 +50,32 @@ func nameTokenVolume(spec, asked *corev1.PodSpec) {
 			}
 		}
 	}
+	return true
+}
+
+// mountPath is where every Pod finds its token.
+// (kubernetes plugin/pkg/admission/serviceaccount)
+const mountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// bringsToken reports whether a template has the volume that admission would take for the
+// token, mounted in each container where it would mount it: nothing is left to be added.
+func bringsToken(spec *corev1.PodSpec) bool {
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, TokenVolume+"-") }) {
+		return false
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mountPath }) {
+			return false
+		}
+	}
+	return true
 }
 
 // FromBeforeTokens reports whether an admitted template says nothing about what its
 // ServiceAccount gives: it was admitted before tokens were, or where no admission looks at
-// service accounts.
+// service accounts. In a Pod the account has both of its names, whoever named it.
 func FromBeforeTokens(admitted *corev1.PodSpec) bool {
-	return admitted.ServiceAccountName == "" || admitted.AutomountServiceAccountToken == nil
+	return admitted.ServiceAccountName == "" || admitted.DeprecatedServiceAccount == "" || admitted.AutomountServiceAccountToken == nil
 }
 
 // KeepAccount leaves what a ServiceAccount gives as it was in another form of a template.

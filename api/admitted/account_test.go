@@ -4,6 +4,8 @@
 package admitted
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,10 +15,9 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 )
 
-const mountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// admitAccount does to a Pod what the admission of service accounts does.
-func admitAccount(pod *corev1.Pod) {
+// admitAccount does to a Pod what the admission of service accounts does. off is what the
+// account says of a Pod that is silent about its token.
+func admitAccount(pod *corev1.Pod, off bool) {
 	spec := &pod.Spec
 	if spec.ServiceAccountName == "" {
 		spec.ServiceAccountName, spec.DeprecatedServiceAccount = "default", "default"
@@ -24,10 +25,14 @@ func admitAccount(pod *corev1.Pod) {
 	if len(spec.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-account"}}
 	}
-	if automount := spec.AutomountServiceAccountToken; automount != nil && !*automount {
+	if automount := spec.AutomountServiceAccountToken; (automount != nil && !*automount) || (automount == nil && off) {
 		return
 	}
 	mount := corev1.VolumeMount{Name: "kube-api-access-" + utilrand.String(5), MountPath: mountPath, ReadOnly: true}
+	at := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, "kube-api-access-") })
+	if at >= 0 {
+		mount.Name = spec.Volumes[at].Name
+	}
 	needed := false
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -36,7 +41,7 @@ func admitAccount(pod *corev1.Pod) {
 			needed = true
 		}
 	}
-	if needed {
+	if needed && at < 0 {
 		spec.Volumes = append(spec.Volumes, token(mount.Name))
 	}
 }
@@ -65,21 +70,29 @@ func TestServiceAccount(t *testing.T) {
 			t.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: name, MountPath: mountPath, ReadOnly: true}}
 		}
 	}
+	unmounted := func(name string) func(*corev1.PodTemplateSpec) {
+		return func(t *corev1.PodTemplateSpec) { t.Spec.Volumes = append(t.Spec.Volumes, token(name)) }
+	}
 	mine := func(t *corev1.PodTemplateSpec) {
 		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: TokenVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	}
 	type edits = []func(*corev1.PodTemplateSpec)
 	tests := map[string]struct {
 		question Question
+		off      bool // the account's automountServiceAccountToken is false
 		user     edits
 		added    edits
 	}{
-		"silent":                 {added: edits{account(true), volume(TokenVolume)}},
-		"no token":               {user: edits{func(t *corev1.PodTemplateSpec) { t.Spec.AutomountServiceAccountToken = new(false) }}, added: edits{account(false)}},
-		"a volume of the name":   {user: edits{mine}, added: edits{account(true), volume(freeTokenVolume)}},
-		"a token of the user's":  {user: edits{volume("kube-api-access-mine")}, added: edits{account(true)}},
-		"no component, silent":   {question: Question{NoTokens: true}, added: edits{account(false), func(t *corev1.PodTemplateSpec) { t.Spec.ImagePullSecrets = nil }}},
-		"from an earlier answer": {user: edits{account(true), volume(TokenVolume)}},
+		"silent":                     {added: edits{account(true), volume(TokenVolume)}},
+		"no token":                   {user: edits{func(t *corev1.PodTemplateSpec) { t.Spec.AutomountServiceAccountToken = new(false) }}, added: edits{account(false)}},
+		"a volume of the name":       {user: edits{mine}, added: edits{account(true), volume(freeTokenVolume)}},
+		"a token of the user's":      {user: edits{volume("kube-api-access-mine")}, added: edits{account(true)}},
+		"no component, silent":       {question: Question{NoTokens: true}, added: edits{account(false), func(t *corev1.PodTemplateSpec) { t.Spec.ImagePullSecrets = nil }}},
+		"an account that gives none": {off: true, added: edits{account(false)}},
+		"an account that gives none, a token of the user's":   {off: true, user: edits{unmounted("mine")}, added: edits{account(false)}},
+		"an account that gives none, a token of such a name":  {off: true, user: edits{unmounted("kube-api-access-mine")}, added: edits{account(false)}},
+		"an account that gives none, one mounted as it would": {off: true, user: edits{volume("kube-api-access-mine")}, added: edits{account(true)}},
+		"from an earlier answer":                              {user: edits{account(true), volume(TokenVolume)}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +101,7 @@ func TestServiceAccount(t *testing.T) {
 			var hashes []string
 			for range 2 {
 				pod := tt.question.Pod(asked)
-				admitAccount(pod)
+				admitAccount(pod, tt.off)
 				got := tt.question.Template(pod, asked)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("(-want +got):\n%s", diff)
@@ -97,6 +110,11 @@ func TestServiceAccount(t *testing.T) {
 			}
 			if hashes[0] != hashes[1] {
 				t.Error("each answer makes another template")
+			}
+			again := tt.question.Pod(want)
+			admitAccount(again, tt.off)
+			if diff := cmp.Diff(want, tt.question.Template(again, want)); diff != "" {
+				t.Errorf("asked again (-admitted +got):\n%s", diff)
 			}
 		})
 	}

@@ -49,11 +49,11 @@ func (q Question) Template(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *core
 	spec, before := &t.Spec, &asked.Spec
 	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = before.PriorityClassName, before.Priority, before.PreemptionPolicy
 	spec.NodeName = before.NodeName
-	nameTokenVolume(spec, before)
+	given := nameTokenVolume(spec, before)
 	if spec.ServiceAccountName == "" { // no admission of service accounts: a Pod gets no token either
 		KeepAccount(t, asked)
 	} else if spec.AutomountServiceAccountToken == nil {
-		spec.AutomountServiceAccountToken = new(HasToken(spec))
+		spec.AutomountServiceAccountToken = new(given || bringsToken(spec))
 	}
 	if q.NoTokens || len(spec.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = before.ImagePullSecrets

@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -113,7 +114,8 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 	pullSecrets := []corev1.LocalObjectReference{{Name: "of-the-account"}}
 	accounts := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 		spec := &o.(*corev1.Pod).Spec
-		spec.ServiceAccountName, spec.DeprecatedServiceAccount = "default", "default"
+		spec.ServiceAccountName = cmp.Or(spec.ServiceAccountName, "default")
+		spec.DeprecatedServiceAccount = spec.ServiceAccountName
 		if automount := spec.AutomountServiceAccountToken; (automount == nil || *automount) && len(spec.Volumes) == 0 {
 			spec.Volumes = append(spec.Volumes, tokenVolume)
 		}
@@ -122,25 +124,44 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 		}
 		return nil
 	}
+	// An API server without that admission fills in the other name of an account only.
+	none := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+		spec := &o.(*corev1.Pod).Spec
+		spec.DeprecatedServiceAccount = spec.ServiceAccountName
+		return nil
+	}
 	account := func(t *corev1.PodTemplateSpec, automount bool) {
 		t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount, t.Spec.AutomountServiceAccountToken = "default", "default", &automount
 	}
 	tests := map[string]struct {
 		before func(*corev1.PodTemplateSpec)
+		none   bool
 		want   bool
 	}{
 		"from before": {before: func(*corev1.PodTemplateSpec) {}},
+		"from before, with an account and without a token": {before: func(t *corev1.PodTemplateSpec) {
+			t.Spec.ServiceAccountName, t.Spec.AutomountServiceAccountToken = "mine", new(false)
+		}},
 		"with a token": {before: func(t *corev1.PodTemplateSpec) {
 			account(t, true)
 			t.Spec.ImagePullSecrets, t.Spec.Volumes = pullSecrets, []corev1.Volume{tokenVolume}
 			t.Spec.Volumes[0].Name = "kube-api-access"
 		}},
 		"without the pull secrets that the account has now": {before: func(t *corev1.PodTemplateSpec) { account(t, false) }, want: true},
+		"no admission of accounts":                          {none: true, before: func(*corev1.PodTemplateSpec) {}},
+		"no admission of accounts, with one":                {none: true, before: func(t *corev1.PodTemplateSpec) { account(t, false) }},
+		"no admission of accounts, from before, with one": {none: true, before: func(t *corev1.PodTemplateSpec) {
+			t.Spec.ServiceAccountName = "mine"
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			create := accounts
+			if tt.none {
+				create = none
+			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
-			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{Create: accounts}).Build()
+			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{Create: create}).Build()
 			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
 			answer, err := NewJudge(c, Options{}).Again(t.Context(), mw, userTemplate(tt.before), true, time.Now())
 			if err != nil || answer.Changed != tt.want {

@@ -6,6 +6,7 @@ package objects
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,9 +74,9 @@ func TestContentOfObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	large := bytes.Repeat([]byte{0xff}, 1<<20-100)
+	large := bytes.Repeat([]byte{0xff}, 1<<20-200)
 	if _, err := admin.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"k": "text"}, BinaryData: map[string][]byte{"binary": large},
+		ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"k": "text"}, BinaryData: map[string][]byte{"binary": large, "ascii": []byte("a")},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +91,8 @@ func TestContentOfObjects(t *testing.T) {
 	w.expect("DELETED Secret pull")
 	if o := w.expect("ADDED ConfigMap large Present text"); !bytes.Equal(o.Data["binary"], large) {
 		t.Errorf("%d bytes came, want %d", len(o.Data["binary"]), len(large))
+	} else if !slices.Equal(o.BinaryKeys, []string{"ascii", "binary"}) || string(o.Data["ascii"]) != "a" {
+		t.Errorf("binaryKeys %q, ascii %q", o.BinaryKeys, o.Data["ascii"])
 	}
 }
 

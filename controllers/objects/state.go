@@ -45,6 +45,7 @@ func present(key apiobjects.Key, obj any) (*subresources.NodeObject, error) {
 			state.Data[name] = []byte(text)
 		}
 		maps.Copy(state.Data, obj.BinaryData)
+		state.BinaryKeys = slices.Sorted(maps.Keys(obj.BinaryData))
 	case *corev1.Secret:
 		state.ObjectUID, state.ObjectVersion = obj.UID, obj.ResourceVersion
 		state.Immutable = obj.Immutable != nil && *obj.Immutable
@@ -131,5 +132,5 @@ func same(a, b *subresources.NodeObject) bool {
 		return a == b
 	}
 	return a.State == b.State && a.Message == b.Message && a.ObjectUID == b.ObjectUID && a.Immutable == b.Immutable &&
-		a.SecretType == b.SecretType && maps.EqualFunc(a.Data, b.Data, bytes.Equal)
+		a.SecretType == b.SecretType && maps.EqualFunc(a.Data, b.Data, bytes.Equal) && slices.Equal(a.BinaryKeys, b.BinaryKeys)
 }

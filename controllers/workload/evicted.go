@@ -32,18 +32,35 @@ type replacement struct {
 }
 
 // due is when what was evicted on a node may be replaced; the zero time is at once.
-func (s *scope) due(node string) time.Time {
-	last, ok := s.memory.replaced[node]
+func (s *scope) due(share *fleet.Share) time.Time {
+	if share == nil || !share.Evicted {
+		return time.Time{}
+	}
+	last, ok := s.lastReplaced(share)
 	if !ok || last.generation != s.mw.Generation {
 		return time.Time{}
 	}
 	return last.at.Add(last.wait)
 }
 
+// lastReplaced is the last replacement on a node. Where the memory began after what is there
+// was made, what another manager knew is lost: what was evicted soon waits for as long as it
+// ran, so that managers that come and go do not replace without end.
+func (s *scope) lastReplaced(share *fleet.Share) (replacement, bool) {
+	if last, ok := s.memory.replaced[share.Node]; ok {
+		return last, true
+	}
+	ran := share.LateSince.Sub(share.Created)
+	if share.LateSince.IsZero() || ran >= maxEvictedWait || !share.Created.Before(s.memory.began.Truncate(time.Second)) {
+		return replacement{}, false
+	}
+	return replacement{generation: s.memory.generation, at: share.LateSince, wait: max(ran, firstEvictedWait)}, true
+}
+
 // holdEvicted reports whether what was evicted waits for its back-off, and asks for a look at
 // its end.
 func (s *scope) holdEvicted(share *fleet.Share) bool {
-	left := s.due(share.Node).Sub(s.now)
+	left := s.due(share).Sub(s.now)
 	s.wakeAfter(left)
 	return left > 0
 }
@@ -54,7 +71,7 @@ func (r *Reconciler) replacedEvicted(s *scope, share *fleet.Share) {
 		return last.generation != s.mw.Generation || s.now.Sub(last.at) > evictedForgotten*maxEvictedWait
 	})
 	next := replacement{generation: s.mw.Generation, at: s.now, wait: firstEvictedWait}
-	if last, ok := s.memory.replaced[share.Node]; ok {
+	if last, ok := s.lastReplaced(share); ok && last.generation == s.mw.Generation {
 		next.wait = min(2*last.wait, maxEvictedWait)
 	}
 	s.memory.replaced[share.Node] = next

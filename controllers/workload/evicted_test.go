@@ -120,6 +120,37 @@ func TestEvictedIsReplaced(t *testing.T) {
 	})
 }
 
+// A manager that has just begun knows no back-off: what was evicted soon after it was made
+// waits for as long as that took, and only once.
+func TestEvictedBeforeTheManagerBegan(t *testing.T) {
+	for name, tt := range map[string]struct{ ran, want time.Duration }{
+		"soon":        {ran: time.Minute, want: time.Minute},
+		"after hours": {ran: 3 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newFleet(t, interceptor.Funcs{})
+				nw := b.of("n1")
+				nw.CreationTimestamp = metav1.Now()
+				if err := b.client.Update(t.Context(), nw); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(tt.ran)
+				b.memories.forget(client.ObjectKeyFromObject(b.workload()))
+				b.fail("n1", "Evicted")
+				began := time.Now()
+				for !b.replaces("n1") {
+					wake, _ := b.mustReconcile()
+					time.Sleep(wake)
+				}
+				if got := time.Since(began).Round(time.Second); got != tt.want {
+					t.Errorf("replaced after %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // Others that failed stay: no one can tell whether they would fail again.
 func TestOthersThatFailedStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,9 @@ type memory struct {
 	warned, held string
 	// refused is why a change failed, by node.
 	refused map[string]string
+	// began is when it began, and generation that of the workload then.
+	began      time.Time
+	generation int64
 	// replaced are the last replacements of what was evicted, by node.
 	replaced map[string]replacement
 	// wrote is what was written last of its NodeWorkloads, and wroteSelf of itself.
@@ -56,7 +60,10 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	if known := m.known[client.ObjectKeyFromObject(mw)]; known.uid == mw.UID {
 		return known
 	}
-	return memory{uid: mw.UID, imposed: map[string]bool{}, refused: map[string]string{}, replaced: map[string]replacement{}}
+	return memory{
+		uid: mw.UID, began: time.Now(), generation: mw.Generation,
+		imposed: map[string]bool{}, refused: map[string]string{}, replaced: map[string]replacement{},
+	}
 }
 
 func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
@@ -72,7 +79,7 @@ func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
 func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	kept := m.of(mw)
 	kept.wrote, kept.wroteSelf, kept.refused, kept.imposed = known.wrote, known.wroteSelf, known.refused, known.imposed
-	kept.replaced = known.replaced
+	kept.replaced, kept.began, kept.generation = known.replaced, known.began, known.generation
 	m.keep(mw, kept)
 }
 

@@ -4,6 +4,7 @@
 package objects
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +20,12 @@ func metaOf(sent *v1alpha1.NodeObject) metav1.ObjectMeta {
 	}
 }
 
-// configMapOf returns the ConfigMap that was sent. Its two kinds of data arrive as one:
-// what is no text was binary.
+// configMapOf returns the ConfigMap that was sent. Its two kinds of data arrive as one; what
+// is no text is binary also where a manager does not say so.
 func configMapOf(sent *v1alpha1.NodeObject) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{ObjectMeta: metaOf(sent), Immutable: ptr.To(sent.Immutable)}
 	for key, value := range sent.Data {
-		if utf8.Valid(value) {
+		if _, binary := slices.BinarySearch(sent.BinaryKeys, key); !binary && utf8.Valid(value) {
 			if c.Data == nil {
 				c.Data = map[string]string{}
 			}

@@ -63,14 +63,16 @@ func apply(t *testing.T, s *Store, batch ...*v1alpha1.NodeObject) {
 func TestAnObjectIsWhatWasSentOfIt(t *testing.T) {
 	s := NewStore(nil)
 	apply(t, s,
-		sent("ConfigMap", "both", func(o *v1alpha1.NodeObject) { o.Data["bin"], o.Immutable = []byte{0xff}, true }),
+		sent("ConfigMap", "both", func(o *v1alpha1.NodeObject) {
+			o.Data["bin"], o.Data["ascii"], o.BinaryKeys, o.Immutable = []byte{0xff}, []byte("a"), []string{"ascii", "bin"}, true
+		}),
 		sent("Secret", "both", func(o *v1alpha1.NodeObject) { o.SecretType = corev1.SecretTypeDockerConfigJson }))
 
 	c, err := s.ConfigMap("ns", "both")
 	yes, no := true, false
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "both", UID: "1", ResourceVersion: "1"}, Immutable: &yes,
-		Data: map[string]string{"key": "value"}, BinaryData: map[string][]byte{"bin": {0xff}},
+		Data: map[string]string{"key": "value"}, BinaryData: map[string][]byte{"bin": {0xff}, "ascii": []byte("a")},
 	}
 	if diff := cmp.Diff(want, c); err != nil || diff != "" {
 		t.Errorf("ConfigMap: %v (-want +got):\n%s", err, diff)

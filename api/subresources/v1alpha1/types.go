@@ -62,6 +62,9 @@ type NodeObject struct {
 	SecretType corev1.SecretType `json:"secretType,omitempty"`
 	// Data is what the object has: a ConfigMap's data and binaryData, or a Secret's data.
 	Data map[string][]byte `json:"data,omitempty"`
+	// BinaryKeys are the keys of Data that are a ConfigMap's binaryData, in their order:
+	// variables are made of the others only.
+	BinaryKeys []string `json:"binaryKeys,omitempty"`
 }
 
 // NodeObjectName is the name of the NodeObject that stands for an object.

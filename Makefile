@@ -209,6 +209,7 @@ MEMORYFLAGS ?=
 
 .PHONY: bench-fleet
 bench-fleet: assets ## Measure the manager with NODES simulated nodes and WORKLOADS on each; see docs/performance.md.
+	@$(TOOL) kube-controller-manager # for FLEETFLAGS=-objects
 	go run ./hack/benchfleet -nodes $(NODES) -workloads $(WORKLOADS) $(FLEETFLAGS)
 
 .PHONY: bench-memory

@@ -53,7 +53,12 @@ type fleet struct {
 	// rest is how much of a core the manager uses at rest.
 	rest   float64
 	phases []Phase
-	stop   []func()
+	// uids are those of the Nodes, and objects what the first workload refers to.
+	uids      []types.UID
+	objects   []version
+	receivers *receivers
+	running   context.Context // done when the bench ends
+	stop      []func()
 }
 
 // start brings up the stack, and the nodes without any workload.
@@ -66,13 +71,14 @@ func start(ctx context.Context, o options) (f *fleet, err error) {
 	f = &fleet{options: o, observer: newObserver()}
 	f.stack, err = localstack.Start(ctx, localstack.Options{
 		StateDir: dir, Progress: os.Stderr, WithoutRuntime: true, Binary: o.binary, Config: o.config, ManagerArgs: o.managerArgs,
+		WithObjects: o.objects > 0, Controllers: controllers,
 	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	f.stop = append(f.stop, cancel)
-	if err = errors.Join(f.connect(ctx), f.makeNodes(ctx)); err != nil {
+	f.running, f.stop = ctx, append(f.stop, cancel)
+	if err = errors.Join(f.connect(ctx), f.makeObjects(ctx), f.makeNodes(ctx)); err != nil {
 		return nil, errors.Join(err, f.close(ctx))
 	}
 	return f, nil
@@ -97,6 +103,8 @@ func (f *fleet) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.receivers = newReceivers(cfg)
+	f.stop = append(f.stop, f.receivers.group.Wait)
 	f.shims = newShims(c, f.api, shim.NewPublisher(c, f.api, f.api), f.options.times)
 	group := errgroup.Group{}
 	group.Go(func() error { return c.Start(ctx) })
@@ -118,6 +126,7 @@ func nodeName(i int) string { return fmt.Sprintf("n%05d", i) }
 func (f *fleet) makeNodes(ctx context.Context) error {
 	progress("Making %d nodes", f.options.nodes)
 	halves := [2][]string{}
+	f.uids = make([]types.UID, f.options.nodes)
 	for i := range f.options.nodes {
 		half := i * len(halves) / f.options.nodes
 		halves[half] = append(halves[half], nodeName(i))
@@ -127,7 +136,9 @@ func (f *fleet) makeNodes(ctx context.Context) error {
 		if i == 0 {
 			node.Labels[labelFirst] = ""
 		}
-		return f.api.Create(ctx, node)
+		err := f.api.Create(ctx, node)
+		f.uids[i] = node.UID
+		return err
 	})
 	for i, nodes := range halves {
 		f.leases[i] = &leases{api: f.api, nodes: nodes, once: f.options.leaseOnce}

@@ -21,7 +21,8 @@ func TestSmoke(t *testing.T) {
 	}
 	o := options{
 		nodes: 4, workloads: 2, templateBytes: 1000, rate: 20, storm: 100, window: time.Second, badFor: time.Second,
-		maxUnavailable: "50%", watchPerNode: true, run: regexp.MustCompile("steady|roll-out|bad image"),
+		maxUnavailable: "50%", watchPerNode: true, run: regexp.MustCompile("object|steady|roll-out|bad image"),
+		objects: 2, objectBytes: 100_000,
 		times: simnode.Times{Create: 100 * time.Millisecond, Pull: 100 * time.Millisecond, Stop: 100 * time.Millisecond, Ready: 100 * time.Millisecond},
 	}
 	f, err := start(t.Context(), o)
@@ -43,6 +44,9 @@ func TestSmoke(t *testing.T) {
 		for _, r := range p.Results {
 			results[p.Name+": "+r.Name] = r.Value
 		}
+		if strings.Contains(p.Name, "object") { // no reports, and no gauges
+			continue
+		}
 		if p.CPU["kube-apiserver"] <= 0 || p.Peak["manager"] <= 0 || p.Requests["PUT nodeworkloads/status"] <= 0 || p.Manager["PUT"] <= 0 {
 			t.Errorf("%s was not measured: %+v", p.Name, p)
 		}
@@ -52,6 +56,9 @@ func TestSmoke(t *testing.T) {
 	}
 	if results["roll-out: over the least"] < .9 || results["bad image: containers killed"] != 0 || results["bad image: reached"] < 1 || results["bad image: reached"] > 4 {
 		t.Errorf("results %v", results)
+	}
+	if results["objects to all nodes: received"] < 4*.2 || results["another object: received"] < 4*.1 || results["another object: received"] > 4*.2 {
+		t.Errorf("of 2 objects of 0.1 MB for 4 nodes: %v", results)
 	}
 	if results["bad image: reached without a revert"] != 2 || results["bad image: budget"] != 2 {
 		t.Errorf("of 4 nodes with a budget of 50 %%: %v", results)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
@@ -17,14 +18,27 @@ import (
 // shimAccount is the service account of shims beside a kubelet.
 const shimAccount = "system:serviceaccount:" + localstack.SystemNamespace + ":managedworkload-shim"
 
-// nodeNameKey is what a token that is bound to a node says about it.
-const nodeNameKey = "authentication.kubernetes.io/node-name"
+// What a token that is bound to a node says about it.
+const (
+	nodeNameKey = "authentication.kubernetes.io/node-name"
+	nodeUIDKey  = "authentication.kubernetes.io/node-uid"
+)
 
 type nodeKey struct{}
 
+type boundTo struct {
+	node string
+	uid  types.UID
+}
+
 // asNode has requests made with ctx come from the shim of a node.
 func asNode(ctx context.Context, node string) context.Context {
-	return context.WithValue(ctx, nodeKey{}, node)
+	return asBound(ctx, node, "")
+}
+
+// asBound has them come with a token that names the UID of the Node too.
+func asBound(ctx context.Context, node string, uid types.UID) context.Context {
+	return context.WithValue(ctx, nodeKey{}, boundTo{node, uid})
 }
 
 // shimConfig makes each request in the name of the shim of the context's node, so that
@@ -41,7 +55,7 @@ type impersonator struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (i impersonator) RoundTrip(r *http.Request) (*http.Response, error) {
-	node, ok := r.Context().Value(nodeKey{}).(string)
+	bound, ok := r.Context().Value(nodeKey{}).(boundTo)
 	if !ok {
 		return i.next.RoundTrip(r) // what serves the bench, not a node
 	}
@@ -50,6 +64,9 @@ func (i impersonator) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, group := range []string{"system:serviceaccounts", "system:serviceaccounts:" + localstack.SystemNamespace, "system:authenticated"} {
 		r.Header.Add(transport.ImpersonateGroupHeader, group)
 	}
-	r.Header.Add(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(nodeNameKey), node)
+	r.Header.Add(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(nodeNameKey), bound.node)
+	if bound.uid != "" {
+		r.Header.Add(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(nodeUIDKey), string(bound.uid))
+	}
 	return i.next.RoundTrip(r)
 }

@@ -25,6 +25,7 @@ import (
 
 type options struct {
 	nodes, workloads, templateBytes int
+	objects, objectBytes            int
 	rate, storm                     int
 	window, badFor                  time.Duration
 	maxUnavailable                  string
@@ -40,6 +41,8 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 	flags.IntVar(&o.nodes, "nodes", 250, "number of nodes, 2 at least")
 	flags.IntVar(&o.workloads, "workloads", 10, "number of workloads, each on all nodes")
 	flags.IntVar(&o.templateBytes, "template-bytes", 4000, "size of a template in JSON")
+	flags.IntVar(&o.objects, "objects", 0, "number of ConfigMaps and Secrets of the first workload, which each node then gets by a watch through the aggregated API")
+	flags.IntVar(&o.objectBytes, "object-bytes", 1<<20, "size of each of them")
 	flags.IntVar(&o.rate, "rate", 50, "reports a second of all nodes while the status latency is measured")
 	flags.IntVar(&o.storm, "storm", 200, "reports a second of one workload in the storm")
 	flags.DurationVar(&o.window, "window", 15*time.Second, "how long to measure what has no end of its own")
@@ -68,6 +71,9 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 func (o *options) validate() error {
 	if o.nodes < 2 || o.workloads < 1 || o.output != "table" && o.output != "json" {
 		return errors.New("at least 2 nodes and 1 workload, and -o table or json, are needed")
+	}
+	if o.objects < 0 || o.objects > 30 || o.objectBytes < 1 || o.objectBytes > 1<<20 {
+		return errors.New("-objects must be 0 to 30, and -object-bytes 1 to 1 MiB")
 	}
 	return nil
 }

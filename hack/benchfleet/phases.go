@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,8 @@ func (f *fleet) run(ctx context.Context) error {
 		do   func(context.Context, *Phase) error
 	}{
 		{"start", f.startAll},
+		{"objects to all nodes", f.deliver},
+		{"another object", f.changeObject},
 		{"idle", f.idle},
 		{"steady reports", f.steady},
 		{"storm of one workload", f.storm},
@@ -34,7 +37,7 @@ func (f *fleet) run(ctx context.Context) error {
 		{"restart of kube-apiserver", f.restartAPIServer},
 		{"silence of half the nodes", f.silence},
 	} {
-		if p.name != "start" && !f.options.run.MatchString(p.name) {
+		if p.name != "start" && !f.options.run.MatchString(p.name) || f.options.objects == 0 && strings.Contains(p.name, "object") {
 			continue
 		}
 		if err := f.phase(ctx, p.name, p.do); err != nil {
@@ -51,7 +54,11 @@ func (f *fleet) startAll(ctx context.Context, p *Phase) error {
 		return err
 	}
 	_, err := inParallel(ctx, f.options.workloads, func(ctx context.Context, i int) error {
-		return f.create(ctx, newWorkload(workloadName(i), labelFleet, f.options.templateBytes))
+		mw := newWorkload(workloadName(i), labelFleet, f.options.templateBytes)
+		if i == 0 {
+			f.mountObjects(mw)
+		}
+		return f.create(ctx, mw)
 	})
 	if err := errors.Join(err, f.awaitAll(ctx)); err != nil {
 		return err

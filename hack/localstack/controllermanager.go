@@ -4,6 +4,7 @@
 package localstack
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 )
@@ -29,6 +30,7 @@ func (s *Stack) startControllerManager(ctx context.Context) error {
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports[0]),
 		"--cert-dir="+s.layout.pki(controllerManagerName),
 		"--leader-elect=false",
+		"--controllers="+cmp.Or(s.opts.Controllers, "*"),
 		"--root-ca-file="+s.layout.pki("ca.crt"),
 		"--service-account-private-key-file="+s.layout.pki("tokens.key"),
 		"--use-service-account-credentials=true",

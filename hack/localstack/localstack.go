@@ -76,6 +76,8 @@ type Options struct {
 	WithObjects bool
 	// WithControllerManager and WithScheduler start those of Kubernetes as well.
 	WithControllerManager, WithScheduler bool
+	// Controllers are those that kube-controller-manager runs, by comma; empty means all.
+	Controllers string
 	// WithKubelet starts a kubelet with a containerd of its own as another node.
 	WithKubelet bool
 	// KubeletNodeName is the kubelet's node; empty means DefaultKubeletNodeName.

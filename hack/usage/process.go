@@ -38,6 +38,9 @@ func CPUTime(pid int) (time.Duration, error) {
 // Resident is the memory of a process now, in bytes.
 func Resident(pid int) (int64, error) { return statusField(pid, "VmRSS") }
 
+// Anonymous is the part of it that is not a file's pages.
+func Anonymous(pid int) (int64, error) { return statusField(pid, "RssAnon") }
+
 // Peak is the largest memory that a process has had at once, in bytes.
 func Peak(pid int) (int64, error) { return statusField(pid, "VmHWM") }
 

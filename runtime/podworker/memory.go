@@ -31,6 +31,8 @@ type memory struct {
 	disk      disk
 	// watch is what disk limits wait for.
 	watch diskWatch
+	// earlier is the template that an earlier version of the shim noted, until another one is.
+	earlier string
 }
 
 func newMemory(id Identity, bootID string) *memory {
@@ -193,7 +195,12 @@ func (m *memory) noteTemplate(d desired) bool {
 	if m.rec.TemplateHash == d.hash {
 		return false
 	}
-	m.rec.TemplateHash, m.rec.DiskLimits, m.watch = d.hash, plan.DiskLimitsOf(d.pod), diskWatch{}
+	if m.isEarlier(d) {
+		m.rec.DiskLimits = nil // as it was
+	} else {
+		m.rec.DiskLimits, m.earlier = plan.DiskLimitsOf(d.pod), ""
+	}
+	m.rec.TemplateHash, m.watch = d.hash, diskWatch{}
 	m.touch()
 	return true
 }
@@ -204,6 +211,7 @@ func (m *memory) unnoteTemplate(d desired) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.seen && m.rec.TemplateHash == d.hash && d.hash != "" {
+		m.noteEarlierLimits(d)
 		m.rec.TemplateHash = ""
 		m.touch()
 	}

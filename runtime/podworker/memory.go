@@ -33,6 +33,8 @@ type memory struct {
 	watch diskWatch
 	// earlier is the template that an earlier version of the shim noted, until another one is.
 	earlier string
+	// keeps is the pod by which a sandbox that waits is kept, nil without one.
+	keeps *corev1.Pod
 }
 
 func newMemory(id Identity, bootID string) *memory {
@@ -269,10 +271,23 @@ func (m *memory) killsUnderWay() []plan.KillProgress {
 	return open
 }
 
+// keep notes by which pod a sandbox that waits is kept, nil for none.
+func (m *memory) keep(pod *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeps = pod
+}
+
 // known is what the rest of the shim may know.
 func (m *memory) known() Known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var kept []*corev1.Pod
+	for _, pod := range []*corev1.Pod{m.want.previous, m.keeps} {
+		if pod != nil && pod != m.want.pod {
+			kept = append(kept, pod)
+		}
+	}
 	return Known{
 		Identity:  m.rec.Identity,
 		Seen:      m.want.seen,
@@ -280,5 +295,6 @@ func (m *memory) known() Known {
 		Gone:      m.want.gone || m.want.orphan,
 		ClusterID: m.rec.ClusterID,
 		Pod:       m.want.pod,
+		Kept:      kept,
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/atomicfiles"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	received "github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/projection"
 )
 
@@ -66,6 +67,9 @@ func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volum
 	}
 	defer release()
 	files, err := m.project(on, volume, facts)
+	if errors.Is(err, received.ErrNotReceived) {
+		return m.staysAsItIs(on.pod, k, volume, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,6 +94,15 @@ func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volum
 		return err
 	}
 	return writeMark(m.sourceMark(on.pod, k, volume), sourceOf(on.pod, volume))
+}
+
+// staysAsItIs is nil for a volume that was set up for the same: what is in it stays until the
+// manager sends more. For others it is why there is nothing to show.
+func (m *Manager) staysAsItIs(pod *corev1.Pod, k *kind, volume *corev1.Volume, why error) error {
+	if isSetUp, err := m.isSetUpFor(pod, k, volume); err != nil || isSetUp {
+		return err
+	}
+	return why
 }
 
 // gather asks for what a volume refers to.

@@ -82,6 +82,9 @@ func tokenOf(asked *corev1.ServiceAccountTokenProjection) apiobjects.Token {
 
 func (l *lookup) configMap(name string, items []corev1.KeyToPath, optional *bool) error {
 	c, err := l.source.ConfigMap(l.pod.Namespace, name)
+	if old := l.source.upToDate(l.pod.Namespace, apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: name}); old != nil {
+		return old
+	}
 	if err != nil {
 		return unless(optional, err)
 	}
@@ -96,6 +99,9 @@ func (l *lookup) configMap(name string, items []corev1.KeyToPath, optional *bool
 
 func (l *lookup) secret(name string, items []corev1.KeyToPath, optional *bool) error {
 	s, err := l.source.Secret(l.pod.Namespace, name)
+	if old := l.source.upToDate(l.pod.Namespace, apiobjects.Ref{Kind: apiobjects.Secret, Name: name}); old != nil {
+		return old
+	}
 	if err != nil {
 		return unless(optional, err)
 	}
@@ -136,7 +142,7 @@ func (l *lookup) container(c *corev1.Container) {
 func (l *lookup) variable(container string, from *corev1.EnvVarSource) {
 	if ref := from.ConfigMapKeyRef; ref != nil {
 		err := l.configMap(ref.Name, nil, ref.Optional)
-		if c, failed := l.source.ConfigMap(l.pod.Namespace, ref.Name); failed == nil {
+		if c, failed := l.source.ConfigMap(l.pod.Namespace, ref.Name); err == nil && failed == nil {
 			_, ok := c.Data[ref.Key]
 			err = missingKey("ConfigMap", l.pod.Namespace, ref.Name, ref.Key, ok, ref.Optional)
 		}
@@ -144,7 +150,7 @@ func (l *lookup) variable(container string, from *corev1.EnvVarSource) {
 	}
 	if ref := from.SecretKeyRef; ref != nil {
 		err := l.secret(ref.Name, nil, ref.Optional)
-		if s, failed := l.source.Secret(l.pod.Namespace, ref.Name); failed == nil {
+		if s, failed := l.source.Secret(l.pod.Namespace, ref.Name); err == nil && failed == nil {
 			_, ok := s.Data[ref.Key]
 			err = missingKey("Secret", l.pod.Namespace, ref.Name, ref.Key, ok, ref.Optional)
 		}

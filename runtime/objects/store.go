@@ -33,6 +33,7 @@ type Key struct {
 // concurrent use. What it returns is shared and must not be changed.
 type Store struct {
 	changed func(namespace string, refs []apiobjects.Ref)
+	needed  func(Key) bool
 
 	mu      sync.RWMutex
 	objects map[Key]entry
@@ -47,6 +48,8 @@ type entry struct {
 	// One of them is set where state is Present.
 	configMap *corev1.ConfigMap
 	secret    *corev1.Secret
+	// left: the manager does not send it any more, and something that runs may need it.
+	left bool
 }
 
 // NewStore returns an empty store. changed is called after each batch, once for each
@@ -55,8 +58,13 @@ func NewStore(changed func(namespace string, refs []apiobjects.Ref)) *Store {
 	if changed == nil {
 		changed = func(string, []apiobjects.Ref) {}
 	}
-	return &Store{changed: changed, objects: map[Key]entry{}}
+	return &Store{changed: changed, needed: func(Key) bool { return false }, objects: map[Key]entry{}}
 }
+
+// KeepWhile has objects kept that the manager does not send any more, as long as needed says
+// so: a template that waits has other objects than what runs meanwhile, and may be started
+// again. It is called before all else.
+func (s *Store) KeepWhile(needed func(Key) bool) { s.needed = needed }
 
 // KeyOf returns which object a message is about.
 func KeyOf(sent *v1alpha1.NodeObject) (Key, error) {
@@ -90,8 +98,9 @@ func (s *Store) Apply(batch ...*v1alpha1.NodeObject) error {
 			errs = append(errs, fmt.Errorf("object %q: %w", sent.Name, err))
 			continue
 		}
+		after.left = false
 		s.objects[key] = after
-		if known && after.same(before) {
+		if known && !before.left && after.same(before) {
 			continue
 		}
 		if changed[key.Namespace] == nil {
@@ -106,18 +115,49 @@ func (s *Store) Apply(batch ...*v1alpha1.NodeObject) error {
 	return errors.Join(errs...)
 }
 
-// Forget drops an object that no workload of the node refers to any more.
-func (s *Store) Forget(key Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.objects, key)
+// Forget drops an object that is not the node's any more, unless it is needed.
+func (s *Store) Forget(key Key) { s.drop([]Key{key}) }
+
+// Replace drops all objects but those that were sent, and those that are needed: a watch has
+// sent all it has.
+func (s *Store) Replace(sent map[Key]bool) {
+	s.drop(s.keys(func(key Key, _ entry) bool { return !sent[key] }))
 }
 
-// Replace drops all objects but those that were sent: a watch has sent all it has.
-func (s *Store) Replace(sent map[Key]bool) {
+// Sweep drops what was kept and is not needed any more.
+func (s *Store) Sweep() { s.drop(s.keys(func(_ Key, e entry) bool { return e.left })) }
+
+// keys are those of the entries that match.
+func (s *Store) keys(match func(Key, entry) bool) []Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var keys []Key
+	for key, e := range s.objects {
+		if match(key, e) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// drop drops what is not needed, and marks the rest.
+func (s *Store) drop(keys []Key) {
+	needed := map[Key]bool{}
+	for _, key := range keys {
+		needed[key] = s.needed(key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.objects, func(key Key, _ entry) bool { return !sent[key] })
+	for key, isNeeded := range needed {
+		e, known := s.objects[key]
+		switch {
+		case known && isNeeded:
+			e.left = true
+			s.objects[key] = e
+		case known:
+			delete(s.objects, key)
+		}
+	}
 }
 
 // next is what is known after a message. What cannot be read is as it was.
@@ -170,10 +210,21 @@ func (s *Store) Secret(namespace, name string) (*corev1.Secret, error) {
 	return e.secret, e.err(ref)
 }
 
-// Known is whether an object is there, or is definitely not.
+// Known is whether an object is there, or is definitely not, and is kept up to date.
 func (s *Store) Known(namespace string, ref apiobjects.Ref) bool {
-	state := s.find(namespace, ref).state
-	return state == v1alpha1.ObjectPresent || state == v1alpha1.ObjectNotFound
+	e := s.find(namespace, ref)
+	if e.left {
+		return false
+	}
+	return e.state == v1alpha1.ObjectPresent || e.state == v1alpha1.ObjectNotFound
+}
+
+// upToDate is why what is there of an object may not be what the API has, nil if it is.
+func (s *Store) upToDate(namespace string, ref apiobjects.Ref) error {
+	if s.find(namespace, ref).left {
+		return entry{}.err(ref)
+	}
+	return nil
 }
 
 // err is why an object cannot be used; nil if it can. That there is none has the

@@ -212,3 +212,37 @@ func TestWhatIsNotTheNodesAnyMoreIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// What runs may be started again with objects that the manager does not send any more. Nothing
+// is killed to be started with them: they may have changed.
+func TestWhatIsNeededIsKept(t *testing.T) {
+	seen := &changes{}
+	s := NewStore(seen.note)
+	key := Key{"ns", apiobjects.Ref{Kind: "Secret", Name: "a"}}
+	needed := true
+	s.KeepWhile(func(asked Key) bool { return needed && asked == key })
+	for name, leave := range map[string]func(){"deleted": func() { s.Forget(key) }, "not sent": func() { s.Replace(nil) }} {
+		needed = true
+		apply(t, s, sent("Secret", "a", nil), sent("Secret", "b", nil))
+		leave()
+		s.Sweep()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "a"}}},
+		}}}
+		source := &Source{Store: s}
+		if _, err := s.Secret("ns", "a"); err != nil || s.Known("ns", key.Ref) || len(source.Missing(t.Context(), pod)) != 1 {
+			t.Errorf("%s: error %v, known %t, missing %v", name, err, s.Known("ns", key.Ref), source.Missing(t.Context(), pod))
+		}
+		seen.take()
+		apply(t, s, sent("Secret", "a", nil))
+		if got := seen.take(); len(got) != 1 || !s.Known("ns", key.Ref) || len(source.Missing(t.Context(), pod)) != 0 {
+			t.Errorf("%s, and sent again: changes %v", name, got)
+		}
+		leave()
+		needed = false
+		s.Sweep()
+		if _, err := s.Secret("ns", "a"); !errors.Is(err, ErrNotReceived) {
+			t.Errorf("%s: kept without need: %v", name, err)
+		}
+	}
+}

@@ -26,12 +26,17 @@ const (
 
 	// evictionGracePeriod, in seconds, is what an eviction for local storage leaves.
 	evictionGracePeriod = 1
+
+	// largestPage is the largest page, in bytes, of the architectures that there are nodes of.
+	largestPage = 64 << 10
 )
 
 // DiskLimit is what a volume or a container may use of the node's disk.
 type DiskLimit struct {
 	Name  string            `json:"name"`
 	Limit resource.Quantity `json:"limit"`
+	// Memory: it is that of a volume in memory, which the kernel bounds too.
+	Memory bool `json:"memory,omitempty"`
 }
 
 // DiskLimits are what a pod may use of the node's disk, in the order in which they are
@@ -55,7 +60,9 @@ func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 {
-			limits.Volumes = append(limits.Volumes, DiskLimit{Name: v.Name, Limit: v.EmptyDir.SizeLimit.DeepCopy()})
+			limits.Volumes = append(limits.Volumes, DiskLimit{
+				Name: v.Name, Limit: v.EmptyDir.SizeLimit.DeepCopy(), Memory: v.EmptyDir.Medium == corev1.StorageMediumMemory,
+			})
 		}
 	}
 	if sum, ok := podresources.PodLimits(pod, podresources.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]; ok {
@@ -96,12 +103,26 @@ func (l *DiskLimits) Loosest(other *DiskLimits) *DiskLimits {
 	return loosest
 }
 
+// OnDisk returns the limits but for those of volumes in memory.
+func (l *DiskLimits) OnDisk() *DiskLimits {
+	onDisk := *l
+	onDisk.Volumes = nil
+	for i := range l.Volumes {
+		if !l.Volumes[i].Memory {
+			onDisk.Volumes = append(onDisk.Volumes, l.Volumes[i])
+		}
+	}
+	return &onDisk
+}
+
 func looser(limits, others []DiskLimit) []DiskLimit {
 	var both []DiskLimit
 	for i := range limits {
 		at := slices.IndexFunc(others, func(o DiskLimit) bool { return o.Name == limits[i].Name })
 		if at >= 0 {
-			both = append(both, DiskLimit{Name: limits[i].Name, Limit: *larger(&limits[i].Limit, &others[at].Limit)})
+			both = append(both, DiskLimit{
+				Name: limits[i].Name, Limit: *larger(&limits[i].Limit, &others[at].Limit), Memory: limits[i].Memory || others[at].Memory,
+			})
 		}
 	}
 	return both
@@ -168,11 +189,20 @@ func Evicted(previous *corev1.PodStatus) *Termination {
 // exceeded is the first limit that is exceeded, nil if none is.
 func exceeded(limits []DiskLimit, used map[string]int64) *DiskLimit {
 	for i := range limits {
-		if bytes, measured := used[limits[i].Name]; measured && limits[i].Limit.CmpInt64(bytes) < 0 {
+		if bytes, measured := used[limits[i].Name]; measured && limits[i].exceeded(bytes) {
 			return &limits[i]
 		}
 	}
 	return nil
+}
+
+// exceeded reports whether so many bytes are more than the limit. What is in memory takes
+// whole pages: a volume that is full to its limit may have a part of one more.
+func (l *DiskLimit) exceeded(bytes int64) bool {
+	if l.Memory {
+		bytes -= largestPage - 1
+	}
+	return l.Limit.CmpInt64(bytes) < 0
 }
 
 func eviction(message string) *Termination {

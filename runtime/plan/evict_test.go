@@ -52,11 +52,18 @@ func TestDecideEviction(t *testing.T) {
 	sidecars := stored(nil, names{"a": "1Ki"})
 	sidecars.Spec.InitContainers = stored(nil, names{"b": "2Ki"}).Spec.Containers
 	sidecars.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	inMemory := func(limit string) *corev1.Pod {
+		pod := stored(names{"b": limit}, nil)
+		pod.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory
+		return pod
+	}
 	tests := map[string]struct {
 		pod  *corev1.Pod
 		used plan.DiskUsage
 		want string
 	}{
+		"a full tmpfs ends with a page":  {inMemory("100M"), plan.DiskUsage{Volumes: bytes{"b": 100_003_840}}, ""},
+		"a tmpfs with more than a page":  {inMemory("1Ki"), plan.DiskUsage{Volumes: bytes{"b": 65 * kib}}, volume},
 		"no limit":                       {stored(names{"b": ""}, names{"b": ""}), plan.DiskUsage{Volumes: bytes{"b": 9 * kib}, Pod: 9 * kib, Containers: bytes{"b": 9 * kib}}, ""},
 		"a volume at its limit":          {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
 		"a volume above it":              {stored(names{"a": "1Ki", "b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"a": 1, "b": kib + 1}}, volume},

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -103,7 +105,8 @@ type hostPort struct {
 // HashPod returns a hash of what is fixed when the pod's sandbox is created:
 // host namespaces, DNS, host names, volumes, security context, runtime class,
 // pod-level resources, and of the containers the host ports and whether one is
-// privileged.
+// privileged; the service account where volumes show its tokens, since what runs must
+// not become another account.
 func HashPod(pod *corev1.Pod) string {
 	s := &pod.Spec
 	return hash(podHashVersion, podDefinition{
@@ -126,10 +129,19 @@ func HashPod(pod *corev1.Pod) string {
 			Overhead:              s.Overhead,
 			Resources:             s.Resources,
 			ResourceClaims:        s.ResourceClaims,
+			ServiceAccountName:    accountOf(s),
 		},
 		HostPorts:  hostPorts(pod),
 		Privileged: podspec.HasPrivileged(pod),
 	})
+}
+
+// accountOf is the service account of a pod with tokens, "" for others.
+func accountOf(spec *corev1.PodSpec) string {
+	if len(objects.Tokens(spec)) == 0 {
+		return ""
+	}
+	return cmp.Or(spec.ServiceAccountName, "default")
 }
 
 // hostPorts returns the ports that the sandbox forwards from the node; on the

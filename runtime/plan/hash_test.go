@@ -143,6 +143,24 @@ func TestHashPodFields(t *testing.T) {
 	})
 }
 
+// What runs with tokens of one service account does not get those of another one.
+func TestHashPodServiceAccount(t *testing.T) {
+	t.Parallel()
+	of := func(account string, source corev1.VolumeProjection) string {
+		return plan.HashPod(&corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: account, Volumes: []corev1.Volume{{
+			Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}},
+		}}}})
+	}
+	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
+	other := corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{}}
+	if of("a", token) == of("b", token) || of("", token) != of("default", token) {
+		t.Error("The service account of a token does not count, or not as it is defaulted")
+	}
+	if of("a", other) != of("b", other) {
+		t.Error("A service account without tokens counts")
+	}
+}
+
 // Of the containers a sandbox knows the host ports and whether one is
 // privileged.
 func TestHashPodContainers(t *testing.T) {

@@ -193,3 +193,62 @@ func TestLowerLimitCountsOnceMeasured(t *testing.T) {
 		n.checkDiskEviction()
 	})
 }
+
+// inMemory gives the workload an emptyDir in memory.
+func inMemory(limit string) func(*v1alpha1.NodeWorkload) {
+	return func(nw *v1alpha1.NodeWorkload) {
+		nw.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "m", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse(limit))},
+		}}}
+	}
+}
+
+// Earlier versions of the shim let what was in memory be above a limit that had been lowered.
+// An upgrade evicts nothing for that, nor does a template that is taken back; the next one
+// that is noted does.
+func TestUpgradeEvictsNothingForItsMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changes []func(*v1alpha1.NodeWorkload)
+		evicted bool
+	}{
+		"the template that ran":         {},
+		"another one, which is waiting": {changes: []func(*v1alpha1.NodeWorkload){image("absent:2")}},
+		"and is taken back":             {changes: []func(*v1alpha1.NodeWorkload){image("absent:2"), image("image:1")}},
+		"another one that is measured":  {changes: []func(*v1alpha1.NodeWorkload){label}, evicted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				n.start(t).Update(workload("a", inMemory("1Mi")))
+				n.settle(time.Minute)
+				m := restarted(t, n)
+				m.setAPI(true)
+				earlier, err := m.store.Load()
+				if err != nil || len(earlier) != 1 || earlier[0].DiskLimits == nil {
+					t.Fatalf("checkpoints %+v, %v", earlier, err)
+				}
+				earlier[0].DiskLimits = nil
+				if err := m.store.Save(earlier[0]); err != nil {
+					t.Fatal(err)
+				}
+				newRegistry(m)
+				p := m.start(t)
+				p.Update(workload("a", inMemory("1Mi")))
+				m.settle(time.Minute)
+				for i, change := range tt.changes {
+					p.Update(workload("a", inMemory("1Mi"), change, generation(int64(i)+2)))
+					m.settle(time.Second)
+				}
+				p.Measured("a", plan.DiskUsage{Volumes: map[string]int64{"m": 2 << 20}}, nil)
+				m.settle(time.Minute)
+				if got := len(m.killed) > 0; got != tt.evicted {
+					t.Errorf("evicted: %t, want %t", got, tt.evicted)
+				}
+			})
+		})
+	}
+}
+
+func label(nw *v1alpha1.NodeWorkload) {
+	nw.Spec.Template.Labels = map[string]string{"a": "b"}
+}

@@ -31,6 +31,10 @@ type memory struct {
 	disk      disk
 	// watch is what disk limits wait for.
 	watch diskWatch
+	// earlier is the template that an earlier version of the shim noted, until another one is.
+	earlier string
+	// keeps is the pod by which a sandbox that waits is kept, nil without one.
+	keeps *corev1.Pod
 }
 
 func newMemory(id Identity, bootID string) *memory {
@@ -193,7 +197,12 @@ func (m *memory) noteTemplate(d desired) bool {
 	if m.rec.TemplateHash == d.hash {
 		return false
 	}
-	m.rec.TemplateHash, m.rec.DiskLimits, m.watch = d.hash, plan.DiskLimitsOf(d.pod), diskWatch{}
+	if m.isEarlier(d) {
+		m.rec.DiskLimits = nil // as it was
+	} else {
+		m.rec.DiskLimits, m.earlier = plan.DiskLimitsOf(d.pod), ""
+	}
+	m.rec.TemplateHash, m.watch = d.hash, diskWatch{}
 	m.touch()
 	return true
 }
@@ -204,6 +213,7 @@ func (m *memory) unnoteTemplate(d desired) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.seen && m.rec.TemplateHash == d.hash && d.hash != "" {
+		m.noteEarlierLimits(d)
 		m.rec.TemplateHash = ""
 		m.touch()
 	}
@@ -261,10 +271,23 @@ func (m *memory) killsUnderWay() []plan.KillProgress {
 	return open
 }
 
+// keep notes by which pod a sandbox that waits is kept, nil for none.
+func (m *memory) keep(pod *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeps = pod
+}
+
 // known is what the rest of the shim may know.
 func (m *memory) known() Known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var kept []*corev1.Pod
+	for _, pod := range []*corev1.Pod{m.want.previous, m.keeps} {
+		if pod != nil && pod != m.want.pod {
+			kept = append(kept, pod)
+		}
+	}
 	return Known{
 		Identity:  m.rec.Identity,
 		Seen:      m.want.seen,
@@ -272,5 +295,6 @@ func (m *memory) known() Known {
 		Gone:      m.want.gone || m.want.orphan,
 		ClusterID: m.rec.ClusterID,
 		Pod:       m.want.pod,
+		Kept:      kept,
 	}
 }

@@ -262,6 +262,8 @@ type Known struct {
 	ClusterID string
 	// Pod is the last accepted desired pod, nil if none.
 	Pod *corev1.Pod
+	// Kept are the pods before, of which something may run and be started again.
+	Kept []*corev1.Pod
 }
 
 // Known returns the workloads that have a worker, ordered by UID.

@@ -85,6 +85,7 @@ func (s *syncer) noteMade(in plan.Input, actions plan.Actions, old []string) {
 		s.waits.keeps = plan.KeptPod(s.sandbox.pod, s.made, in.Observed)
 		s.waits.probed = s.waits.keeps
 	}
+	s.mem.keep(s.waits.keeps)
 }
 
 // withPresent plans with those of the missing images that the runtime has by now: for
@@ -193,6 +194,7 @@ func waitedFor(waits []plan.ImageWait) iter.Seq[plan.ImageKey] {
 func (s *scope) endWaits() {
 	s.pulls.stop()
 	s.waits = imageWaits{}
+	s.mem.keep(nil)
 }
 
 // probed is the pod by which the containers that run are probed.

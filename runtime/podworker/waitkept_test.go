@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -188,5 +189,38 @@ func TestKeptSandboxWithoutItsCgroup(t *testing.T) {
 		if last := n.synced[len(n.synced)-1]; !last.Actions.KillPod || last.Actions.Trigger != v1alpha1.TriggerPodCgroupMissing || last.Pod.Spec.Containers[0].Image != "absent:2" {
 			t.Errorf("%s of %s", last.Actions.Trigger, last.Pod.Spec.Containers[0].Image)
 		}
+	})
+}
+
+// The rest of the shim knows of what runs as long as another template waits.
+func TestKnownPodsWhileATemplateWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		newRegistry(n)
+		p := n.start(t)
+		images := func(step string, want ...string) {
+			t.Helper()
+			known := p.Known()[0]
+			kept := map[string]bool{}
+			for _, pod := range known.Kept {
+				kept[pod.Spec.Containers[0].Image] = true
+			}
+			if got := slices.Sorted(maps.Keys(kept)); !slices.Equal(got, want) {
+				t.Errorf("%s: kept pods with %q, want %q", step, got, want)
+			}
+		}
+		p.Update(workload("w", twoContainers("image:1", "image:1", "/1")))
+		n.settle(time.Second)
+		images("alone")
+		p.Update(workload("w", generation(2), twoContainers("absent:2", "absent:2", "/2"), onTheHost))
+		images("at once", "image:1")
+		n.settle(time.Minute)
+		images("waiting", "image:1")
+		p.Update(workload("w", generation(3), twoContainers("absent:3", "absent:3", "/3"), onTheHost))
+		n.settle(time.Minute)
+		images("another one waiting", "image:1")
+		p.Update(workload("w", generation(4), twoContainers("image:1", "image:1", "/1")))
+		n.settle(time.Minute)
+		images("taken back")
 	})
 }

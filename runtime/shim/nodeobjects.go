@@ -4,9 +4,11 @@
 package shim
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -36,6 +38,7 @@ type nodeObjects struct {
 func newNodeObjects(client *objectClient, uid *nodeUID, pool func() workloads, c *clock.Clock, log logr.Logger) *nodeObjects {
 	n := &nodeObjects{uid: uid, pool: pool}
 	n.Store = objects.NewStore(n.changed)
+	n.KeepWhile(n.refersTo)
 	n.Tokens = objects.NewTokens(objects.TokensConfig{
 		Request: client.token, NodeUID: uid.current, Fetched: n.wake, Clock: c, Log: log,
 	})
@@ -46,17 +49,53 @@ func newNodeObjects(client *objectClient, uid *nodeUID, pool func() workloads, c
 
 func (n *nodeObjects) wake(uid types.UID) { n.pool().Wake(uid) }
 
+// pods yields the pods of a workload: that which is wanted, and those that are kept.
+func pods(k podworker.Known) iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		if k.Pod != nil && !yield(k.Pod) {
+			return
+		}
+		for _, pod := range k.Kept {
+			if !yield(pod) {
+				return
+			}
+		}
+	}
+}
+
+// refers is whether a workload refers to an object of which match says yes.
+func refers(k podworker.Known, match func(apiobjects.Ref) bool) bool {
+	for pod := range pods(k) {
+		if slices.ContainsFunc(apiobjects.Of(&pod.Spec), match) {
+			return true
+		}
+	}
+	return false
+}
+
 // refersToAny is whether a workload of the node refers to an object.
 func (n *nodeObjects) refersToAny() bool {
 	return slices.ContainsFunc(n.pool().Known(), func(k podworker.Known) bool {
-		return k.Pod != nil && len(apiobjects.Of(&k.Pod.Spec)) > 0
+		return refers(k, func(apiobjects.Ref) bool { return true })
+	})
+}
+
+// refersTo is whether a workload of the node refers to this object.
+func (n *nodeObjects) refersTo(key objects.Key) bool {
+	return slices.ContainsFunc(n.pool().Known(), func(k podworker.Known) bool {
+		return k.Namespace == key.Namespace && refers(k, func(ref apiobjects.Ref) bool { return ref == key.Ref })
 	})
 }
 
 // asksForTokens is whether a workload of the node asks for a token.
 func (n *nodeObjects) asksForTokens() bool {
 	return slices.ContainsFunc(n.pool().Known(), func(k podworker.Known) bool {
-		return k.Pod != nil && len(apiobjects.Tokens(&k.Pod.Spec)) > 0
+		for pod := range pods(k) {
+			if len(apiobjects.Tokens(&pod.Spec)) > 0 {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -67,10 +106,7 @@ func (n *nodeObjects) changed(namespace string, refs []apiobjects.Ref) {
 		n.refresh(namespace, refs)
 	}
 	for _, k := range n.pool().Known() {
-		if k.Namespace != namespace || k.Pod == nil {
-			continue
-		}
-		if slices.ContainsFunc(apiobjects.Of(&k.Pod.Spec), func(ref apiobjects.Ref) bool { return slices.Contains(refs, ref) }) {
+		if k.Namespace == namespace && refers(k, func(ref apiobjects.Ref) bool { return slices.Contains(refs, ref) }) {
 			n.wake(k.UID)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
@@ -63,6 +64,38 @@ func TestAChangedObjectWakesWhatRefersToIt(t *testing.T) {
 	}
 	if want := []types.UID{"1", "2"}; !slices.Equal(pool.woken, want) {
 		t.Errorf("woken: %v, want %v", pool.woken, want)
+	}
+}
+
+// A template that waits has other objects than what is kept meanwhile, which may be started
+// again: those stay until it is gone.
+func TestObjectsOfAKeptPodStay(t *testing.T) {
+	asks, err := newObjectClient(&rest.Config{Host: "http://api"}, http.DefaultClient, "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := &fakeWorkloads{known: []podworker.Known{knownPod("ns", "1", "a"), knownPod("other", "2", "a")}}
+	n := newNodeObjects(asks, &nodeUID{}, func() workloads { return pool }, nil, logr.Discard())
+	if err := n.Apply(nodeObject("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	key := objects.Key{Namespace: "ns", Ref: apiobjects.Ref{Kind: apiobjects.Secret, Name: "a"}}
+	kept := pool.known[0].Pod
+	pool.known[0].Pod, pool.known[0].Kept = &corev1.Pod{}, []*corev1.Pod{kept}
+	pool.known[1].Pod = nil
+	n.Forget(key)
+	if _, err := n.Secret("ns", "a"); err != nil || !n.refersToAny() {
+		t.Errorf("of a kept pod: %v, needed %t", err, n.refersToAny())
+	}
+	pool.woken = nil
+	if err := n.Apply(nodeObject("a", "2")); err != nil || !slices.Equal(pool.woken, []types.UID{"1"}) {
+		t.Errorf("woken %v, error %v", pool.woken, err)
+	}
+	n.Forget(key)
+	pool.known[0].Kept, pool.known[1] = nil, knownPod("other", "2", "a")
+	n.Sweep()
+	if _, err := n.Secret("ns", "a"); err == nil {
+		t.Error("kept for a pod of another namespace")
 	}
 }
 

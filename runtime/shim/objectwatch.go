@@ -25,6 +25,8 @@ const (
 	firstPause, lastPause = time.Second, 30 * time.Second
 	// gathering is how long events are gathered into one batch.
 	gathering = 20 * time.Millisecond
+	// sweepInterval is the time between two looks whether what is kept is still needed.
+	sweepInterval = time.Minute
 )
 
 // objectWatch feeds the store with what the manager sends. Without a workload that refers
@@ -120,9 +122,13 @@ func (w *objectWatch) once(ctx context.Context) (complete bool, err error) {
 		failed <- panics.Contain(w.log, "the watch of objects", func() error { return readEvents(ctx, stream, events) })
 	})
 	f := &feed{store: w.store, log: w.log, sent: map[objects.Key]bool{}}
+	sweep := time.NewTicker(sweepInterval)
+	defer sweep.Stop()
 	for w.needed() {
 		select {
 		case <-w.kicked:
+		case <-sweep.C:
+			w.store.Sweep()
 		case event := <-events:
 			f.take(event)
 			gather(events, f)

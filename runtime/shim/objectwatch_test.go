@@ -165,6 +165,20 @@ func TestWhatAWatchDoesNotSendIsDroppedAtItsBookmark(t *testing.T) {
 	})
 }
 
+func TestWhatIsKeptIsDroppedOnceItIsNotNeeded(t *testing.T) {
+	withWatch(t, func(m *watched) {
+		var needed atomic.Bool
+		needed.Store(true)
+		m.store.KeepWhile(func(objects.Key) bool { return needed.Load() })
+		m.send(eventLine(t, "ADDED", nodeObject("a", "1")), bookmark(t), eventLine(t, "DELETED", nodeObject("a", "1")))
+		m.want(map[string]string{"a": "1"})
+		needed.Store(false)
+		time.Sleep(sweepInterval)
+		synctest.Wait()
+		m.want(map[string]string{"a": ""})
+	})
+}
+
 func TestAnotherWatchBeginsAfterLongerAndLongerPauses(t *testing.T) {
 	withWatch(t, func(m *watched) {
 		m.send(eventLine(t, "ADDED", nodeObject("a", "1")), bookmark(t))

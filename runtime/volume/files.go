@@ -4,6 +4,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,11 +207,16 @@ func (m *Manager) sourceMark(pod *corev1.Pod, k *kind, volume *corev1.Volume) st
 // sourceOf is what a volume is set up for: what it refers to and whose it is, and nothing of
 // what the objects hold.
 func sourceOf(pod *corev1.Pod, volume *corev1.Volume) []byte {
+	account := ""
+	if len(objects.Tokens(&corev1.PodSpec{Volumes: []corev1.Volume{*volume}})) > 0 {
+		account = cmp.Or(pod.Spec.ServiceAccountName, "default")
+	}
 	text, err := json.Marshal(struct {
-		Source corev1.VolumeSource
-		Group  *int64 `json:",omitempty"`
-		User   *int64 `json:",omitempty"`
-	}{volume.VolumeSource, fsGroup(pod), projection.CommonUser(pod)})
+		Source  corev1.VolumeSource
+		Group   *int64 `json:",omitempty"`
+		User    *int64 `json:",omitempty"`
+		Account string `json:",omitempty"`
+	}{volume.VolumeSource, fsGroup(pod), projection.CommonUser(pod), account})
 	if err != nil {
 		return nil // an API type can be written
 	}

@@ -107,7 +107,11 @@ func (f *fakeObjects) Token(ctx context.Context, pod *corev1.Pod, ask objects.To
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return "token of " + pod.Name + " for " + ask.Audience + f.renewed, nil
+	account := ""
+	if pod.Spec.ServiceAccountName != "" {
+		account = " as " + pod.Spec.ServiceAccountName
+	}
+	return "token of " + pod.Name + account + " for " + ask.Audience + f.renewed, nil
 }
 
 func (f *fakeObjects) readCount() int {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -168,6 +169,36 @@ func TestObjectsThatAreStillToCome(t *testing.T) {
 		defer cancel()
 		if err := m.WaitForMount(ctx, other); !errors.Is(err, errDeleted) || time.Since(began) != time.Second {
 			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A container may start again with the files that are there while the manager does not say
+// what has become of them.
+func TestFilesThatAreThereDoNotWaitForTheManager(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		api.set(objects.ConfigMap, "conf", "a", "1")
+		m := managerOf(t, api)
+		pod := withVolumes(configMapVolume("v", "conf"))
+		prepare(t, m, pod)
+		api.setAway(true)
+		began := time.Now()
+		if err := m.WaitForMount(t.Context(), pod); err != nil || time.Since(began) != 0 {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+		if got := shown(t, m, pod, "v"); !maps.Equal(got, map[string]string{"a": "1"}) {
+			t.Errorf("files %v", got)
+		}
+		api.set(objects.ConfigMap, "conf", "a", "2")
+		api.setAway(false)
+		m.Refresh("ns", []objects.Ref{configMapRef("conf")})
+		synctest.Wait()
+		if got := shown(t, m, pod, "v"); !maps.Equal(got, map[string]string{"a": "2"}) {
+			t.Errorf("files %v", got)
 		}
 	})
 }

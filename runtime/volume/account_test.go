@@ -1,0 +1,43 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/hostfs/mounttest"
+)
+
+// Containers that run do not get tokens of another service account, nor after a restart of
+// the process: those that start do.
+func TestAccountOfTokensThatAreShown(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		before := managerOf(t, api)
+		m := newManager(t, func(c *Config) { c.RootDir, c.Objects = before.config.RootDir, api })
+		as := func(account string) *corev1.Pod {
+			pod := withVolumes(tokenVolume("v"))
+			pod.Spec.ServiceAccountName = account
+			return pod
+		}
+		check := func(step, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := shown(t, m, as(""), "v")["token"]; got != want {
+				t.Errorf("%s: %q, want %q", step, got, want)
+			}
+		}
+		prepare(t, before, as("a"))
+		m.Follow(as("b"))
+		check("what runs", "token of web as a for vault")
+		prepare(t, m, as("b"))
+		check("what starts", "token of web as b for vault")
+	})
+}

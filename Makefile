@@ -164,7 +164,7 @@ endif
 .PHONY: twin
 ifeq ($(ROOT_ON_LINUX),yes)
 twin: assets runtime ## Give the same templates to a real kubelet and to the shim, and compare. SEED= for others.
-	@$(TOOL) kubelet
+	@$(TOOL) kubelet kube-controller-manager
 	go run ./hack/twin --seed $(SEED) $(TWINFLAGS)
 else
 twin:

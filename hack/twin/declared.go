@@ -144,6 +144,9 @@ func (s *scenario) mayOverrun(path string) bool {
 // what the kubelet still tells until its next sync: the exit, or why the start
 // failed.
 func (c course) backedOffEarly(d difference) bool {
+	if c.deletesOwn && onlyShim(d, `event Warning BackOff "Back-off restarting failed container c in pod `) {
+		return true // its next try comes before the back-off is over, the kubelet's after it
+	}
 	name, isStatus := field(d)
 	if !isStatus || !c.loops {
 		return false

@@ -91,6 +91,13 @@ func TestDeclaredReports(t *testing.T) {
 			scenario: scenario{deletesOwn: true}, want: true,
 			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, kubelet: "sent"},
 		},
+		"back-off of a start without its object": {
+			scenario: scenario{deletesOwn: true}, want: true,
+			d: difference{aspect: `event Warning BackOff "Back-off restarting failed container c in pod <name>(<uid>)" on spec.containers{c}`, shim: "sent"},
+		},
+		"another back-off": {
+			d: difference{aspect: `event Warning BackOff "Back-off restarting failed container c in pod <name>(<uid>)" on spec.containers{c}`, shim: "sent"},
+		},
 		"an object that was not deleted": {
 			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, kubelet: "sent"},
 		},

@@ -296,7 +296,7 @@ func changes() []scenario {
 	deleted.own, deleted.deletesOwn = first, true
 	deleted.steps = []step{
 		{name: "ready", until: ready, do: both(deleteOwn, get("/exit?code=3"))},
-		{name: "waits", until: waiting("c", refused, 0), do: makeOwn(second)},
+		{name: "waits", until: waiting("c", refused, 0), quick: true, do: makeOwn(second)},
 		{name: "restarted", until: restartedAndReady("c", 1)},
 	}
 	return []scenario{

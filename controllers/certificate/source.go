@@ -23,6 +23,8 @@ import (
 const (
 	firstRead = time.Second
 	laterRead = 10 * time.Second
+	// readTimeout is how long one read may take.
+	readTimeout = 10 * time.Second
 )
 
 // The keys of the Secret, and the names of the files.
@@ -103,6 +105,8 @@ func (s *Source) copy(ctx context.Context) error {
 func (s *Source) tryCopy(ctx context.Context) error {
 	name, what := s.target.Secret, s.target.What
 	secret := &corev1.Secret{}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	if err := s.reader.Get(ctx, name, secret); err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			s.missing.Store(true)

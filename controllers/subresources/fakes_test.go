@@ -194,7 +194,7 @@ func (c contents) Watch(_ context.Context, node string) (watch.Interface, error)
 
 func (c *cluster) handler() *handler {
 	return &handler{
-		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(),
+		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout,
 		objects: contents{c}, references: c, log: logr.Discard(), said: flowcontrol.NewFakeAlwaysRateLimiter(),
 	}
 }

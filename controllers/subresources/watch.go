@@ -113,7 +113,7 @@ func (h *handler) watch(w http.ResponseWriter, req *http.Request, c *caller, las
 	watchesGauge.Inc()
 	defer watchesGauge.Dec()
 
-	s := newStream(w, h.encodings)
+	s := newStream(w, h.encodings, h.chunkTimeout)
 	defer s.close()
 	if err = s.open(); err == nil {
 		err = s.send(ctx, events)

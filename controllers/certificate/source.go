@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,6 +23,8 @@ import (
 const (
 	firstRead = time.Second
 	laterRead = 10 * time.Second
+	// readTimeout is how long one read may take.
+	readTimeout = 10 * time.Second
 )
 
 // The keys of the Secret, and the names of the files.
@@ -40,6 +43,8 @@ type Source struct {
 
 	// pair is what is served; nil before there was one.
 	pair atomic.Pointer[tls.Certificate]
+	// missing: by the last answer of the API server there is no certificate.
+	missing atomic.Bool
 	// certificate and key are what was copied last.
 	certificate, key []byte
 	problem          string
@@ -54,6 +59,10 @@ func NewSource(reader client.Reader, target Target) *Source {
 func (s *Source) TLS(cfg *tls.Config) {
 	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil }
 }
+
+// Missing reports whether the API server said last that there is no certificate, or that the Secret
+// may not be read. It is false before it answered.
+func (s *Source) Missing() bool { return s.missing.Load() }
 
 // First copies the first certificate and reports whether ctx lasted so long.
 func (s *Source) First(ctx context.Context) bool {
@@ -96,11 +105,18 @@ func (s *Source) copy(ctx context.Context) error {
 func (s *Source) tryCopy(ctx context.Context) error {
 	name, what := s.target.Secret, s.target.What
 	secret := &corev1.Secret{}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	if err := s.reader.Get(ctx, name, secret); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			s.missing.Store(true)
+		}
 		return fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	certificate, key := secret.Data[certificateFile], secret.Data[keyFile]
-	if len(certificate) == 0 || len(key) == 0 {
+	missing := len(certificate) == 0 || len(key) == 0
+	s.missing.Store(missing)
+	if missing {
 		return fmt.Errorf("the Secret %s has no certificate yet", name)
 	}
 	if bytes.Equal(certificate, s.certificate) && bytes.Equal(key, s.key) {

@@ -4,6 +4,7 @@
 package certificate
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,13 +15,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // certificate makes a pair that matches.
@@ -43,6 +47,29 @@ func certificate(t *testing.T) map[string][]byte {
 		certificateFile: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		keyFile:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 	}
+}
+
+// A read that gets no answer ends, and is tried again.
+func TestReadWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "webhook"}, Data: certificate(t)}
+		reads := 0
+		c := fake.NewClientBuilder().WithObjects(secret).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+				if reads++; reads == 1 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return inner.Get(ctx, key, into, opts...)
+			},
+		}).Build()
+		source := NewSource(c, Target{Secret: client.ObjectKeyFromObject(secret), Dir: t.TempDir(), Log: logr.Discard()})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if !source.First(ctx) {
+			t.Error("no certificate after a minute")
+		}
+	})
 }
 
 // The certificate of the Secret is copied once it is there, again when it is another

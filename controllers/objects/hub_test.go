@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
@@ -211,15 +212,20 @@ func TestInitialObjectsWithoutAnswer(t *testing.T) {
 		t.Error("something is sent before the answer")
 	}
 	s.expire()
-	event, _ := s.next()
+	taken := func() watch.Event {
+		o, _ := s.next()
+		s.taken(o)
+		return o.event
+	}
+	event := taken()
 	if o, ok := event.Object.(*subresources.NodeObject); !ok || o.State != subresources.ObjectUnavailable || event.Type != "ADDED" {
 		t.Errorf("sent %s %v", event.Type, event.Object)
 	}
-	if event, _ := s.next(); event.Type != "BOOKMARK" {
+	if event := taken(); event.Type != "BOOKMARK" {
 		t.Errorf("%s instead of the bookmark", event.Type)
 	}
 	b.set(b.objects[key], notFound(key))
-	if event, _ := s.next(); event.Type != "MODIFIED" {
+	if event := taken(); event.Type != "MODIFIED" {
 		t.Errorf("%s when the answer came", event.Type)
 	}
 }

@@ -93,7 +93,7 @@ func (s *subscription) deliver(ctx context.Context) {
 	late := time.NewTimer(answerTimeout)
 	defer late.Stop()
 	for {
-		event, found := s.next()
+		o, found := s.next()
 		if !found {
 			select {
 			case <-s.woken:
@@ -105,14 +105,42 @@ func (s *subscription) deliver(ctx context.Context) {
 			continue
 		}
 		select {
-		case s.result <- event:
+		case s.result <- o.event:
+			s.taken(o)
+		case <-s.woken: // it may hold no more
+			continue
 		case <-ctx.Done():
 			return
 		}
-		if event.Type == watch.Bookmark {
+		if o.event.Type == watch.Bookmark {
 			done()
 		}
 	}
+}
+
+// offer is an event that the receiver has not taken yet.
+type offer struct {
+	event   watch.Event
+	key     apiobjects.Key
+	version uint64
+}
+
+// taken notes that the receiver has an event. Its key, the first of the queue, is looked at again after
+// the others: it may have changed meanwhile.
+func (s *subscription) taken(o offer) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	switch o.event.Type {
+	case watch.Bookmark:
+		s.bookmarked = true
+		return
+	case watch.Deleted:
+		delete(s.sent, o.key)
+	case watch.Added, watch.Modified, watch.Error:
+		s.sent[o.key] = o.version
+	}
+	delete(s.awaited, o.key)
+	s.queue = append(s.queue[1:], o.key)
 }
 
 // expire gives up waiting for what the API server did not answer.
@@ -125,60 +153,54 @@ func (s *subscription) expire() {
 	}
 }
 
-// next is the next event, made of what is known now; found is false if there is none.
-func (s *subscription) next() (event watch.Event, found bool) {
+// next is the next event, made of what is known now; found is false if there is none. It is the
+// same until it is taken, or something changes.
+func (s *subscription) next() (o offer, found bool) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	for {
 		if len(s.awaited) == 0 && !s.bookmarked {
-			s.bookmarked = true
-			return s.bookmark(), true
+			return offer{event: s.bookmark()}, true
 		}
 		if len(s.queue) == 0 {
 			s.queue = nil
-			return watch.Event{}, false
+			return offer{}, false
 		}
 		key := s.queue[0]
+		if o, found := s.about(key); found {
+			return o, true
+		}
 		s.queue = s.queue[1:]
 		delete(s.marked, key)
-		if event, found := s.about(key); found {
-			return event, true
-		}
 	}
 }
 
 // about is the event that says what is not sent of a key yet. The mutex is held.
-func (s *subscription) about(key apiobjects.Key) (watch.Event, bool) {
+func (s *subscription) about(key apiobjects.Key) (offer, bool) {
 	had, sent := s.sent[key]
 	if !s.wanted[key] {
-		delete(s.awaited, key)
-		delete(s.sent, key)
-		return watch.Event{Type: watch.Deleted, Object: blank(key)}, sent
+		if !sent {
+			delete(s.awaited, key)
+		}
+		return offer{event: watch.Event{Type: watch.Deleted, Object: blank(key)}, key: key}, sent
 	}
 	o := s.hub.objects[key]
 	if o == nil || o.state == nil {
 		if sent || !s.overdue || !s.awaited[key] {
-			return watch.Event{}, false
+			return offer{}, false
 		}
-		s.note(key, 0)
-		return watch.Event{Type: watch.Added, Object: unavailable(key, "the API server has not answered yet")}, true
+		return offer{event: watch.Event{Type: watch.Added, Object: unavailable(key, "the API server has not answered yet")}, key: key}, true
 	}
 	if sent && had == o.version {
-		return watch.Event{}, false
+		return offer{}, false
 	}
 	kind := watch.Added
 	if sent {
 		kind = watch.Modified
 	}
-	s.note(key, o.version)
 	// A copy of its own: who encodes it sets its kind. Data is shared.
 	own := *o.state
-	return watch.Event{Type: kind, Object: &own}, true
-}
-
-func (s *subscription) note(key apiobjects.Key, version uint64) {
-	s.sent[key] = version
-	delete(s.awaited, key)
+	return offer{watch.Event{Type: kind, Object: &own}, key, o.version}, true
 }
 
 // bookmark ends the initial events. The mutex is held.

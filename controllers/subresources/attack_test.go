@@ -4,6 +4,7 @@
 package subresources
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,7 +63,8 @@ func TestOneQuestionForAllShims(t *testing.T) {
 		req := as(get(t, "/"), shim, name, "uid-"+name)
 		w := &asked{}
 		authenticated(front(t), w).ServeHTTP(httptest.NewRecorder(), req)
-		if _, err := h.gate.enter(t.Context(), w.user); err != nil {
+		c, err := bound(w.user)
+		if err := errors.Join(err, h.gate.enter(t.Context(), c)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,32 +3,58 @@
 
 package subresources
 
-import "sync"
+import (
+	"sync"
 
-// tokensOfNode is how many requests for tokens of a node are answered at the same time.
-const tokensOfNode = 4
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
-// bounds keeps one node from taking up what all share.
+// How many requests of a node are answered at the same time: for tokens, and to begin watches. A shim
+// begins one watch at a time.
+const (
+	tokensOfNode   = 4
+	openingsOfNode = 2
+)
+
+// bounds keep one node from taking up what all share: the manager's requests to the API server
+// come one after another. A place is taken before the first of them.
 type bounds struct {
-	mu     sync.Mutex
-	tokens map[string]int
+	tokens, openings *places
 }
 
-func newBounds() *bounds { return &bounds{tokens: map[string]int{}} }
-
-// token reports whether a request for a token may be answered now, until done is called.
-func (b *bounds) token(node string) (done func(), ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.tokens[node] >= tokensOfNode {
-		return nil, false
+func newBounds() *bounds {
+	return &bounds{
+		tokens:   &places{what: "requests for tokens", most: tokensOfNode, taken: map[place]int{}},
+		openings: &places{what: "new watches", most: openingsOfNode, taken: map[place]int{}},
 	}
-	b.tokens[node]++
+}
+
+// place is whose requests are counted together. A user who is no shim takes none of the shim's.
+type place struct{ user, node string }
+
+type places struct {
+	what string
+	most int
+
+	mu    sync.Mutex
+	taken map[place]int
+}
+
+// take lets a request be answered now, until done is called, or returns an error that says
+// when to come back.
+func (p *places) take(c *caller) (done func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := place{c.user.GetName(), c.node}
+	if p.taken[of] >= p.most {
+		return nil, apierrors.NewTooManyRequests("too many "+p.what+" of node "+c.node+" at the same time", 1)
+	}
+	p.taken[of]++
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.tokens[node]--; b.tokens[node] == 0 {
-			delete(b.tokens, node)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.taken[of]--; p.taken[of] == 0 {
+			delete(p.taken, of)
 		}
-	}, true
+	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,12 @@ type cluster struct {
 	// tokens are those of the NodeWorkloads, by node/namespace/name.
 	tokens map[string]tokens
 	events feed
+	// silent is a node whose Node gets no answer; unanswered counts those requests, requests all.
+	silent               string
+	unanswered, requests atomic.Int32
 }
+
+func named(name string) user.Info { return &user.DefaultInfo{Name: name} }
 
 type tokens struct {
 	account string
@@ -95,6 +101,12 @@ func (c *cluster) do(change func()) {
 }
 
 func (c *cluster) get(ctx context.Context, inner client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	c.requests.Add(1)
+	if key.Name == c.silent {
+		c.unanswered.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down != nil {
@@ -108,6 +120,7 @@ func (c *cluster) get(ctx context.Context, inner client.WithWatch, key client.Ob
 }
 
 func (c *cluster) create(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+	c.requests.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down != nil {
@@ -181,7 +194,7 @@ func (c contents) Watch(_ context.Context, node string) (watch.Interface, error)
 
 func (c *cluster) handler() *handler {
 	return &handler{
-		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(),
+		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout,
 		objects: contents{c}, references: c, log: logr.Discard(), said: flowcontrol.NewFakeAlwaysRateLimiter(),
 	}
 }

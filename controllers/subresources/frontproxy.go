@@ -25,10 +25,11 @@ import (
 )
 
 // trustName is the ConfigMap in which every kube-apiserver says how its front proxy is
-// recognised, and trustInterval how often it is read.
+// recognised, trustInterval how often it is read, and trustTimeout how long that may take.
 const (
 	trustName     = "extension-apiserver-authentication"
 	trustInterval = 10 * time.Second
+	trustTimeout  = 5 * time.Second
 )
 
 // frontProxy recognises the API server as the front proxy, and reads in whose name it asks.
@@ -65,7 +66,9 @@ func (f *frontProxy) keep(ctx context.Context) {
 func (f *frontProxy) read(ctx context.Context) {
 	problem := ""
 	config := &corev1.ConfigMap{}
-	err := f.reader.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: trustName}, config)
+	reading, cancel := context.WithTimeout(ctx, trustTimeout)
+	defer cancel()
+	err := f.reader.Get(reading, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: trustName}, config)
 	if err == nil && !maps.Equal(config.Data, f.data) {
 		f.data = config.Data
 		var trusted authenticator.Request

@@ -4,6 +4,7 @@
 package subresources
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // authority signs certificates.
@@ -224,6 +227,29 @@ func TestTheFrontProxyChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("without the ConfigMap", http.StatusUnauthorized, http.StatusUnauthorized)
+}
+
+// A read that gets no answer ends: the next one learns of another front proxy.
+func TestTheFrontProxyWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		c := fake.NewClientBuilder().WithObjects(trustOf(newAuthority(t))).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+				if reads++; reads == 1 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return inner.Get(ctx, key, into, opts...)
+			},
+		}).Build()
+		proxy := &frontProxy{reader: c, log: logr.Discard()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		proxy.keep(ctx)
+		if proxy.trusted.Load() == nil {
+			t.Error("no front proxy is known after a minute")
+		}
+	})
 }
 
 // downed is an API server that does not answer.

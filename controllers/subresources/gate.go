@@ -42,17 +42,13 @@ type gate struct {
 	reviews *reviews
 }
 
-// enter returns the shim that a user is. Its Node is read from the API server: the
+// enter is nil if the caller is the shim of its node. Its Node is read from the API server: the
 // cache may not know yet that it is gone, or another.
-func (g *gate) enter(ctx context.Context, u user.Info) (*caller, error) {
-	c, err := bound(u)
-	if err != nil {
-		return nil, err
+func (g *gate) enter(ctx context.Context, c *caller) error {
+	if err := g.reviews.mayReport(ctx, c.user); err != nil {
+		return err
 	}
-	if err := g.reviews.mayReport(ctx, u); err != nil {
-		return nil, err
-	}
-	return c, g.live(ctx, c)
+	return g.live(ctx, c)
 }
 
 // live looks for the caller's Node at the API server.

@@ -31,7 +31,9 @@ type handler struct {
 	encodings  *encodings
 	objects    Objects
 	references References
-	log        logr.Logger
+	// chunkTimeout is how long a caller of a watch may take to read a chunk.
+	chunkTimeout time.Duration
+	log          logr.Logger
 	// said bounds what is logged of refusals, so that no caller fills the log.
 	said flowcontrol.PassiveRateLimiter
 }

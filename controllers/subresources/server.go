@@ -35,8 +35,8 @@ const (
 )
 
 // SetUp adds the aggregated API to a manager: its server on every replica, and on the leader
-// the renewal of the certificate. A replica that does not serve yet is not ready, so that
-// the API server does not ask it.
+// the renewal of the certificate. A replica that has a certificate and does not serve yet is not
+// ready, so that the API server does not ask it.
 func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string, sources Sources) error {
 	if !o.Enabled() {
 		return nil
@@ -56,7 +56,7 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		address: o.BindAddress, source: certificate.NewSource(mgr.GetAPIReader(), target), log: log,
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
-			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(),
+			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout,
 			objects: sources.Objects, references: sources.References, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
 		},
 	}
@@ -92,8 +92,10 @@ type server struct {
 // NeedLeaderElection: every replica answers.
 func (*server) NeedLeaderElection() bool { return false }
 
+// ready is nil where there is no certificate: only the leader makes it, and in a roll-out that turns
+// the API on it is a replica that leaves only once this one is ready.
 func (s *server) ready(*http.Request) error {
-	if !s.serving.Load() {
+	if !s.serving.Load() && !s.source.Missing() {
 		return errors.New("the aggregated API is not served yet")
 	}
 	return nil

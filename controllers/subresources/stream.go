@@ -30,12 +30,14 @@ type stream struct {
 	w         http.ResponseWriter
 	control   *http.ResponseController
 	encodings *encodings
+	// timeout is how long a chunk may take.
+	timeout time.Duration
 	// broken: an event was written in part, so that nothing may follow.
 	broken bool
 }
 
-func newStream(w http.ResponseWriter, e *encodings) *stream {
-	return &stream{w: w, control: http.NewResponseController(w), encodings: e}
+func newStream(w http.ResponseWriter, e *encodings, timeout time.Duration) *stream {
+	return &stream{w: w, control: http.NewResponseController(w), encodings: e, timeout: timeout}
 }
 
 // open sends the head of the answer, so that the caller knows that it watches.
@@ -58,7 +60,7 @@ func (s *stream) flush() error {
 
 // deadline gives what is written next its time.
 func (s *stream) deadline() {
-	_ = s.control.SetWriteDeadline(time.Now().Add(chunkTimeout)) // a recorder of tests has none
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // a recorder of tests has none
 }
 
 // close ends the deadline, and so leaves the connection to the next request.

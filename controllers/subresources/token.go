@@ -43,15 +43,20 @@ func (h *handler) serveToken(w http.ResponseWriter, req *http.Request, u user.In
 	if err != nil {
 		return statusOf(resourceToken, name, err)
 	}
-	c, err := h.gate.enter(ctx, u)
+	c, err := bound(u)
 	if err != nil {
 		return statusOf(resourceToken, name, err)
 	}
-	done, ok := h.bounds.token(c.node)
-	if !ok {
-		return statusOf(resourceToken, name, apierrors.NewTooManyRequests("too many requests for tokens of node "+c.node+" at the same time", 1))
+	done, err := h.bounds.tokens.take(c)
+	if err != nil {
+		return statusOf(resourceToken, name, err)
 	}
 	defer done()
+	// By the cache, where it knows the Node: the API server looks itself whether it lives, when it
+	// binds the token to it.
+	if err := h.gate.still(ctx, c); err != nil {
+		return statusOf(resourceToken, name, err)
+	}
 	account, err := h.mayHave(c, namespace, name, asked)
 	if err != nil {
 		return statusOf(resourceToken, name, err)

@@ -136,29 +136,6 @@ func TestTokenOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// A node that asks for many tokens at the same time waits, and no other node does.
-func TestTokensOfANodeAreBounded(t *testing.T) {
-	b := newBounds()
-	var last func()
-	for range tokensOfNode {
-		done, ok := b.token("a")
-		if !ok {
-			t.Fatal("refused too early")
-		}
-		last = done
-	}
-	if _, ok := b.token("a"); ok {
-		t.Error("no bound")
-	}
-	if _, ok := b.token("b"); !ok {
-		t.Error("node b waits for node a")
-	}
-	last()
-	if _, ok := b.token("a"); !ok {
-		t.Error("refused although one has ended")
-	}
-}
-
 // Where the body is not JSON, the answer says so: there is no protobuf here.
 func TestTokenRequestIsJSON(t *testing.T) {
 	c := withTokens()

@@ -28,6 +28,8 @@ const (
 	// the replicas that there are then.
 	shortest = 50 * time.Minute
 	jitter   = 20 * time.Minute
+	// enterTimeout is how long it may take to find out whether the caller may watch.
+	enterTimeout = 15 * time.Second
 	// checkInterval is how often it is asked again whether the caller may watch, and
 	// uncheckedFor how long no answer may leave that open: it ends within 30 s of the last
 	// good answer.
@@ -51,14 +53,30 @@ func (h *handler) serveObjects(w http.ResponseWriter, req *http.Request, u user.
 	if err != nil {
 		return statusOf(resourceObjects, "", err)
 	}
-	c, err := h.gate.enter(req.Context(), u)
-	if err == nil && c.node != node {
-		err = refuse("the token of %s is bound to node %s, not to %s", u.GetName(), c.node, node)
-	}
+	c, err := h.mayWatch(req.Context(), u, node)
 	if err != nil {
 		return statusOf(resourceObjects, node, err)
 	}
 	return h.watch(w, req, c, lifetime(query))
+}
+
+// mayWatch returns the caller if it may watch the objects of a node.
+func (h *handler) mayWatch(ctx context.Context, u user.Info, node string) (*caller, error) {
+	c, err := bound(u)
+	if err != nil {
+		return nil, err
+	}
+	if c.node != node {
+		return nil, refuse("the token of %s is bound to node %s, not to %s", u.GetName(), c.node, node)
+	}
+	done, err := h.bounds.openings.take(c)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, enterTimeout)
+	defer cancel()
+	return c, h.gate.enter(ctx, c)
 }
 
 // selected is the node whose objects are watched.
@@ -95,7 +113,7 @@ func (h *handler) watch(w http.ResponseWriter, req *http.Request, c *caller, las
 	watchesGauge.Inc()
 	defer watchesGauge.Dec()
 
-	s := newStream(w, h.encodings)
+	s := newStream(w, h.encodings, h.chunkTimeout)
 	defer s.close()
 	if err = s.open(); err == nil {
 		err = s.send(ctx, events)

@@ -33,6 +33,9 @@ const (
 	// one may keep others from theirs.
 	maxFirst = 32
 	maxTurn  = 10 * time.Second
+	// watchFor is how long an object is watched until the API server is asked for the right
+	// again, and 1.5 times as long at most.
+	watchFor = time.Minute
 )
 
 // Shares knows what the NodeWorkloads of nodes refer to.
@@ -63,8 +66,10 @@ type Hub struct {
 	account *account
 	asked   asked
 	// first has a place for each node that gets its initial objects.
-	first   chan struct{}
-	running sync.WaitGroup
+	first chan struct{}
+	// watchFor is what tests shorten.
+	watchFor time.Duration
+	running  sync.WaitGroup
 
 	mu sync.Mutex
 	// launch starts something that runs until it is cancelled or the manager ends, nil while
@@ -80,7 +85,7 @@ type Hub struct {
 // asks with self who the manager is.
 func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
-		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst),
+		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor,
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
 	}
 	shares.ListenReferences(h.referencesChanged)

@@ -131,6 +131,24 @@ func TestForbiddenObjects(t *testing.T) {
 	}
 }
 
+// A right that is taken away ends what the manager reads, and not only what it asks for next:
+// the API server lets a watch that it allowed run to its end.
+func TestRightTakenAway(t *testing.T) {
+	b := newBench(t, asManager)
+	b.watchFor = 2 * time.Second
+	b.put("a", "1")
+	b.allow("a")
+	b.shares.need("n1", b.configMap("a"))
+	w := b.watch("n1")
+	w.expectInitial("ADDED ConfigMap a Present 1")
+	if err := admin.RbacV1().RoleBindings(b.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if o := w.expect("MODIFIED ConfigMap a Forbidden"); o.Data != nil {
+		t.Error("its content is sent")
+	}
+}
+
 // Immutable objects are not watched; each is read again now and then.
 func TestImmutableObjectIsNotWatched(t *testing.T) {
 	b := newBench(t, asAdmin)

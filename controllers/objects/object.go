@@ -68,7 +68,7 @@ func (o *object) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	log := logr.FromContextOrDiscard(ctx)
-	from := source{client: o.hub.client, key: o.key}
+	from := source{client: o.hub.client, key: o.key, watchFor: o.hub.watchFor}
 	reflector := toolscache.NewReflectorWithOptions(from, from.example(), intake{o, cancel}, toolscache.ReflectorOptions{Logger: &log, Name: "objects"})
 	return reflector.ListAndWatchWithContext(ctx)
 }

@@ -90,6 +90,8 @@ const (
 	ReasonNoRight = "NoRight"
 	// ReasonObjectNotFound: an object does not exist that the template cannot do without.
 	ReasonObjectNotFound = "ObjectNotFound"
+	// ReasonObjectsTooLarge: the manager has no place for all objects of the namespace.
+	ReasonObjectsTooLarge = "ObjectsTooLarge"
 	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.

@@ -33,6 +33,9 @@ const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetada
 type Availability struct {
 	// NoRight are those that the manager may not read, and NotFound those that do not exist.
 	NoRight, NotFound []apiobjects.Ref
+	// TooMuch says why no node gets the objects for which the manager has no place, "" if it
+	// has one for all that it reads.
+	TooMuch string
 	// Message names those of NoRight, and the command that gives the right.
 	Message string
 }
@@ -89,6 +92,10 @@ func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobje
 	defer cancel()
 	var a Availability
 	for _, ref := range refs {
+		if h.waits(apiobjects.Key{Namespace: namespace, Ref: ref}) {
+			a.TooMuch = tooMuch(namespace)
+			continue
+		}
 		state, err := h.availability(ctx, apiobjects.Key{Namespace: namespace, Ref: ref})
 		if err != nil {
 			return Availability{}, fmt.Errorf("ask for %s in namespace %s: %w", named(ref), namespace, err)

@@ -76,6 +76,9 @@ type Hub struct {
 	// the hub does not run.
 	launch  func(do func(ctx context.Context)) context.CancelFunc
 	objects map[apiobjects.Key]*object
+	// spaces are what the objects take, by namespace, and reads who reads now.
+	spaces map[string]*space
+	reads  map[reads]*readers
 	// nodes are the watches of each node, the oldest first.
 	nodes   map[string][]*subscription
 	version uint64
@@ -87,6 +90,7 @@ func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, 
 	h := &Hub{
 		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor,
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
+		spaces: map[string]*space{}, reads: map[reads]*readers{},
 	}
 	shares.ListenReferences(h.referencesChanged)
 	return h
@@ -231,6 +235,7 @@ func (h *Hub) release(key apiobjects.Key, s *subscription) {
 	if len(o.subscribers) == 0 {
 		o.cancel()
 		delete(h.objects, key)
+		h.vacate(o)
 	}
 }
 
@@ -245,7 +250,10 @@ func (h *Hub) stateOf(o *object) *subresources.NodeObject {
 func (h *Hub) set(o *object, state *subresources.NodeObject) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.objects[o.key] != o || same(o.state, state) {
+	if h.objects[o.key] != o {
+		return
+	}
+	if state = h.fit(o, state); same(o.state, state) {
 		return
 	}
 	allowed := o.state != nil && o.state.State == subresources.ObjectForbidden

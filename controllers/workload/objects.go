@@ -27,12 +27,16 @@ type objectsAsked struct {
 	referred bool
 	// noRight is why the manager may not read some, "" if it may read all.
 	noRight string
+	// tooMuch is why some have no place with the manager, "" if all have.
+	tooMuch string
 	// missing are those that do not exist and that it cannot do without.
 	missing []apiobjects.Ref
 }
 
 // complete reports whether nodes get all.
-func (o *objectsAsked) complete() bool { return o.noRight == "" && len(o.missing) == 0 }
+func (o *objectsAsked) complete() bool {
+	return o.noRight == "" && o.tooMuch == "" && len(o.missing) == 0
+}
 
 // gatherObjects asks whether nodes get what the admitted template refers to. No node waits
 // for the answer: where there is none, the condition stays as it is.
@@ -52,7 +56,7 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		return
 	}
 	required := apiobjects.Required(&s.admitted.Spec)
-	s.objects = &objectsAsked{referred: true, noRight: known.Message, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
+	s.objects = &objectsAsked{referred: true, noRight: known.Message, tooMuch: known.TooMuch, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
 		return !slices.Contains(required, ref)
 	})}
 	if s.objects.complete() {
@@ -70,7 +74,9 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 	}
 	switch {
 	case o.noRight != "": // last, so that the command can be copied
-		return no(v1alpha1.ReasonNoRight, with(missing, o.noRight))
+		return no(v1alpha1.ReasonNoRight, with(with(missing, o.tooMuch), o.noRight))
+	case o.tooMuch != "":
+		return no(v1alpha1.ReasonObjectsTooLarge, with(missing, o.tooMuch))
 	case missing != "":
 		return no(v1alpha1.ReasonObjectNotFound, missing)
 	}

@@ -82,6 +82,9 @@ func TestObjectsAvailable(t *testing.T) {
 	}
 	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra, tls}}
 	expect("missing", `False ObjectNotFound: not found: secret "tls"`, `Warning ObjectNotFound not found: secret "tls"`)
+	known.answer.TooMuch = "more than 32 MiB"
+	expect("too much", `False ObjectsTooLarge: not found: secret "tls"; more than 32 MiB`, `Warning ObjectsTooLarge not found: secret "tls"; more than 32 MiB`)
+	known.answer.TooMuch = ""
 	known.answer.NoRight, known.answer.Message = []apiobjects.Ref{extra}, "run: kubectl x"
 	known.answer.NotFound = known.answer.NotFound[1:]
 	expect("no right", `False NoRight: not found: secret "tls"; run: kubectl x`, `Warning NoRight not found: secret "tls"; run: kubectl x`)

@@ -26,10 +26,15 @@ type fakeObjects struct {
 	answer objects.Availability
 	err    error
 	asked  []apiobjects.Ref
+	// before is called when it is asked.
+	before func()
 }
 
 func (f *fakeObjects) Availability(_ context.Context, _ string, refs []apiobjects.Ref) (objects.Availability, error) {
 	f.asked = refs
+	if f.before != nil {
+		f.before()
+	}
 	return f.answer, f.err
 }
 
@@ -102,4 +107,27 @@ func TestObjectsAvailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("no references", "none", "")
+}
+
+// Nodes get their NodeWorkloads first: an API server that cannot read Secrets delays what is
+// said of them, and no roll-out.
+func TestNodesDoNotWaitForObjects(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	revisions := &v1alpha1.ManagedWorkloadRevisionList{}
+	known := &fakeObjects{err: errors.New("timeout")}
+	known.before = func() {
+		if err := b.client.List(t.Context(), revisions); err != nil {
+			t.Error(err)
+		}
+	}
+	b.fleet.Objects = known
+	if _, _, err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if len(known.asked) != 1 || len(revisions.Items) != 1 {
+		t.Errorf("asked for %v with %d revisions", known.asked, len(revisions.Items))
+	}
 }

@@ -25,6 +25,8 @@ type Objects interface {
 type objectsAsked struct {
 	// referred: it refers to some.
 	referred bool
+	// notServed: no node gets any, or a token.
+	notServed bool
 	// noRight is why the manager may not read some, "" if it may read all.
 	noRight string
 	// tooMuch is why some have no place with the manager, "" if all have.
@@ -41,11 +43,16 @@ func (o *objectsAsked) complete() bool {
 // gatherObjects asks whether nodes get what the admitted template refers to. No node waits
 // for the answer: where there is none, the condition stays as it is.
 func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
-	if r.fleet.Objects == nil || s.admitted == nil {
+	if s.admitted == nil {
 		return
 	}
 	refs := apiobjects.Of(&s.admitted.Spec)
-	if len(refs) == 0 {
+	switch {
+	case r.fleet.Objects == nil:
+		refers := len(refs)+len(apiobjects.Tokens(&s.admitted.Spec)) > 0
+		s.objects = &objectsAsked{referred: refers, notServed: refers}
+		return
+	case len(refs) == 0:
 		s.objects = &objectsAsked{}
 		return
 	}
@@ -73,6 +80,8 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 		missing = "not found: " + objects.Named(o.missing)
 	}
 	switch {
+	case o.notServed:
+		return no(v1alpha1.ReasonObjectsNotServed, "the component objects is not installed")
 	case o.noRight != "": // last, so that the command can be copied
 		return no(v1alpha1.ReasonNoRight, with(with(missing, o.tooMuch), o.noRight))
 	case o.tooMuch != "":
@@ -83,11 +92,12 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 	return yes(v1alpha1.ReasonObjectsAvailable, "nodes get all objects that the template refers to")
 }
 
-// setObjectsAvailable sets the condition, or removes it where the template refers to nothing.
+// setObjectsAvailable sets the condition, or removes it where the template refers to nothing
+// or is refused.
 func setObjectsAvailable(conditions *[]metav1.Condition, f *facts) {
 	switch {
-	case f.objects == nil:
-	case !f.objects.referred:
+	case f.objects == nil && (f.verdict.Accepted || f.verdict.Undecided):
+	case f.objects == nil || !f.objects.referred:
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionObjectsAvailable)
 	default:
 		setCondition(conditions, f, v1alpha1.ConditionObjectsAvailable, computeObjectsAvailable(f.objects))

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -129,5 +130,35 @@ func TestNodesDoNotWaitForObjects(t *testing.T) {
 	}
 	if len(known.asked) != 1 || len(revisions.Items) != 1 {
 		t.Errorf("asked for %v with %d revisions", known.asked, len(revisions.Items))
+	}
+}
+
+// What is not served is not there: a template from before the component was removed says so.
+// A template that is refused refers to nothing that matters.
+func TestObjectsOfAnotherInstallation(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	_, got, err := b.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionObjectsAvailable)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonObjectsNotServed || c.Message != "the component objects is not installed" {
+		t.Errorf("not installed: %v", c)
+	}
+	got.Spec.Template.Spec.EphemeralContainers, got.Generation = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "x"}}}, 2
+	if err := b.client.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err = b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if !meta.IsStatusConditionFalse(got.Status.Conditions, v1alpha1.ConditionAccepted) {
+		t.Fatalf("the template is not refused: %v", got.Status.Conditions)
+	}
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionObjectsAvailable); c != nil {
+		t.Errorf("of a refused template: %v", c)
 	}
 }

@@ -194,7 +194,9 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	if err != nil {
 		return err
 	}
-	known.Objects = hub
+	if o.Subresources.Enabled() {
+		known.Objects = hub
+	}
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
 	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})

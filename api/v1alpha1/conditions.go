@@ -90,6 +90,11 @@ const (
 	ReasonNoRight = "NoRight"
 	// ReasonObjectNotFound: an object does not exist that the template cannot do without.
 	ReasonObjectNotFound = "ObjectNotFound"
+	// ReasonObjectsNotServed: nothing gives nodes objects, because the component objects is
+	// not installed.
+	ReasonObjectsNotServed = "ObjectsNotServed"
+	// ReasonObjectsTooLarge: the manager has no place for all objects of the namespace.
+	ReasonObjectsTooLarge = "ObjectsTooLarge"
 	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	// ReasonCompleted: the containers have succeeded on every node.

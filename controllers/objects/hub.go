@@ -33,6 +33,9 @@ const (
 	// one may keep others from theirs.
 	maxFirst = 32
 	maxTurn  = 10 * time.Second
+	// watchFor is how long an object is watched until the API server is asked for the right
+	// again, and 1.5 times as long at most.
+	watchFor = time.Minute
 )
 
 // Shares knows what the NodeWorkloads of nodes refer to.
@@ -63,14 +66,19 @@ type Hub struct {
 	account *account
 	asked   asked
 	// first has a place for each node that gets its initial objects.
-	first   chan struct{}
-	running sync.WaitGroup
+	first chan struct{}
+	// watchFor is what tests shorten.
+	watchFor time.Duration
+	running  sync.WaitGroup
 
 	mu sync.Mutex
 	// launch starts something that runs until it is cancelled or the manager ends, nil while
 	// the hub does not run.
 	launch  func(do func(ctx context.Context)) context.CancelFunc
 	objects map[apiobjects.Key]*object
+	// spaces are what the objects take, by namespace, and reads who reads now.
+	spaces map[string]*space
+	reads  map[reads]*readers
 	// nodes are the watches of each node, the oldest first.
 	nodes   map[string][]*subscription
 	version uint64
@@ -80,8 +88,9 @@ type Hub struct {
 // asks with self who the manager is.
 func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
-		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst),
+		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor,
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
+		spaces: map[string]*space{}, reads: map[reads]*readers{},
 	}
 	shares.ListenReferences(h.referencesChanged)
 	return h
@@ -226,6 +235,7 @@ func (h *Hub) release(key apiobjects.Key, s *subscription) {
 	if len(o.subscribers) == 0 {
 		o.cancel()
 		delete(h.objects, key)
+		h.vacate(o)
 	}
 }
 
@@ -240,7 +250,10 @@ func (h *Hub) stateOf(o *object) *subresources.NodeObject {
 func (h *Hub) set(o *object, state *subresources.NodeObject) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.objects[o.key] != o || same(o.state, state) {
+	if h.objects[o.key] != o {
+		return
+	}
+	if state = h.fit(o, state); same(o.state, state) {
 		return
 	}
 	allowed := o.state != nil && o.state.State == subresources.ObjectForbidden

@@ -6,8 +6,11 @@ package objects
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 )
 
@@ -132,6 +138,24 @@ func TestForbiddenObjects(t *testing.T) {
 	}
 	if !got["MODIFIED ConfigMap b Present 1"] || !got["MODIFIED ConfigMap c Present 1"] {
 		t.Errorf("after the right was given: %v", got)
+	}
+}
+
+// A right that is taken away ends what the manager reads, and not only what it asks for next:
+// the API server lets a watch that it allowed run to its end.
+func TestRightTakenAway(t *testing.T) {
+	b := newBench(t, asManager)
+	b.watchFor = 2 * time.Second
+	b.put("a", "1")
+	b.allow("a")
+	b.shares.need("n1", b.configMap("a"))
+	w := b.watch("n1")
+	w.expectInitial("ADDED ConfigMap a Present 1")
+	if err := admin.RbacV1().RoleBindings(b.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if o := w.expect("MODIFIED ConfigMap a Forbidden"); o.Data != nil {
+		t.Error("its content is sent")
 	}
 }
 
@@ -267,6 +291,71 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
+// Reading one by its name is not what the hub does: it lists and watches.
+func TestAvailabilityAsksForTheRightThatIsNeeded(t *testing.T) {
+	b := newBench(t, asManager)
+	b.put("a", "1")
+	b.allow("a")
+	roles, err := admin.RbacV1().Roles(b.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &roles.Items[0]
+	role.Rules[0].Verbs = []string{"get"}
+	if _, err := admin.RbacV1().Roles(b.namespace).Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the authorizer learns it by a watch
+		b.asked = asked{}
+		got, err := b.Availability(t.Context(), b.namespace, []apiRef{b.configMap("a").Ref})
+		if err == nil && len(got.NoRight) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+}
+
+// An API server that does not answer is asked once in half a minute, and not for long.
+func TestAvailabilityWithoutAnswer(t *testing.T) {
+	var questions atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		questions.Add(1)
+		<-r.Context().Done()
+	}))
+	defer api.Close()
+	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, &fakeShares{})
+	begun := time.Now()
+	for _, name := range []string{"a", "b", "a"} {
+		if _, err := h.Availability(t.Context(), "team", []apiRef{{Kind: apiobjects.Secret, Name: name}}); err == nil {
+			t.Errorf("%s is known", name)
+		}
+	}
+	if took := time.Since(begun); questions.Load() != 1 || took > askTimeout+time.Second {
+		t.Errorf("asked %d times, %s", questions.Load(), took)
+	}
+}
+
+// An error about one object is believed for half a minute, and says nothing of others.
+func TestErrorsOfAskingAge(t *testing.T) {
+	var questions atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		questions.Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer api.Close()
+	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, &fakeShares{})
+	for _, name := range []string{"a", "a", "b"} {
+		if _, err := h.Availability(t.Context(), "team", []apiRef{{Kind: apiobjects.Secret, Name: name}}); err == nil {
+			t.Errorf("%s is known", name)
+		}
+	}
+	if questions.Load() != 2 {
+		t.Errorf("asked %d times about two objects", questions.Load())
+	}
+}
+
 // The command names the accounts and roles of an installation that kustomize renamed.
 func TestBinding(t *testing.T) {
 	for user, want := range map[string]string{
@@ -287,7 +376,7 @@ func TestAnswersAge(t *testing.T) {
 	for state, want := range map[subresources.ObjectState]time.Duration{
 		subresources.ObjectNotFound: Recheck, subresources.ObjectForbidden: Recheck, subresources.ObjectPresent: RecheckPresent,
 	} {
-		a := answer{state, now}
+		a := answer{state: state, at: now}
 		if !a.fresh(now.Add(want-time.Second)) || a.fresh(now.Add(want)) {
 			t.Errorf("%s is not believed for %s", state, want)
 		}

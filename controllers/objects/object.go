@@ -6,6 +6,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,9 +22,9 @@ import (
 const (
 	// firstRetry and lastRetry bound the wait after a failed read.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
-	// immutableCheck is after how long an immutable object, which is not watched, is read
-	// again: it may be gone, or be another one of its name.
-	immutableCheck = 5 * time.Minute
+	// unwatchedCheck is after how long an object that is not watched is read again, as one that
+	// is immutable or that is too much: it may be gone, or be another one of its name.
+	unwatchedCheck = 5 * time.Minute
 	// steady is how long a watch lasts after which a failure is the first one again.
 	steady = time.Minute
 )
@@ -40,8 +41,10 @@ type object struct {
 
 	// state is what is known of it, nil before the API server answered; it is shared, and not
 	// changed. version counts the states of all objects.
-	state       *subresources.NodeObject
-	version     uint64
+	state   *subresources.NodeObject
+	version uint64
+	// held is what of the namespace's space it takes.
+	held        int
 	subscribers map[*subscription]bool
 }
 
@@ -63,13 +66,19 @@ func (o *object) run(ctx context.Context) {
 }
 
 // follow reads the object and watches it as long as the watch lasts, or until it is known to
-// be immutable.
+// be immutable or too much.
 func (o *object) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	leave, err := o.hub.enter(ctx, o.key)
+	if err != nil {
+		return err
+	}
+	leave = sync.OnceFunc(leave)
+	defer leave()
 	log := logr.FromContextOrDiscard(ctx)
-	from := source{client: o.hub.client, key: o.key}
-	reflector := toolscache.NewReflectorWithOptions(from, from.example(), intake{o, cancel}, toolscache.ReflectorOptions{Logger: &log, Name: "objects"})
+	from := source{client: o.hub.client, key: o.key, watchFor: o.hub.watchFor}
+	reflector := toolscache.NewReflectorWithOptions(from, from.example(), intake{o, leave, cancel}, toolscache.ReflectorOptions{Logger: &log, Name: "objects"})
 	return reflector.ListAndWatchWithContext(ctx)
 }
 
@@ -83,8 +92,8 @@ func (o *object) settle(ctx context.Context, err error, failures int) time.Durat
 		if state := failed(before, o.key, err, func() string { return o.hub.account.binding(ctx) }); state != nil {
 			o.hub.set(o, state)
 		}
-	} else if before != nil && before.Immutable {
-		return immutableCheck
+	} else if before != nil && before.Immutable || o.hub.waits(o.key) {
+		return unwatchedCheck
 	}
 	return min(firstRetry<<min(failures, 10), lastRetry)
 }
@@ -111,6 +120,8 @@ func (o *object) retry() {
 // by one goroutine.
 type intake struct {
 	*object
+	// read: the object was read, and is watched from here on.
+	read func()
 	// settled ends the watch.
 	settled func()
 }
@@ -128,7 +139,7 @@ func (i intake) Update(obj any) error {
 		return fmt.Errorf("the API server answered with another object than %s in namespace %s", named(i.key.Ref), i.key.Namespace)
 	}
 	i.hub.set(i.object, state)
-	if state.Immutable {
+	if state.Immutable || i.hub.waits(i.key) {
 		i.settled()
 	}
 	return nil
@@ -142,6 +153,7 @@ func (i intake) Delete(any) error {
 
 // Replace implements cache.ReflectorStore.
 func (i intake) Replace(list []any, _ string) error {
+	defer i.read()
 	if len(list) == 0 {
 		return i.Delete(nil)
 	}

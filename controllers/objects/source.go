@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -23,6 +25,9 @@ import (
 type source struct {
 	client Reader
 	key    apiobjects.Key
+	// watchFor is how long a watch lasts at least, and 1.5 times as long at most. The API
+	// server asks for the right to watch only when a watch begins.
+	watchFor time.Duration
 }
 
 var _ toolscache.ListerWatcherWithContext = source{}
@@ -62,6 +67,7 @@ func (s source) ListWithContext(ctx context.Context, options metav1.ListOptions)
 // WatchWithContext implements cache.ListerWatcherWithContext.
 func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options = s.selected(options)
+	options.TimeoutSeconds = new(int64(wait.Jitter(s.watchFor, 0.5).Seconds()))
 	switch s.key.Kind {
 	case apiobjects.ConfigMap:
 		return s.client.ConfigMaps(s.key.Namespace).Watch(ctx, options)

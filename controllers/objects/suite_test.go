@@ -140,8 +140,8 @@ func newBench(t *testing.T, client func(*testing.T) kubernetes.Interface) *bench
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if len(b.objects)+len(b.nodes) > 0 {
-			t.Errorf("%d objects and %d nodes are watched after the end", len(b.objects), len(b.nodes))
+		if len(b.objects)+len(b.nodes)+len(b.spaces)+len(b.reads) > 0 {
+			t.Errorf("%d objects and %d nodes are watched after the end, %d spaces, %d reads", len(b.objects), len(b.nodes), len(b.spaces), len(b.reads))
 		}
 	})
 	for b.started() == nil {

@@ -25,23 +25,34 @@ type Objects interface {
 type objectsAsked struct {
 	// referred: it refers to some.
 	referred bool
+	// notServed: no node gets any, or a token.
+	notServed bool
 	// noRight is why the manager may not read some, "" if it may read all.
 	noRight string
+	// tooMuch is why some have no place with the manager, "" if all have.
+	tooMuch string
 	// missing are those that do not exist and that it cannot do without.
 	missing []apiobjects.Ref
 }
 
 // complete reports whether nodes get all.
-func (o *objectsAsked) complete() bool { return o.noRight == "" && len(o.missing) == 0 }
+func (o *objectsAsked) complete() bool {
+	return o.noRight == "" && o.tooMuch == "" && len(o.missing) == 0
+}
 
 // gatherObjects asks whether nodes get what the admitted template refers to. No node waits
 // for the answer: where there is none, the condition stays as it is.
 func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
-	if r.fleet.Objects == nil || s.admitted == nil {
+	if s.admitted == nil {
 		return
 	}
 	refs := apiobjects.Of(&s.admitted.Spec)
-	if len(refs) == 0 {
+	switch {
+	case r.fleet.Objects == nil:
+		refers := len(refs)+len(apiobjects.Tokens(&s.admitted.Spec)) > 0
+		s.objects = &objectsAsked{referred: refers, notServed: refers}
+		return
+	case len(refs) == 0:
 		s.objects = &objectsAsked{}
 		return
 	}
@@ -52,7 +63,7 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		return
 	}
 	required := apiobjects.Required(&s.admitted.Spec)
-	s.objects = &objectsAsked{referred: true, noRight: known.Message, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
+	s.objects = &objectsAsked{referred: true, noRight: known.Message, tooMuch: known.TooMuch, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
 		return !slices.Contains(required, ref)
 	})}
 	if s.objects.complete() {
@@ -69,19 +80,24 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 		missing = "not found: " + objects.Named(o.missing)
 	}
 	switch {
+	case o.notServed:
+		return no(v1alpha1.ReasonObjectsNotServed, "the component objects is not installed")
 	case o.noRight != "": // last, so that the command can be copied
-		return no(v1alpha1.ReasonNoRight, with(missing, o.noRight))
+		return no(v1alpha1.ReasonNoRight, with(with(missing, o.tooMuch), o.noRight))
+	case o.tooMuch != "":
+		return no(v1alpha1.ReasonObjectsTooLarge, with(missing, o.tooMuch))
 	case missing != "":
 		return no(v1alpha1.ReasonObjectNotFound, missing)
 	}
 	return yes(v1alpha1.ReasonObjectsAvailable, "nodes get all objects that the template refers to")
 }
 
-// setObjectsAvailable sets the condition, or removes it where the template refers to nothing.
+// setObjectsAvailable sets the condition, or removes it where the template refers to nothing
+// or is refused.
 func setObjectsAvailable(conditions *[]metav1.Condition, f *facts) {
 	switch {
-	case f.objects == nil:
-	case !f.objects.referred:
+	case f.objects == nil && (f.verdict.Accepted || f.verdict.Undecided):
+	case f.objects == nil || !f.objects.referred:
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionObjectsAvailable)
 	default:
 		setCondition(conditions, f, v1alpha1.ConditionObjectsAvailable, computeObjectsAvailable(f.objects))

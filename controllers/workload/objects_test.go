@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -26,10 +27,15 @@ type fakeObjects struct {
 	answer objects.Availability
 	err    error
 	asked  []apiobjects.Ref
+	// before is called when it is asked.
+	before func()
 }
 
 func (f *fakeObjects) Availability(_ context.Context, _ string, refs []apiobjects.Ref) (objects.Availability, error) {
 	f.asked = refs
+	if f.before != nil {
+		f.before()
+	}
 	return f.answer, f.err
 }
 
@@ -82,6 +88,9 @@ func TestObjectsAvailable(t *testing.T) {
 	}
 	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra, tls}}
 	expect("missing", `False ObjectNotFound: not found: secret "tls"`, `Warning ObjectNotFound not found: secret "tls"`)
+	known.answer.TooMuch = "more than 32 MiB"
+	expect("too much", `False ObjectsTooLarge: not found: secret "tls"; more than 32 MiB`, `Warning ObjectsTooLarge not found: secret "tls"; more than 32 MiB`)
+	known.answer.TooMuch = ""
 	known.answer.NoRight, known.answer.Message = []apiobjects.Ref{extra}, "run: kubectl x"
 	known.answer.NotFound = known.answer.NotFound[1:]
 	expect("no right", `False NoRight: not found: secret "tls"; run: kubectl x`, `Warning NoRight not found: secret "tls"; run: kubectl x`)
@@ -99,4 +108,57 @@ func TestObjectsAvailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("no references", "none", "")
+}
+
+// Nodes get their NodeWorkloads first: an API server that cannot read Secrets delays what is
+// said of them, and no roll-out.
+func TestNodesDoNotWaitForObjects(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	revisions := &v1alpha1.ManagedWorkloadRevisionList{}
+	known := &fakeObjects{err: errors.New("timeout")}
+	known.before = func() {
+		if err := b.client.List(t.Context(), revisions); err != nil {
+			t.Error(err)
+		}
+	}
+	b.fleet.Objects = known
+	if _, _, err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if len(known.asked) != 1 || len(revisions.Items) != 1 {
+		t.Errorf("asked for %v with %d revisions", known.asked, len(revisions.Items))
+	}
+}
+
+// What is not served is not there: a template from before the component was removed says so.
+// A template that is refused refers to nothing that matters.
+func TestObjectsOfAnotherInstallation(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	_, got, err := b.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionObjectsAvailable)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonObjectsNotServed || c.Message != "the component objects is not installed" {
+		t.Errorf("not installed: %v", c)
+	}
+	got.Spec.Template.Spec.EphemeralContainers, got.Generation = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "x"}}}, 2
+	if err := b.client.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err = b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if !meta.IsStatusConditionFalse(got.Status.Conditions, v1alpha1.ConditionAccepted) {
+		t.Fatalf("the template is not refused: %v", got.Status.Conditions)
+	}
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionObjectsAvailable); c != nil {
+		t.Errorf("of a refused template: %v", c)
+	}
 }

@@ -200,10 +200,11 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
 		return err
 	}
-	r.gatherObjects(ctx, s)
 	ready, err := r.reconcileRevision(ctx, s)
 	s.frozen = !ready
-	return errors.Join(err, r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
+	err = errors.Join(err, r.reconcileAdoption(ctx, s), r.reconcileNodes(ctx, s))
+	r.gatherObjects(ctx, s) // last: no node waits for the answer
+	return err
 }
 
 // finish writes the status and lets a deleted object go, in this order: the last

@@ -35,7 +35,7 @@ volumes: [{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}
 	contains(t, "groups", groups, " 3000 ")
 	expect(t, got, map[string]string{
 		"stat /disk":       "dgrwxrwxrwx 0 2000 disk",
-		"stat /memory":     "dgrwxrwxrwx 0 2000 memory",
+		"stat /memory":     "dgtrwxrwxrwx 0 2000 memory",
 		"touch /disk/mine": "",
 		"stat /disk/mine":  "-rw-r--r-- 1000 2000 mine", // the folder hands its group down
 		"touch /root/x":    "error: open /root/x: permission denied",

@@ -129,7 +129,6 @@ func isStructs(t reflect.Type) bool {
 
 // valueRules are the fields whose class depends on their value.
 var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
-	"spec.hostUsers": refuseUnless(true),
 	"spec.os.name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if v.String() != string(corev1.Linux) {
 			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))
@@ -152,15 +151,6 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 	"spec.resources.requests":              checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
 	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
 	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
-}
-
-// refuseUnless refuses a *bool that has another value.
-func refuseUnless(accepted bool) func(*checker, Field, reflect.Value, *field.Path) {
-	return func(c *checker, f Field, v reflect.Value, path *field.Path) {
-		if v.Elem().Bool() != accepted {
-			c.refuse(path, f.Refusal())
-		}
-	}
 }
 
 // checkResources refuses resources that nothing would enforce or provide.

@@ -83,7 +83,7 @@ spec:
 		"every offending path at once": {
 			template: `
 spec:
-  hostUsers: false
+  hostnameOverride: other
   os: {name: windows}
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
@@ -111,7 +111,7 @@ spec:
 				"spec.template.spec.securityContext.sysctls[0].name",
 				"spec.template.spec.readinessGates",
 				"spec.template.spec.os.name",
-				"spec.template.spec.hostUsers",
+				"spec.template.spec.hostnameOverride",
 			},
 		},
 		"what has no meaning here": {
@@ -123,7 +123,7 @@ spec:
   enableServiceLinks: true
   serviceAccountName: sa
   automountServiceAccountToken: false
-  hostUsers: true
+  hostUsers: false
   affinity: {podAntiAffinity: {}}
   containers: [{name: a, image: x, resources: {requests: {ephemeral-storage: 1Gi}}}]
 `,

@@ -95,7 +95,7 @@ var fields = []Field{
 	{"spec.hostPID", Honoured, "", ""},
 	{"spec.hostIPC", Honoured, "", ""},
 	{"spec.shareProcessNamespace", Honoured, "", ""},
-	{"spec.hostUsers", Refused, "user namespaces are not supported", "remove it or set true; run as a user other than root, without capabilities"},
+	{"spec.hostUsers", Honoured, "false needs a kernel and a runtime with user namespaces and id-mapped mounts; a node without them starts nothing of it", ""},
 	{"spec.hostname", Honoured, "", ""},
 	{"spec.subdomain", Honoured, "", ""},
 	{"spec.setHostnameAsFQDN", Honoured, "", ""},

@@ -61,7 +61,7 @@ const (
 	// was requested, waits for an image, a ConfigMap, a Secret or a token, and what runs is
 	// kept; it is absent otherwise. Its reason is what a container says that waits for its
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
-	// ReasonPulling or ReasonObjectsMissing.
+	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
@@ -149,6 +149,9 @@ const (
 	// ReasonObjectsMissing: what the template refers to does not exist, may not be read, or
 	// has not been received.
 	ReasonObjectsMissing = "ObjectsMissing"
+	// ReasonNoUserNamespaces: the template says hostUsers: false, and the container runtime
+	// does not support user namespaces.
+	ReasonNoUserNamespaces = "NoUserNamespaces"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

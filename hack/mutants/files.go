@@ -71,9 +71,24 @@ var poddirMistakes = []mistake{
 	{"containers may write to files of volumes", "options.go",
 		"wanted.ReadOnly || m.volumes.ReadOnly(pod, wanted.Name)", "wanted.ReadOnly"},
 	{"a released pod keeps its cgroup", "remove.go",
-		"return m.cgroups.Remove(ctx, uid)", "return nil"},
+		"if err := m.cgroups.Remove(ctx, uid); err != nil {", "if err := error(nil); err != nil {"},
 	{"a removed pod keeps its cgroup", "remove.go",
-		"return m.cgroups.Remove(ctx, pod.UID)", "return nil"},
+		"if err := m.cgroups.Remove(ctx, pod.UID); err != nil {", "if err := error(nil); err != nil {"},
+	{"a released pod keeps its user namespace", "remove.go",
+		"return m.users.Release(uid)", "return nil"},
+}
+
+var usernsMistakes = []mistake{
+	{"a pod gets the IDs of the node's users", "ranges.go",
+		"slot := uint64(1)", "slot := uint64(0)"},
+	{"a range is given away while the range of a pod is unknown", "ranges.go",
+		"for other, err := range r.unknown {", "for other, err := range map[types.UID]error{} {"},
+	{"two pods may have recorded one range", "ranges.go",
+		`case err == nil && r.users[first] != "":`, "case false:"},
+	{"a range that could not be recorded is used", "ranges.go",
+		"if err := r.record(uid, first); err != nil {", "if err := r.record(uid, first); err == nil && first == 0 {"},
+	{"a released range comes back after a restart", "ranges.go",
+		"if err := statefile.Remove(r.file(uid)); err != nil {", "if err := error(nil); err != nil {"},
 }
 
 var podcgroupMistakes = []mistake{

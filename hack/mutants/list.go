@@ -28,6 +28,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/podworker", podworkerMistakes),
 		in("runtime/podworker", diskLimitMistakes),
 		in("runtime/probe", probeMistakes),
+		in("runtime/userns", usernsMistakes),
 		in("runtime/statefile", statefileMistakes),
 		in("runtime/status", statusMistakes),
 		in("runtime/shim", shimMistakes),

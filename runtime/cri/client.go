@@ -24,6 +24,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
+	"github.com/managedworkload/managedworkload/runtime/userns"
 )
 
 const (
@@ -45,6 +46,7 @@ type PodDir interface {
 	Hostname(pod *corev1.Pod) string
 	LogDirectory(pod *corev1.Pod) string
 	CgroupParent(pod *corev1.Pod) string
+	UserNamespace(pod *corev1.Pod) (userns.Range, error)
 }
 
 var _ PodDir = (*poddir.Manager)(nil)

@@ -50,11 +50,15 @@ func asConfigError(err error) error {
 // error that has the method InvalidConfig() bool is the template's, not
 // the runtime's. (kubelet kuberuntime_container.go:startContainer)
 func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (string, error) {
-	config, err := c.containerConfig(ctx, pod, container, options)
+	users, err := c.userNamespace(ctx, pod)
 	if err != nil {
 		return "", asConfigError(err)
 	}
-	sandbox, err := c.sandboxConfig(pod, options.SandboxAttempt)
+	config, err := c.containerConfig(ctx, pod, container, options, users)
+	if err != nil {
+		return "", asConfigError(err)
+	}
+	sandbox, err := c.sandboxConfig(pod, options.SandboxAttempt, users)
 	if err != nil {
 		return "", asConfigError(err)
 	}
@@ -75,7 +79,9 @@ func (c *Client) CreateContainer(ctx context.Context, pod *corev1.Pod, container
 
 // containerConfig describes a container. (kubelet
 // kuberuntime_container.go:generateContainerConfig)
-func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions) (*runtimeapi.ContainerConfig, error) {
+func (c *Client) containerConfig(
+	ctx context.Context, pod *corev1.Pod, container *corev1.Container, options plan.CreateOptions, users *runtimeapi.UserNamespace,
+) (*runtimeapi.ContainerConfig, error) {
 	settings, err := c.config.PodDir.ContainerOptions(ctx, pod, container, options.PodIPs, options.Attempt)
 	if err != nil {
 		return nil, err
@@ -87,7 +93,7 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 	if err := verifyNonRoot(pod, container, user); err != nil {
 		return nil, err
 	}
-	security, err := c.containerSecurity(pod, container, user)
+	security, err := c.containerSecurity(pod, container, user, users)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +112,7 @@ func (c *Client) containerConfig(ctx context.Context, pod *corev1.Pod, container
 		Args:        settings.Args,
 		WorkingDir:  container.WorkingDir,
 		Envs:        envs(settings.Env),
-		Mounts:      mounts(pod, settings.Mounts, options.VolumeImages),
+		Mounts:      mapped(mounts(pod, settings.Mounts, options.VolumeImages), users),
 		Labels:      c.containerLabels(pod, container),
 		Annotations: annotations,
 		LogPath:     settings.LogPath,

@@ -25,6 +25,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/userns"
 )
 
 // fakeRuntime is a container runtime in memory that answers over a real socket.
@@ -394,8 +395,9 @@ func (f *fakeRuntime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream 
 
 // fakePodDir is a place on the node of fixed names.
 type fakePodDir struct {
-	logs string
-	err  error
+	logs     string
+	err      error
+	usersErr error
 }
 
 func (d *fakePodDir) ContainerOptions(_ context.Context, _ *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error) {
@@ -421,6 +423,9 @@ func (d *fakePodDir) LogDirectory(pod *corev1.Pod) string {
 }
 func (d *fakePodDir) CgroupParent(pod *corev1.Pod) string {
 	return "/managedworkload/" + string(pod.UID)
+}
+func (d *fakePodDir) UserNamespace(*corev1.Pod) (userns.Range, error) {
+	return userns.Range{First: 131072, Length: 65536}, d.usersErr
 }
 
 // newPod is a pod of one plain container.

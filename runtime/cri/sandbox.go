@@ -5,7 +5,6 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -22,12 +21,14 @@ import (
 // logDirMode is that of the kubelet's log directories.
 const logDirMode = 0o755
 
-var errUserNamespace = errors.New("hostUsers: user namespaces are not supported")
-
 // RunSandbox creates and starts a sandbox and returns its ID.
 // (kubelet kuberuntime_sandbox.go:createPodSandbox)
 func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
-	config, err := c.sandboxConfig(pod, attempt)
+	users, err := c.userNamespace(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	config, err := c.sandboxConfig(pod, attempt, users)
 	if err != nil {
 		return "", fmt.Errorf("configure the sandbox: %w", err)
 	}
@@ -88,12 +89,12 @@ func ignoreNotFound(err error) error {
 
 // sandboxConfig describes the sandbox of a pod. (kubelet
 // kuberuntime_sandbox.go:generatePodSandboxConfig)
-func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32, users *runtimeapi.UserNamespace) (*runtimeapi.PodSandboxConfig, error) {
 	annotations, err := sandboxAnnotations(pod)
 	if err != nil {
 		return nil, err
 	}
-	linux, err := c.sandboxLinux(pod)
+	linux, err := c.sandboxLinux(pod, users)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +121,9 @@ func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.Pod
 
 // sandboxLinux is the Linux part of a sandbox. (kubelet
 // kuberuntime_sandbox.go:generatePodSandboxLinuxConfig)
-func (c *Client) sandboxLinux(pod *corev1.Pod) (*runtimeapi.LinuxPodSandboxConfig, error) {
-	if users := pod.Spec.HostUsers; users != nil && !*users {
-		return nil, errUserNamespace
-	}
+func (c *Client) sandboxLinux(pod *corev1.Pod, users *runtimeapi.UserNamespace) (*runtimeapi.LinuxPodSandboxConfig, error) {
 	security := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: namespaceOptions(pod),
+		NamespaceOptions: namespaceOptions(pod, users),
 		Privileged:       podspec.HasPrivileged(pod),
 		// The least privileged profile does for the pause process of every pod.
 		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
@@ -156,12 +154,12 @@ func (c *Client) sandboxLinux(pod *corev1.Pod) (*runtimeapi.LinuxPodSandboxConfi
 
 // namespaceOptions of a pod's sandbox and containers. (kubelet
 // kuberuntime/util/util.go:NamespacesForPod)
-func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
+func namespaceOptions(pod *corev1.Pod, users *runtimeapi.UserNamespace) *runtimeapi.NamespaceOption {
 	options := &runtimeapi.NamespaceOption{
 		Network:       runtimeapi.NamespaceMode_POD,
 		Ipc:           runtimeapi.NamespaceMode_POD,
 		Pid:           runtimeapi.NamespaceMode_CONTAINER,
-		UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE},
+		UsernsOptions: users,
 	}
 	if pod.Spec.HostNetwork {
 		options.Network = runtimeapi.NamespaceMode_NODE

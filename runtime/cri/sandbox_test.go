@@ -176,7 +176,6 @@ func TestRunSandboxConfig(t *testing.T) {
 func TestRunSandboxRefuses(t *testing.T) {
 	fake, client := newFake(t)
 	for name, change := range map[string]func(*corev1.Pod){
-		"user namespace":          func(p *corev1.Pod) { p.Spec.HostUsers = new(false) },
 		"no handler of its class": func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") },
 		"unknown groups policy": func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(corev1.SupplementalGroupsPolicy("Other"))}

@@ -24,7 +24,7 @@ type imageUser struct {
 
 // containerSecurity is the security context of a container: its own fields
 // before the pod's. (kubelet kuberuntime/security_context.go:determineEffectiveSecurityContext)
-func (c *Client) containerSecurity(pod *corev1.Pod, container *corev1.Container, user imageUser) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func (c *Client) containerSecurity(pod *corev1.Pod, container *corev1.Container, user imageUser, users *runtimeapi.UserNamespace) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	sc := effectiveSecurity(pod, container)
 	seccomp, err := seccompProfile(seccompField(pod, container), c.config.SeccompRoot)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Client) containerSecurity(pod *corev1.Pod, container *corev1.Container,
 	out := &runtimeapi.LinuxContainerSecurityContext{
 		Capabilities:     capabilities(sc.Capabilities),
 		Privileged:       isTrue(sc.Privileged),
-		NamespaceOptions: namespaceOptions(pod),
+		NamespaceOptions: namespaceOptions(pod, users),
 		SelinuxOptions:   selinuxOptions(sc.SELinuxOptions),
 		RunAsUser:        int64Value(sc.RunAsUser),
 		RunAsGroup:       int64Value(sc.RunAsGroup),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
+	"github.com/managedworkload/managedworkload/runtime/userns"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -93,6 +94,7 @@ type Manager struct {
 	capacity corev1.ResourceList
 	volumes  *volume.Manager
 	cgroups  *podcgroup.Manager
+	users    *userns.Ranges
 	patience *hostfs.Patience // with the log directories
 
 	mu sync.Mutex
@@ -109,8 +111,12 @@ func New(config Config, volumes *volume.Manager, cgroups *podcgroup.Manager) (*M
 	if config.Objects == nil {
 		config.Objects = noObjects{}
 	}
+	users, err := userns.New(volumes.RootDir())
+	if err != nil {
+		return nil, err
+	}
 	m := &Manager{
-		config: config, rootDir: volumes.RootDir(), capacity: config.Capacity, volumes: volumes, cgroups: cgroups,
+		config: config, rootDir: volumes.RootDir(), capacity: config.Capacity, volumes: volumes, cgroups: cgroups, users: users,
 		patience: hostfs.NewPatience(hostfs.DefaultPatience),
 	}
 	if m.capacity == nil {
@@ -142,6 +148,12 @@ func (m *Manager) podDir(uid types.UID) string {
 // containers; empty when none is kept.
 func (m *Manager) CgroupParent(pod *corev1.Pod) string {
 	return m.cgroups.Path(pod.UID)
+}
+
+// UserNamespace is the range of the node's IDs that is the pod's alone, until Release or
+// Remove.
+func (m *Manager) UserNamespace(pod *corev1.Pod) (userns.Range, error) {
+	return m.users.Of(pod.UID)
 }
 
 // LogDirectory is the host directory of the pod's container logs. (kubelet

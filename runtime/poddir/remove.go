@@ -18,7 +18,7 @@ import (
 )
 
 // Release takes from a pod that ended what only running containers need: volumes
-// with the contents of emptyDirs, subPaths, cgroup. Logs and termination messages
+// with the contents of emptyDirs, subPaths, cgroup, IDs of the node. Logs and termination messages
 // stay. It kills nothing: what is still in use is an error, and the call is to be
 // repeated. (kubelet kubelet.go:SyncTerminatedPod)
 func (m *Manager) Release(ctx context.Context, pod Identity) error {
@@ -35,10 +35,13 @@ func (m *Manager) release(ctx context.Context, uid types.UID) error {
 	if err := m.volumes.Unmount(ctx, uid); err != nil {
 		return err
 	}
-	return m.cgroups.Remove(ctx, uid)
+	if err := m.cgroups.Remove(ctx, uid); err != nil {
+		return err
+	}
+	return m.users.Release(uid)
 }
 
-// Remove takes the pod's place away: mounts, directories, logs, cgroup. It kills
+// Remove takes the pod's place away: mounts, directories, logs, cgroup, IDs. It kills
 // nothing: what is still in use is an error, and the call is to be repeated. A pod
 // that has no place is no error. Namespace and name may be empty; the logs are
 // found by the UID then.
@@ -62,7 +65,10 @@ func (m *Manager) remove(ctx context.Context, pod Identity) error {
 	if err := m.removeLogs(ctx, pod.UID); err != nil {
 		return err
 	}
-	return m.cgroups.Remove(ctx, pod.UID)
+	if err := m.cgroups.Remove(ctx, pod.UID); err != nil {
+		return err
+	}
+	return m.users.Release(pod.UID)
 }
 
 // removeLogs removes the log directories that belong to a UID. A removal that takes

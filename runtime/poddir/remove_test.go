@@ -200,3 +200,36 @@ func TestCgroupGoesWithThePod(t *testing.T) {
 		})
 	}
 }
+
+// The IDs of a user namespace are given to others once the pod has ended, not before.
+func TestUserNamespaceIsThePodsUntilItsEnd(t *testing.T) {
+	m := newManager(t, nil)
+	pod, other := testPod(nil), testPod(func(p *corev1.Pod) { p.UID = "0f1c-223" })
+	users := func(p *corev1.Pod) uint32 {
+		t.Helper()
+		prepare(t, m, p)
+		ids, err := m.UserNamespace(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids.First
+	}
+	for name, end := range map[string]func(context.Context, Identity) error{"released": m.Release, "removed": m.Remove} {
+		first, second := users(pod), users(other)
+		if first == second || users(pod) != first {
+			t.Fatalf("ranges from %d and %d", first, second)
+		}
+		if err := end(t.Context(), IdentityOf(pod)); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Remove(t.Context(), IdentityOf(other)); err != nil {
+			t.Fatal(err)
+		}
+		if got := users(other); got != first {
+			t.Errorf("%s: the range from %d is not free again, the next pod has that from %d", name, first, got)
+		}
+		if err := m.Remove(t.Context(), IdentityOf(other)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

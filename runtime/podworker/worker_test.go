@@ -324,13 +324,13 @@ func TestRefusedTemplateKeepsWhatRuns(t *testing.T) {
 		n.settle(time.Second)
 		hash := n.published("a").TemplateHash
 		p.Update(workload("a", generation(2), image("image:2"), func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.HostUsers = ptr.To(false)
+			nw.Spec.Template.Spec.HostnameOverride = ptr.To("other")
 			nw.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
 		}))
 		n.settle(time.Minute)
 		st := n.published("a")
 		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionTemplateAccepted)
-		if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "spec.template.spec.hostUsers") ||
+		if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "spec.template.spec.hostnameOverride") ||
 			!strings.Contains(c.Message, "spec.template.spec.resourceClaims") {
 			t.Errorf("condition %+v", c)
 		}

@@ -46,8 +46,8 @@ func TestReadErrors(t *testing.T) {
 		"no image, no name": {text: node("  nodeName: n1\n  template: {spec: {containers: [{}]}}\n"), want: []string{"spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}},
 		"one name twice":    {text: node("  nodeName: n1\n  template: {spec: {initContainers: [{name: c, image: a}], containers: [{name: c, image: a}]}}\n"), want: []string{"spec.template.spec.containers[0].name: Duplicate"}},
 		"refused field": {
-			text: node("  nodeName: n1\n  template: {spec: {hostUsers: false, containers: [{name: c, image: a, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}}\n"),
-			want: []string{"spec.template.spec.hostUsers", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef"},
+			text: node("  nodeName: n1\n  template: {spec: {hostnameOverride: other, containers: [{name: c, image: a, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}}\n"),
+			want: []string{"spec.template.spec.hostnameOverride", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef"},
 		},
 		"times that are none": {
 			text: node("  nodeName: n1\n  template: {spec: {activeDeadlineSeconds: 0, terminationGracePeriodSeconds: -1, containers: [{name: c, image: a}]}}\n"),

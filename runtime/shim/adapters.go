@@ -5,9 +5,12 @@ package shim
 
 import (
 	"context"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -28,6 +31,30 @@ func (a podDirAdapter) Release(ctx context.Context, id podworker.Identity) error
 func (a podDirAdapter) Remove(ctx context.Context, id podworker.Identity) error {
 	a.forget(id.UID)
 	return a.Manager.Remove(ctx, poddir.Identity(id))
+}
+
+// needs are what a changed workload could not be started without: objects, and a
+// runtime that can isolate its users.
+type needs struct {
+	podworker.Objects
+	runtime interface {
+		CanIsolateUsers(ctx context.Context, pod *corev1.Pod) error
+	}
+}
+
+// needsPatience bounds the question to the runtime; without an answer the change waits.
+const needsPatience = 2 * time.Second
+
+// Missing implements podworker.Objects.
+func (n needs) Missing(ctx context.Context, pod *corev1.Pod) []plan.Missing {
+	missing := n.Objects.Missing(ctx, pod)
+	ctx, cancel := context.WithTimeout(ctx, needsPatience)
+	defer cancel()
+	if err := n.runtime.CanIsolateUsers(ctx, pod); err != nil {
+		reason := plan.Reason{Reason: v1alpha1.ReasonNoUserNamespaces, Message: err.Error()}
+		missing = append(missing, plan.Missing{Reason: reason})
+	}
+	return missing
 }
 
 // killSink hands the records to the pool, which is made after the executor.

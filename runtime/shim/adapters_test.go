@@ -5,6 +5,8 @@ package shim
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,5 +72,36 @@ func TestKillErrorOfASync(t *testing.T) {
 				t.Errorf("error %v", outcome.Err)
 			}
 		})
+	}
+}
+
+// lacking lacks an object, and isolates no users if it says so.
+type lacking struct{ isolates error }
+
+func (lacking) Missing(context.Context, *corev1.Pod) []plan.Missing {
+	return []plan.Missing{{Container: "c", Reason: plan.Reason{Reason: v1alpha1.ReasonObjectsMissing, Message: "no secret"}}}
+}
+
+func (l lacking) CanIsolateUsers(ctx context.Context, _ *corev1.Pod) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("asked without a bound")
+	}
+	return l.isolates
+}
+
+// A change to hostUsers: false waits on a node that can't, and keeps what runs.
+func TestChangeNeedsUserNamespaces(t *testing.T) {
+	objects := lacking{}.Missing(t.Context(), nil)
+	for name, tc := range map[string]struct {
+		isolates error
+		want     []plan.Missing
+	}{
+		"it can": {nil, objects},
+		"it can't": {errors.New("can't"), append(objects,
+			plan.Missing{Reason: plan.Reason{Reason: v1alpha1.ReasonNoUserNamespaces, Message: "can't"}})},
+	} {
+		if got := (needs{lacking{}, lacking{tc.isolates}}).Missing(t.Context(), &corev1.Pod{}); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: missing %+v, want %+v", name, got, tc.want)
+		}
 	}
 }

@@ -224,7 +224,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
 		Publisher:    publisher,
-		Objects:      s.objects,
+		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,
 		Metrics:      podworker.NewMetrics(s.counted),

@@ -86,13 +86,13 @@ func TestRefusedTemplates(t *testing.T) {
 		"unknown runtime class": {"runtimeClassName: other\ncontainers: [{name: c, " + image + "}]",
 			byCondition, []string{`RuntimeClass "other" not found`}},
 		"refused fields, all of them at once": {`
-hostUsers: false
+hostnameOverride: other
 automountServiceAccountToken: true
 volumes: [{name: v, nfs: {server: s, path: /p}}]
 initContainers: [{name: i, ` + image + `}]
 containers: [{name: c, ` + image + `, lifecycle: {preStop: {tcpSocket: {port: 1}}}, resources: {limits: {example.com/gpu: 1}}, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]`,
 			byCondition, []string{
-				"spec.template.spec.hostUsers", "spec.template.spec.automountServiceAccountToken",
+				"spec.template.spec.hostnameOverride", "spec.template.spec.automountServiceAccountToken",
 				"spec.template.spec.volumes[0].nfs",
 				"spec.template.spec.containers[0].lifecycle.preStop.tcpSocket",
 				"spec.template.spec.containers[0].resources.limits[example.com/gpu]", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef",
@@ -144,7 +144,7 @@ func TestRefusedChangeLeavesNodesAlone(t *testing.T) {
 	before := w.AwaitReady()
 	w.Change(func(tmpl *corev1.PodTemplateSpec) {
 		tmpl.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E", Value: "changed"}}
-		tmpl.Spec.HostUsers = ptr.To(false)
+		tmpl.Spec.HostnameOverride = ptr.To("other")
 	})
 	accepted := awaitRefused(w)
 	if accepted.Reason != v1alpha1.ReasonRefusedFields {
@@ -154,7 +154,7 @@ func TestRefusedChangeLeavesNodesAlone(t *testing.T) {
 	if after.Generation != before.Generation || after.Status.Ready != "1/1" || len(w.Find("c", "started")) != 1 {
 		t.Errorf("the node was changed: generation %d to %d, %s ready, journal %q", before.Generation, after.Generation, after.Status.Ready, harness.Texts(w.Journal("c")))
 	}
-	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostUsers = nil })
+	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostnameOverride = nil })
 	w.AwaitTrigger("c", v1alpha1.TriggerDefinitionChanged)
 	w.AwaitReady()
 }

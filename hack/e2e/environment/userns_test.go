@@ -1,0 +1,68 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// isolatesUsers is whether the node's runtime says that it has user namespaces.
+func isolatesUsers(t *testing.T) bool {
+	t.Helper()
+	cri, err := env.Stack.Nodes[0].CRI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cri.Close() //nolint:errcheck // nothing was written
+	s, err := cri.Status(t.Context(), &runtimeapi.StatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range s.GetRuntimeHandlers() {
+		if h.GetName() == "" {
+			return h.GetFeatures().GetUserNamespaces()
+		}
+	}
+	return false
+}
+
+// A node that can't isolate users starts nothing of such a workload, and keeps what runs
+// until it can.
+func TestRuntimeWithoutUserNamespaces(t *testing.T) {
+	t.Parallel()
+	if isolatesUsers(t) {
+		t.Skip("the runtime has user namespaces")
+	}
+	const words = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+	plain := fmt.Sprintf("containers: [{name: c, image: %s, args: [serve]}]", testImage)
+	env.Apply(t, "hostUsers: false\n"+plain).AwaitEvent("FailedCreatePodSandBox", "Failed to create pod sandbox: "+words)
+
+	w := env.Apply(t, plain)
+	before := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
+	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostUsers = new(false) })
+	nw := w.Await("the change waits", func(nw *v1alpha1.NodeWorkload) bool {
+		return meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
+	})
+	c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
+	if c.Reason != v1alpha1.ReasonNoUserNamespaces || c.Message != words {
+		t.Errorf("condition %+v", c)
+	}
+	if now := nw.Status.ContainerStatuses[0]; now.ContainerID != before || now.State.Running == nil {
+		t.Errorf("%s ran, now %+v", before, now)
+	}
+	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostUsers = nil })
+	nw = w.Await("nothing waits", func(nw *v1alpha1.NodeWorkload) bool {
+		return meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) == nil
+	})
+	if now := nw.Status.ContainerStatuses[0].ContainerID; now != before {
+		t.Errorf("%s runs instead of %s", now, before)
+	}
+}

@@ -13,7 +13,7 @@ var diskUsageMistakes = []mistake{
 
 var evictMistakes = []mistake{
 	{"a critical pod is evicted", "evict.go", "if pod == nil || critical(pod) {", "if pod == nil {"},
-	{"a volume at its limit is evicted", "evict.go", "limits[i].Limit.CmpInt64(bytes) < 0", "limits[i].Limit.CmpInt64(bytes) <= 0"},
+	{"a volume at its limit is evicted", "evict.go", "return l.Limit.CmpInt64(bytes) < 0", "return l.Limit.CmpInt64(bytes) <= 0"},
 	{"of two limits the smaller counts", "evict.go", "if a.Cmp(*b) < 0 {", "if a.Cmp(*b) > 0 {"},
 	{"an evicted workload forgets why it ended", "evict.go",
 		"if previous == nil || previous.Reason != ReasonEvicted || !Ended(previous.Phase) {", "if true {"},
@@ -21,6 +21,6 @@ var evictMistakes = []mistake{
 
 var diskLimitMistakes = []mistake{
 	{"a template that waits evicts", "disklimits.go", "return wanted.Loosest(m.rec.DiskLimits)", "return wanted"},
-	{"a lower limit counts before it was measured", "disklimits.go", "if !plan.DiskLimitsOf(d.pod).Tightens(before) {", "if true {"},
+	{"a lower limit counts before it was measured", "disklimits.go", "if !m.limitsOf(d).Tightens(before) {", "if true {"},
 	{"a failed measurement passes", "disklimits.go", "m.watch.passed || err == nil", "true"},
 }

@@ -4,6 +4,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,6 +34,8 @@ const (
 type Issued struct {
 	Token    string
 	Lifetime time.Duration
+	// Node is the UID of the Node that it is bound to, "" if that is not known.
+	Node types.UID
 }
 
 // TokensConfig is what Tokens need.
@@ -41,8 +44,8 @@ type TokensConfig struct {
 	Request func(ctx context.Context, pod *corev1.Pod, ask apiobjects.Token) (Issued, error)
 	// NodeUID is that of the Node, to which tokens are bound; "" where it is not known.
 	NodeUID func() types.UID
-	// Fetched is called when a token that Prefetch asked for has come, or has not; nil is
-	// allowed.
+	// Fetched is called when a token that was asked for in the background has come, or has
+	// not; nil is allowed.
 	Fetched func(pod types.UID)
 	// Clock measures lifetimes by the time since boot: a wall clock may be set.
 	Clock *clock.Clock
@@ -55,9 +58,13 @@ type TokensConfig struct {
 type Tokens struct {
 	config  TokensConfig
 	fetches sync.WaitGroup
+	// ctx is that of renewals in the background; stop ends it.
+	ctx  context.Context //nolint:containedctx // who asks does not wait for them
+	stop context.CancelFunc
 
-	mu   sync.Mutex
-	pods map[types.UID]map[tokenKey]*token
+	mu     sync.Mutex
+	closed bool
+	pods   map[types.UID]map[tokenKey]*token
 }
 
 // tokenKey says which of a pod's tokens it is.
@@ -71,10 +78,12 @@ type token struct {
 	// busy is held by whoever asks the manager.
 	busy chan struct{}
 
-	value            string
-	node             types.UID
+	value string
+	// node is what it is bound to, and known what was known of the Node when it was asked for.
+	node, known      types.UID
 	renewAt, expires time.Duration
-	// failed is why the last try failed, nil if it did not, and retryAt when the next is due.
+	// failed is why the last try failed, nil if it did not, and retryAt is when to ask again
+	// after it has failed or has brought a token for another Node.
 	failed  error
 	retryAt time.Duration
 }
@@ -87,16 +96,21 @@ func NewTokens(config TokensConfig) *Tokens {
 	if config.Fetched == nil {
 		config.Fetched = func(types.UID) {}
 	}
-	return &Tokens{config: config, pods: map[types.UID]map[tokenKey]*token{}}
+	t := &Tokens{config: config, pods: map[types.UID]map[tokenKey]*token{}}
+	t.ctx, t.stop = context.WithCancel(context.Background()) //nolint:forbidigo // renewals outlive who asks; Close ends them
+	return t
 }
 
-// Token returns a token of the pod's service account: the one at hand, or another one
-// from when four fifths of its time are over, it is a day old, or the Node has become
-// another one. Where the renewal fails, one that is still valid remains. (kubelet
+// Token returns a token of the pod's service account. One at hand is returned at once, and
+// renewed in the background from when four fifths of its time are over, it is a day old, or
+// the Node has become another one; where that fails it remains as long as it is valid. (kubelet
 // token/token_manager.go:GetServiceAccountToken)
 func (t *Tokens) Token(ctx context.Context, pod *corev1.Pod, ask apiobjects.Token) (string, error) {
 	held := t.entry(pod, ask)
-	if value, ok := t.usable(held); ok {
+	if value, due := t.atHand(held); value != "" {
+		if due {
+			t.renewLater(pod, ask, held)
+		}
 		return value, nil
 	}
 	select {
@@ -105,10 +119,35 @@ func (t *Tokens) Token(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	case <-ctx.Done():
 		return "", fmt.Errorf("failed to fetch token: %w", context.Cause(ctx))
 	}
-	if value, ok := t.usable(held); ok { // of whoever was busy before
+	if value, _ := t.atHand(held); value != "" { // of whoever was busy before
 		return value, nil
 	}
 	return t.renew(ctx, pod, ask, held)
+}
+
+// renewLater has a token renewed, unless that is under way. Close waits for it.
+func (t *Tokens) renewLater(pod *corev1.Pod, ask apiobjects.Token, held *token) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	select {
+	case held.busy <- struct{}{}:
+	default:
+		return
+	}
+	t.fetches.Go(func() {
+		defer t.config.Fetched(pod.UID)
+		defer func() { <-held.busy }()
+		_ = panics.Contain(t.config.Log, "renewing a token", func() error {
+			if _, due := t.atHand(held); !due {
+				return nil
+			}
+			_, err := t.renew(t.ctx, pod, ask, held)
+			return err // noted already, for the next who asks
+		})
+	})
 }
 
 // renew asks the manager; held.busy is held.
@@ -120,7 +159,8 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	defer t.mu.Unlock()
 	now := t.config.Clock.SinceBoot()
 	if err == nil {
-		held.value, held.node, held.failed = issued.Token, node, nil
+		held.value, held.node, held.known, held.failed = issued.Token, cmp.Or(issued.Node, node), node, nil
+		held.retryAt = now + retryPause
 		held.expires, held.renewAt = asked+issued.Lifetime, asked+renewAfter(issued.Lifetime)
 		return held.value, nil
 	}
@@ -142,8 +182,8 @@ func renewAfter(lifetime time.Duration) time.Duration {
 	return after - time.Duration(rand.Float64()*float64(after)/10) //nolint:gosec // G404: it spreads load
 }
 
-// usable is the token at hand, if it need not be renewed now.
-func (t *Tokens) usable(held *token) (string, bool) {
+// atHand is the valid token at hand, "" if there is none, and whether it is to be renewed now.
+func (t *Tokens) atHand(held *token) (value string, due bool) {
 	node, now := t.config.NodeUID(), t.config.Clock.SinceBoot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,8 +191,8 @@ func (t *Tokens) usable(held *token) (string, bool) {
 		return "", false
 	}
 	moved := node != "" && held.node != "" && node != held.node
-	due := moved || now >= held.renewAt
-	return held.value, !due || held.failed != nil && now < held.retryAt
+	waits := now < held.retryAt && (held.failed != nil || held.known == node)
+	return held.value, !waits && (moved || now >= held.renewAt)
 }
 
 // entry finds or makes what is known of a token, and drops what has expired of pods that
@@ -221,5 +261,12 @@ func (t *Tokens) Prefetch(ctx context.Context, pod *corev1.Pod, ask apiobjects.T
 	return fmt.Errorf("token %w", ErrNotReceived)
 }
 
-// Close returns when nothing is fetched any more: the contexts of Prefetch have ended.
-func (t *Tokens) Close() { t.fetches.Wait() }
+// Close ends what is renewed in the background, and returns when nothing is fetched any more:
+// the contexts of Prefetch have ended.
+func (t *Tokens) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.stop()
+	t.fetches.Wait()
+}

@@ -26,6 +26,7 @@ type manager struct {
 	err      error
 	lifetime time.Duration
 	node     types.UID
+	bound    types.UID
 	fetched  []types.UID
 	hold     chan struct{}
 }
@@ -45,7 +46,7 @@ func (m *manager) tokens() *Tokens {
 				return Issued{}, m.err
 			}
 			m.given++
-			return Issued{Token: fmt.Sprintf("%s-%d", ask.Audience, m.given), Lifetime: m.lifetime}, nil
+			return Issued{Token: fmt.Sprintf("%s-%d", ask.Audience, m.given), Lifetime: m.lifetime, Node: m.bound}, nil
 		},
 		NodeUID: func() types.UID { return m.node },
 		Fetched: func(uid types.UID) { m.fetched = append(m.fetched, uid) },
@@ -66,6 +67,15 @@ func wantToken(t *testing.T, tokens *Tokens, p *corev1.Pod, ask apiobjects.Token
 	}
 }
 
+// wantRenewed: the token at hand comes at once, and the next one soon.
+func wantRenewed(t *testing.T, tokens *Tokens, p *corev1.Pod, old, renewed string) {
+	t.Helper()
+	wantToken(t, tokens, p, ask, old)
+	synctest.Wait()
+	wantToken(t, tokens, p, ask, renewed)
+	synctest.Wait()
+}
+
 func TestATokenIsKeptForFourFifthsOfItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &manager{lifetime: time.Hour}
@@ -74,7 +84,7 @@ func TestATokenIsKeptForFourFifthsOfItsTime(t *testing.T) {
 		time.Sleep(43 * time.Minute) // 48 minutes but for a jitter of a tenth
 		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
 		time.Sleep(5*time.Minute + time.Second)
-		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-2")
 	})
 }
 
@@ -86,7 +96,7 @@ func TestALongTokenIsRenewedAfterADay(t *testing.T) {
 		time.Sleep(21 * time.Hour)
 		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
 		time.Sleep(3*time.Hour + time.Second)
-		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-2")
 	})
 }
 
@@ -116,17 +126,67 @@ func TestEachPodAccountAudienceAndTimeHasItsToken(t *testing.T) {
 }
 
 func TestANewNodeNeedsNewTokens(t *testing.T) {
-	m := &manager{lifetime: time.Hour}
-	tokens := m.tokens()
-	wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
-	m.node = "first" // it was not known before
-	wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
-	wantToken(t, tokens, pod("2", "sa"), ask, "api-2")
-	m.node = "second"
-	wantToken(t, tokens, pod("2", "sa"), ask, "api-3")
-	wantToken(t, tokens, pod("2", "sa"), ask, "api-3")
-	m.node = "" // not known for a while
-	wantToken(t, tokens, pod("2", "sa"), ask, "api-3")
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		m.node = "first" // it was not known before
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-1")
+		wantToken(t, tokens, pod("2", "sa"), ask, "api-2")
+		m.node = "second"
+		wantRenewed(t, tokens, pod("2", "sa"), "api-2", "api-3")
+		m.node = "" // not known for a while
+		wantRenewed(t, tokens, pod("2", "sa"), "api-3", "api-3")
+	})
+}
+
+// A token says itself which Node it is bound to: that counts, whatever was known when it was
+// asked for. Where the manager knows another Node it is asked again after a pause.
+func TestATokenSaysWhatItIsBoundTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, bound: "first"}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		m.node = "second"
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-2")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-2", "api-2")
+		m.bound = "second"
+		time.Sleep(retryPause)
+		wantRenewed(t, tokens, pod("1", "sa"), "api-2", "api-3")
+		time.Sleep(retryPause)
+		wantRenewed(t, tokens, pod("1", "sa"), "api-3", "api-3")
+	})
+}
+
+// A manager that does not answer delays only who has no token.
+func TestARenewalIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		m.hold = make(chan struct{})
+		time.Sleep(50 * time.Minute)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			if got, err := tokens.Token(ctx, pod("1", "sa"), ask); got != "api-1" || err != nil || time.Since(began) > 0 {
+				t.Errorf("token %q, %v after %s", got, err, time.Since(began))
+			}
+			synctest.Wait()
+		}
+		cancel() // who has asked is done
+		close(m.hold)
+		synctest.Wait()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+		if m.given != 2 || len(m.fetched) != 1 {
+			t.Errorf("%d tokens given, reported %d times", m.given, len(m.fetched))
+		}
+		m.hold = make(chan struct{})
+		time.Sleep(50 * time.Minute)
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+		tokens.Close() // although the manager does not answer
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+	})
 }
 
 func TestAFailedRenewalKeepsTheValidToken(t *testing.T) {
@@ -136,14 +196,14 @@ func TestAFailedRenewalKeepsTheValidToken(t *testing.T) {
 		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
 		m.err = errors.New("manager away")
 		time.Sleep(50 * time.Minute)
-		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-1")
 
 		// It is not asked again at once, and then it works.
 		m.err = nil
 		time.Sleep(retryPause - time.Second)
-		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-1")
 		time.Sleep(2 * time.Second)
-		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-2")
 
 		m.err = errors.New("manager away")
 		time.Sleep(time.Hour)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,5 +52,6 @@ func (s *shim) connectObjects(cfg *rest.Config, log logr.Logger) error {
 	uid := &nodeUID{api: s.api, node: s.options.NodeName, changed: func() { s.volumes.RefreshTokens(); s.pool.WakeAll() }}
 	s.objects = newNodeObjects(asks, uid, func() workloads { return s.pool }, s.clock, log)
 	s.objects.refresh = func(namespace string, refs []apiobjects.Ref) { s.volumes.Refresh(namespace, refs) }
+	s.objects.renewed = func(uid types.UID) { s.volumes.RefreshPod(uid) }
 	return nil
 }

@@ -33,6 +33,8 @@ type nodeObjects struct {
 	pool func() workloads
 	// refresh brings files up to date that show one of the objects; nil where there are none.
 	refresh func(namespace string, refs []apiobjects.Ref)
+	// renewed brings the files of a pod up to date that may show another token.
+	renewed func(uid types.UID)
 }
 
 func newNodeObjects(client *objectClient, uid *nodeUID, pool func() workloads, c *clock.Clock, log logr.Logger) *nodeObjects {
@@ -40,11 +42,19 @@ func newNodeObjects(client *objectClient, uid *nodeUID, pool func() workloads, c
 	n.Store = objects.NewStore(n.changed)
 	n.KeepWhile(n.refersTo)
 	n.Tokens = objects.NewTokens(objects.TokensConfig{
-		Request: client.token, NodeUID: uid.current, Fetched: n.wake, Clock: c, Log: log,
+		Request: client.token, NodeUID: uid.current, Fetched: n.fetched, Clock: c, Log: log,
 	})
 	n.watch = &objectWatch{client: client, store: n.Store, needed: n.refersToAny, kicked: make(chan struct{}, 1), log: log}
 	uid.needed = n.asksForTokens
 	return n
+}
+
+// fetched has a token shown that has come, and wakes who may wait for it.
+func (n *nodeObjects) fetched(uid types.UID) {
+	if n.renewed != nil {
+		n.renewed(uid)
+	}
+	n.wake(uid)
 }
 
 func (n *nodeObjects) wake(uid types.UID) { n.pool().Wake(uid) }

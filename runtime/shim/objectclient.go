@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -97,7 +98,8 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 	if err != nil {
 		return objects.Issued{}, fmt.Errorf("request a token for NodeWorkload %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := checkToken(answer, pod); err != nil {
+	node, err := checkToken(answer, pod)
+	if err != nil {
 		return objects.Issued{}, err
 	}
 	lifetime := time.Until(answer.Status.ExpirationTimestamp.Time)
@@ -105,22 +107,26 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 		// By this the node's wall clock does not matter.
 		lifetime = time.Duration(*seconds) * time.Second
 	}
-	return objects.Issued{Token: answer.Status.Token, Lifetime: lifetime}, nil
+	return objects.Issued{Token: answer.Status.Token, Lifetime: lifetime, Node: node}, nil
 }
 
 // checkToken refuses a token of another service account: the template may have changed
-// since the pod that asks was made.
-func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) error {
+// since the pod that asks was made. It returns the UID of the Node that the token is bound
+// to, "" if it does not say.
+func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) (node types.UID, err error) {
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
 	if answer.Status.Token == "" {
-		return errors.New("status.token: the manager's answer has no token")
+		return "", errors.New("status.token: the manager's answer has no token")
 	}
 	want := "system:serviceaccount:" + pod.Namespace + ":" + account
-	if held, err := parseClaims(answer.Status.Token); err == nil && held.Subject != "" && held.Subject != want {
-		return fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
+	if held, err := parseClaims(answer.Status.Token); err == nil {
+		if held.Subject != "" && held.Subject != want {
+			return "", fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
+		}
+		node = held.Kubernetes.Node.UID
 	}
-	return nil
+	return node, nil
 }

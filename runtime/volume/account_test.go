@@ -41,3 +41,27 @@ func TestAccountOfTokensThatAreShown(t *testing.T) {
 		check("what starts", "token of web as b for vault")
 	})
 }
+
+// A token that was renewed in the background is shown at once, in the pod that it is for.
+func TestRefreshPod(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		m := managerOf(t, api)
+		pod, other := withVolumes(tokenVolume("v")), withVolumes(tokenVolume("v"))
+		other.UID = "other"
+		prepare(t, m, pod)
+		prepare(t, m, other)
+		api.mu.Lock()
+		api.renewed = ", renewed"
+		api.mu.Unlock()
+		m.RefreshPod(pod.UID)
+		m.RefreshPod("none")
+		synctest.Wait()
+		if got, left := shown(t, m, pod, "v")["token"], shown(t, m, other, "v")["token"]; got != "token of web for vault, renewed" || left != "token of web for vault" {
+			t.Errorf("%q, and of the other pod %q", got, left)
+		}
+	})
+}

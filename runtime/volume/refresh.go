@@ -60,6 +60,16 @@ func (m *Manager) RefreshTokens() {
 	m.kick()
 }
 
+// RefreshPod brings the files of one pod up to date. It does not wait for it.
+func (m *Manager) RefreshPod(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.pods[uid]; p != nil && p.shown != nil {
+		p.stale = true
+		m.kick()
+	}
+}
+
 // Follow says what a pod is by now, whose containers run: its files follow labels,
 // annotations and resources. Volumes that were set up for something else stay as they
 // are until WaitForMount. After a restart of the process it is what the loop knows the

@@ -337,7 +337,7 @@ func TestAvailabilityWithoutAnswer(t *testing.T) {
 	}
 }
 
-// An error about one object is believed for half a minute, and says nothing of others.
+// An error about one object is believed for half a minute, and says nothing about the rest.
 func TestErrorsOfAskingAge(t *testing.T) {
 	var questions atomic.Int32
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A node that asks for much at the same time takes a few requests to the API server, and is told to
+// A node that asks for much at the same time takes a few requests to the API server, and has to
 // come back; another node is answered meanwhile. What gets no answer ends.
 func TestOneNodeKeepsNoOtherWaiting(t *testing.T) {
 	tests := map[string]struct {

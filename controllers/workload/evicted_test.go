@@ -151,7 +151,7 @@ func TestEvictedBeforeTheManagerBegan(t *testing.T) {
 	}
 }
 
-// Others that failed stay: no one can tell whether they would fail again.
+// NodeWorkloads that failed for another reason stay: they may fail again.
 func TestOthersThatFailedStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFleet(t, interceptor.Funcs{})

@@ -30,7 +30,7 @@ type scenario struct {
 	meta metav1.ObjectMeta
 	// own is what the side's own objects hold before the start; nil if there are none.
 	own map[string]string
-	// deletesOwn tells that they are deleted while containers have their files.
+	// deletesOwn means that they are deleted while containers have their files.
 	deletesOwn bool
 	prepare    []string // files that exist in /j before the start
 	steps      []step

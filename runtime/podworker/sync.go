@@ -6,7 +6,6 @@ package podworker
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -224,34 +223,6 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 // way.
 func (s *syncer) endGrace(d desired) int64 {
 	return s.termination(d).Grace(d.pod, plan.Grace{}).Seconds
-}
-
-// copyActuated returns a copy for a sync to work on.
-func copyActuated(given map[string]plan.Resources) map[string]plan.Resources {
-	given = maps.Clone(given)
-	if given == nil {
-		given = map[string]plan.Resources{}
-	}
-	return given
-}
-
-// keepActuated keeps what a sync has left, but for containers that do not run.
-func (s *syncer) keepActuated(given map[string]plan.Resources, observed *plan.PodStatus) {
-	maps.DeleteFunc(given, func(id string, _ plan.Resources) bool {
-		return !slices.ContainsFunc(observed.Containers, func(c plan.ContainerStatus) bool {
-			return c.ID == id && c.State == plan.ContainerRunning
-		})
-	})
-	s.mem.keepActuated(given)
-}
-
-// keepBackoff keeps the entries that a sync has left, but for those that are too old to
-// count. (kubelet kubelet.go: backOff.GC in HandlePodCleanups)
-func (s *syncer) keepBackoff(entries map[string]*plan.Backoff) {
-	policy := plan.DefaultBackoffPolicy()
-	now := s.moment()
-	maps.DeleteFunc(entries, func(_ string, e *plan.Backoff) bool { return e == nil || policy.Forgotten(e, now) })
-	s.mem.keepBackoff(entries)
 }
 
 // finishResumed finishes the kills that an earlier process left behind.

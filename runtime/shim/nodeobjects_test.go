@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,7 @@ func TestObjectsOfAKeptPodStay(t *testing.T) {
 // nodes answers with a Node of a UID.
 type nodes struct {
 	client.Reader
+	sync.Mutex
 	uid    types.UID
 	err    error
 	asked  int
@@ -109,6 +111,8 @@ type nodes struct {
 }
 
 func (n *nodes) Get(_ context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	n.Lock()
+	defer n.Unlock()
 	n.asked++
 	options := (&client.GetOptions{}).ApplyOptions(opts)
 	n.cached = options.AsGetOptions().ResourceVersion == "0" && key.Name == "node-1"
@@ -119,11 +123,21 @@ func (n *nodes) Get(_ context.Context, key client.ObjectKey, o client.Object, op
 func TestANodeThatBecameAnotherOneIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, needed, changed := &nodes{uid: "1"}, false, 0
-		n := &nodeUID{api: api, node: "node-1", needed: func() bool { return needed }, changed: func() { changed++ }}
+		n := &nodeUID{api: api, node: "node-1", needed: func() bool {
+			api.Lock()
+			defer api.Unlock()
+			return needed
+		}, changed: func() {
+			api.Lock()
+			defer api.Unlock()
+			changed++
+		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = n.keep(ctx) }()
 		pass := func(want types.UID, wantChanged int) {
 			t.Helper()
+			api.Lock()
+			api.Unlock() //nolint:staticcheck // What the test did before is done.
 			time.Sleep(nodeUIDInterval)
 			synctest.Wait()
 			if got := n.current(); got != want || changed != wantChanged {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,10 @@ func bookmark(t *testing.T) string {
 
 // watched is a manager whose watches a test writes by hand.
 type watched struct {
-	t      *testing.T
+	t *testing.T
+	// mu orders what the test and the watch do with the fields below: the watch holds it, and
+	// sleep takes it.
+	mu     sync.Mutex
 	watch  *objectWatch
 	store  *objects.Store
 	needed atomic.Bool
@@ -70,6 +74,8 @@ type watched struct {
 
 // RoundTrip implements http.RoundTripper.
 func (m *watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.begun = append(m.begun, time.Since(m.start))
 	if m.away != 0 {
 		return &http.Response{StatusCode: m.away, Body: io.NopCloser(strings.NewReader("not here")), Request: r}, nil
@@ -84,13 +90,21 @@ func (m *watched) RoundTrip(r *http.Request) (*http.Response, error) {
 func withWatch(t *testing.T, test func(m *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &watched{t: t, start: time.Now()}
-		m.store = objects.NewStore(func(_ string, refs []apiobjects.Ref) { m.changes = append(m.changes, refs) })
+		m.store = objects.NewStore(func(_ string, refs []apiobjects.Ref) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.changes = append(m.changes, refs)
+		})
 		m.needed.Store(true)
 		client, err := newObjectClient(&rest.Config{Host: "http://api"}, &http.Client{Transport: m}, "node-1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := funcr.New(func(_, args string) { m.logged = append(m.logged, args) }, funcr.Options{})
+		log := funcr.New(func(_, args string) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.logged = append(m.logged, args)
+		}, funcr.Options{})
 		m.watch = &objectWatch{client: client, store: m.store, needed: m.needed.Load, kicked: make(chan struct{}, 1), log: log}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -104,6 +118,14 @@ func withWatch(t *testing.T, test func(m *watched)) {
 	})
 }
 
+// sleep lets time pass, and returns when nothing is left to do.
+func (m *watched) sleep(d time.Duration) {
+	m.mu.Lock()
+	m.mu.Unlock() //nolint:staticcheck // What the test did before is done.
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // send writes events and waits until they have been dealt with.
 func (m *watched) send(lines ...string) {
 	m.t.Helper()
@@ -112,8 +134,7 @@ func (m *watched) send(lines ...string) {
 			m.t.Fatal(err)
 		}
 	}
-	time.Sleep(2 * gathering)
-	synctest.Wait()
+	m.sleep(2 * gathering)
 }
 
 // end ends the watch and waits until the next has begun.
@@ -121,8 +142,7 @@ func (m *watched) end() {
 	m.t.Helper()
 	begun := len(m.begun)
 	_ = m.body.Close()
-	time.Sleep(lastPause)
-	synctest.Wait()
+	m.sleep(lastPause)
 	if len(m.begun) == begun {
 		m.t.Fatal("no other watch was begun")
 	}
@@ -173,8 +193,7 @@ func TestWhatIsKeptIsDroppedOnceItIsNotNeeded(t *testing.T) {
 		m.send(eventLine(t, "ADDED", nodeObject("a", "1")), bookmark(t), eventLine(t, "DELETED", nodeObject("a", "1")))
 		m.want(map[string]string{"a": "1"})
 		needed.Store(false)
-		time.Sleep(sweepInterval)
-		synctest.Wait()
+		m.sleep(sweepInterval)
 		m.want(map[string]string{"a": ""})
 	})
 }
@@ -184,8 +203,7 @@ func TestAnotherWatchBeginsAfterLongerAndLongerPauses(t *testing.T) {
 		m.send(eventLine(t, "ADDED", nodeObject("a", "1")), bookmark(t))
 		m.away, m.begun, m.start = http.StatusNotFound, nil, time.Now()
 		_ = m.body.Close()
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		m.sleep(5 * time.Minute)
 		pause := firstPause
 		for i := range m.begun {
 			got := m.begun[i]
@@ -206,8 +224,7 @@ func TestAnotherWatchBeginsAfterLongerAndLongerPauses(t *testing.T) {
 		}
 
 		m.away = 0
-		time.Sleep(lastPause)
-		synctest.Wait()
+		m.sleep(lastPause)
 		m.send(bookmark(t))
 		m.want(map[string]string{"a": ""})
 		m.start, m.begun = time.Now(), nil
@@ -265,8 +282,7 @@ func TestABadEventCostsNoObject(t *testing.T) {
 					m.send(eventLine(t, "MODIFIED", nodeObject("a", "2")))
 					m.want(map[string]string{"a": "2"})
 				}
-				time.Sleep(lastPause)
-				synctest.Wait()
+				m.sleep(lastPause)
 				if tt.ends {
 					m.want(map[string]string{"a": "1"})
 				}

@@ -93,11 +93,11 @@ spec:
     metadata: {labels: {app: w}}
     spec:
       terminationGracePeriodSeconds: 3
-      enableServiceLinks: true
+      schedulerName: other
       containers: [{name: c, image: 'managedworkload.dev/testprogram:v1', args: [serve]}]
 `, "mw", "convert", "-f", "-")
 	converted.want(t, 0, "kind: ManagedWorkload")
-	for _, want := range []string{"dropped: spec.updateStrategy.rollingUpdate.maxSurge", "ignored: spec.template.spec.enableServiceLinks", "dropped: spec.selector"} {
+	for _, want := range []string{"dropped: spec.updateStrategy.rollingUpdate.maxSurge", "ignored: spec.template.spec.schedulerName", "dropped: spec.selector"} {
 		if !strings.Contains(converted.err, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, converted.err)
 		}

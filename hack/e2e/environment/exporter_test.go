@@ -140,7 +140,7 @@ func TestNodeExporter(t *testing.T) {
 		t.Errorf("%s ready, QoS class %s", nw.Status.Ready, nw.Status.QOSClass)
 	}
 	accepted = meta.FindStatusCondition(w.Get().Status.Conditions, v1alpha1.ConditionAccepted)
-	contains(t, "fields without meaning", accepted.Message, "spec.template.spec.serviceAccountName")
+	contains(t, "what it does not get", accepted.Message, "the component objects is not installed")
 	w.AwaitLog("kube-rbac-proxy", 0, "--secure-listen-address=["+nw.Status.HostIPs[0]+"]:9100\n")
 	w.AwaitLog("node-exporter", 0, "--collector.netdev.device-exclude=^(veth.*|[a-f0-9]{15})$\n")
 }

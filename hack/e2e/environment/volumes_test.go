@@ -144,7 +144,7 @@ volumes:
 	got := shown(t, w, "reader", commands...)
 	expect(t, got, map[string]string{
 		"cat /disk/file": "shared", "cat /memory/file": "shared as well",
-		"stat /disk": "drwxrwxrwx 0 0 disk", "stat /memory": "drwxrwxrwx 0 0 memory",
+		"stat /disk": "drwxrwxrwx 0 0 disk", "stat /memory": "dtrwxrwxrwx 0 0 memory",
 		"touch /disk/readonly": "",
 	})
 	for point, size := range map[string]string{"/memory": "size=8192k", "/small": "size=64k"} {

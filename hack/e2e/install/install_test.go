@@ -100,7 +100,7 @@ func runWorkload(t *testing.T, w *harness.Workload) {
 	nw := w.AwaitReady()
 	log := w.AwaitLog("main", 0, "started ")
 	for _, want := range []string{
-		"dgrwxrwxrwx 0 2345 disk\n", "dgrwxrwxrwx 0 2345 memory\n", // with fsGroup
+		"dgrwxrwxrwx 0 2345 disk\n", "dgtrwxrwxrwx 0 2345 memory\n", // with fsGroup
 		"from the init container", // through the disk
 		" 0 0 part\n",             // the hostPath's subPath
 	} {

@@ -124,7 +124,7 @@ var podworkerMistakes = []mistake{
 		"if err != nil {\n\t\t\t\tc.log.Error(err", "if err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\tif err != nil {\n\t\t\t\tc.log.Error(err"},
 	{"what is proved about the pod's cgroup is ignored", "sync.go",
 		"in.OutsideCgroup = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)", "_ = s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)"},
-	{"back-off entries never expire", "sync.go",
+	{"back-off entries never expire", "syncstate.go",
 		"return e == nil || policy.Forgotten(e, now)", "return e == nil || policy.Forgotten(e, now) && now.Wall.IsZero()"},
 	{"a checkpoint may lie outside its folder", "checkpoint.go",
 		`if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {`, `if name == "" {`},

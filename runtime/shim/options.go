@@ -49,6 +49,8 @@ type Options struct {
 	SeccompRoot string
 	// APIServerHost and APIServerPort are where containers find the API server.
 	APIServerHost, APIServerPort string
+	// StaticDir holds the files of static workloads; "" if there is no such directory.
+	StaticDir string
 	// NodeIPs are the node's addresses; found out when empty.
 	NodeIPs []string
 	// HostRoot is where the node's root directory is seen, when the shim runs in
@@ -75,6 +77,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
 	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
+	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -109,6 +112,9 @@ func (o *Options) complete() error {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("%s must be an absolute path, not %q", flag, dir))
 		}
+	}
+	if o.StaticDir != "" && !filepath.IsAbs(o.StaticDir) {
+		errs = append(errs, fmt.Errorf("--static-dir must be an absolute path, not %q", o.StaticDir))
 	}
 	for _, ip := range append(append([]string(nil), o.NodeIPs...), o.ClusterDNS...) {
 		if net.ParseIP(ip) == nil {

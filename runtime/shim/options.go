@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -71,7 +72,7 @@ const cgroupDriverAuto = "auto"
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Shared.AddFlags(flags, ":8090", "127.0.0.1:8091")
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given")
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given, and with --static-dir the host's name")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
@@ -102,6 +103,9 @@ func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
 	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	if o.NodeName == "" && o.StaticDir != "" {
+		o.NodeName = hostName()
+	}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -158,6 +162,16 @@ const (
 	envServiceHost = "KUBERNETES_SERVICE_HOST"
 	envServicePort = "KUBERNETES_SERVICE_PORT"
 )
+
+// hostName is what the kubelet calls its node: the host's name in lower case, "" if that is
+// not known. (k8s.io/component-helpers/node/util:GetHostname)
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}
 
 // nodeIP is the address of the interface with the default route, else loopback.
 func nodeIP() string {

@@ -222,7 +222,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 	}
 	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
-	if err := s.makeStatic(log); err != nil {
+	if err := s.makeStatic(log); err != nil { //nolint:contextcheck // a worker outlives this call
 		return err
 	}
 	s.pool = podworker.New(podworker.Config{

@@ -103,7 +103,8 @@ func (s *Source) Run(ctx context.Context) error {
 			return nil
 		case <-s.kicked:
 		case <-watcher.events:
-		case <-watcher.errors:
+		case err := <-watcher.errors:
+			s.cfg.Log.Info("Failed to hear of a change of the directory of static workloads; looking at it", "reason", fmt.Sprint(err))
 		case <-time.After(again):
 		}
 	}

@@ -41,6 +41,9 @@ const SystemNamespace = "managedworkload-system"
 // DefaultNodeName is the node's name unless Options say otherwise.
 const DefaultNodeName = "localstack"
 
+// HandlerUserNamespaces is the runtime handler of Options.UserNamespaces.
+const HandlerUserNamespaces = "user-namespaces"
+
 // Options say what Start brings up.
 type Options struct {
 	// StateDir is the folder that holds everything. It is created, and removed
@@ -88,6 +91,9 @@ type Options struct {
 	// WithRegistry starts a registry in which the nodes look for the images of
 	// managedworkload.dev that they lack; it has those that Push gives it.
 	WithRegistry bool
+	// UserNamespaces gives the nodes HandlerUserNamespaces, a runtime handler with the pinned
+	// runc: distributions have one that is too old for hostUsers: false.
+	UserNamespaces bool
 	// ForPods has kube-apiserver at the address of its Service, where pods look for
 	// it, lets it reach the kubelet, and has it ask for service accounts, which
 	// kube-controller-manager makes. Shims give their containers that address.

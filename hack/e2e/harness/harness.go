@@ -82,6 +82,10 @@ func start(ctx context.Context, options localstack.Options) (*Env, func() error,
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the state folder: %w", err)
 	}
+	// Root of a user namespace, which is another user, has to get to its container's files.
+	if err := os.Chmod(dir, 0o711); err != nil { // #nosec G302 -- what is secret below has a mode of its own
+		return nil, nil, fmt.Errorf("open the state folder: %w", err)
+	}
 	options.StateDir = dir
 	options.Progress = os.Stdout
 	stack, err := localstack.Start(ctx, options)

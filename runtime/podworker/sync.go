@@ -55,7 +55,12 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	d.denied = s.denied(d, observed)
+	if usable.OK {
+		if d = s.admission(d, observed); !d.startable() && !d.ran {
+			s.reject(d, usable)
+			return jitter(errorDelay), nil
+		}
+	}
 	if usable.OK && d.startable() {
 		if s.awaitImages(ctx, d, observed); s.mem.changed() {
 			return 0, nil
@@ -138,6 +143,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
+	s.mem.noteRan(after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)

@@ -4,10 +4,8 @@
 package nodeadmission
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,9 +27,6 @@ const (
 	messageHandler      = "no runtime for %q is configured"
 )
 
-// patience bounds the question to the runtime.
-const patience = 2 * time.Second
-
 // RuntimeFeatures are what a container runtime says it can do.
 type RuntimeFeatures struct {
 	// GroupsPolicy: it knows supplementalGroupsPolicy.
@@ -50,7 +45,7 @@ type HandlerFeatures struct {
 // Features admits pods for which the container runtime has what they need.
 type Features struct {
 	// Runtime asks the runtime.
-	Runtime func(context.Context) (RuntimeFeatures, error)
+	Runtime func() (RuntimeFeatures, error)
 	// Handler is the runtime handler of a pod's class.
 	Handler func(*corev1.Pod) (string, error)
 }
@@ -61,9 +56,7 @@ func (f *Features) Admit(pod *corev1.Pod) *plan.Refusal {
 	if !needsFeatures(pod) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	has, err := f.Runtime(ctx)
+	has, err := f.Runtime()
 	if err != nil {
 		return nil
 	}

@@ -61,6 +61,22 @@ func (p *Pool) withdraw(w *worker) {
 	w.asking = false
 }
 
+// offer asks the node about a changed template.
+func (w *worker) offer(d desired) desired {
+	if d.next == nil {
+		return d
+	}
+	w.askNode()
+	return w.mem.take()
+}
+
+// gaveUp has the node asked again where a worker no longer has a pod that it had.
+func (p *Pool) gaveUp(had, has []*corev1.Pod) {
+	if slices.ContainsFunc(had, func(pod *corev1.Pod) bool { return !slices.Contains(has, pod) }) {
+		p.AskAgain()
+	}
+}
+
 // AskAgain has the node asked again about all that it has not admitted: something has changed
 // that it goes by.
 func (p *Pool) AskAgain() {

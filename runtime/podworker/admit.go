@@ -9,8 +9,8 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// rejected precedes why the node does not admit a pod. (kubelet kubelet.go:rejectPod)
-const rejected = "Pod was rejected: "
+// messageRejected precedes why the node does not admit a pod. (kubelet kubelet.go:rejectPod)
+const messageRejected = "Pod was rejected: "
 
 // candidate is a template that the node has not admitted yet.
 type candidate struct {
@@ -18,8 +18,8 @@ type candidate struct {
 	hash string
 }
 
-// startable reports whether the node lets something of pod be started.
-func (d desired) startable() bool { return d.held == "" && (d.denied == nil || d.next != nil) }
+// rejected is whether the node does not take pod, of which nothing ever ran.
+func (d desired) rejected() bool { return d.denied != nil && d.next == nil && !d.ran }
 
 // asks is the pod that the node is asked to admit, nil if it needs not be asked: nothing of it
 // ever ran, or its template replaces one of which something ran.
@@ -137,23 +137,17 @@ func (m *memory) claims(present bool) []*corev1.Pod {
 // admission asks whether the node takes what never ran; nil if it does. What ran before is
 // admitted. (kubelet kubelet.go:HandlePodAdditions)
 func (s *syncer) admission(d desired, observed *plan.PodStatus) desired {
-	if s.mem.noteRan(observed) {
-		now := s.mem.peek()
-		d.ran, d.denied = true, now.denied
-		return d
+	if !s.mem.noteRan(observed) && d.asks() != nil {
+		s.askNode()
 	}
-	if d.asks() == nil {
-		return d
-	}
-	s.askNode()
 	now := s.mem.peek()
-	d.denied, d.admitted = now.denied, now.admitted
+	d.ran, d.denied, d.admitted = now.ran, now.denied, now.admitted
 	return d
 }
 
 // reject reports that the node does not take what never ran. (kubelet kubelet.go:rejectPod)
 func (s *syncer) reject(d desired, usable Usable) {
 	s.report(d, report{pod: corev1.PodStatus{
-		Phase: corev1.PodPending, Reason: d.denied.Reason, Message: rejected + d.denied.Message,
+		Phase: corev1.PodPending, Reason: d.denied.Reason, Message: messageRejected + d.denied.Message,
 	}}, usable)
 }

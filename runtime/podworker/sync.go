@@ -56,12 +56,18 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 	}
 	s.removeDead(ctx, observed)
 	if usable.OK {
-		if d = s.admission(d, observed); !d.startable() && !d.ran {
-			s.reject(d, usable)
-			return jitter(errorDelay), nil
-		}
+		d = s.admission(d, observed)
 	}
-	if usable.OK && d.startable() {
+	if d.rejected() {
+		s.reject(d, usable)
+		return jitter(errorDelay), nil
+	}
+	return s.keep(ctx, d, observed, usable)
+}
+
+// keep reports what was observed, and has it made what the template says.
+func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	if usable.OK && d.held == "" {
 		if s.awaitImages(ctx, d, observed); s.mem.changed() {
 			return 0, nil
 		}
@@ -76,7 +82,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK || !d.startable() {
+	if !usable.OK || d.held != "" {
 		return jitter(resyncInterval), nil
 	}
 	if err := s.networkError(ctx, d, observed); err != nil {

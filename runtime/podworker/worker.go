@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -244,20 +243,10 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 			w.pool.withdraw(w)
 			return w.hold(ctx, d, uid)
 		}
-		if d.next != nil {
-			w.askNode()
-			d = w.mem.take()
-		}
+		d = w.offer(d)
 	}
-	had := w.pool.claims(w)
 	delay, err := w.stepIn(ctx, d, *usable)
 	w.saver.save()
-	if has := w.pool.claims(w); slices.ContainsFunc(had, func(pod *corev1.Pod) bool { return !slices.Contains(has, pod) }) {
-		w.pool.AskAgain()
-	}
-	if w.mem.peek().denied != nil {
-		delay = min(delay, jitter(errorDelay))
-	}
 	if left, ok := w.untilDeadline(d); ok {
 		delay = min(delay, left)
 	}
@@ -273,5 +262,11 @@ func (w *worker) stepIn(ctx context.Context, d desired, usable Usable) (time.Dur
 	if !found {
 		return 0, nil
 	}
-	return do(ctx, d, usable)
+	had := w.pool.claims(w)
+	delay, err := do(ctx, d, usable)
+	w.pool.gaveUp(had, w.pool.claims(w))
+	if w.mem.peek().denied != nil {
+		delay = min(delay, jitter(errorDelay))
+	}
+	return delay, err
 }

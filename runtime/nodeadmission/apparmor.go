@@ -6,8 +6,9 @@ package nodeadmission
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,7 @@ func appArmorOf(pod *corev1.Pod) []*corev1.AppArmorProfile {
 func (a *AppArmor) disabled() bool {
 	enabled, err := a.ReadFile(appArmorEnabled)
 	if err != nil {
-		return os.IsNotExist(err)
+		return errors.Is(err, fs.ErrNotExist)
 	}
 	return !bytes.HasPrefix(enabled, []byte("Y"))
 }

@@ -64,8 +64,8 @@ func (f *Features) Admit(pod *corev1.Pod) *plan.Refusal {
 		return &plan.Refusal{Reason: reasonGroupsPolicy, Message: messageGroupsPolicy}
 	}
 	name, err := f.Handler(pod)
-	if err != nil || len(has.Handlers) == 0 {
-		return nil
+	if err != nil {
+		return nil // the start says so
 	}
 	return handlerRefusal(pod, name, has.Handlers)
 }
@@ -73,7 +73,7 @@ func (f *Features) Admit(pod *corev1.Pod) *plan.Refusal {
 // handlerRefusal is why a handler cannot run a pod.
 func handlerRefusal(pod *corev1.Pod, name string, handlers map[string]HandlerFeatures) *plan.Refusal {
 	handler, known := handlers[name]
-	if !known {
+	if !known && len(handlers) > 0 {
 		return &plan.Refusal{Reason: reasonHandler, Message: fmt.Sprintf(messageHandler, name)}
 	}
 	if ownUsers(pod) && !handler.UserNamespaces {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// AllowedUnsafeSysctls are sysctls, or beginnings of names and "*", that pods may set
+	// beside the safe ones.
+	AllowedUnsafeSysctls []string
 	// SeccompRoot is the directory of Localhost seccomp profiles; one below StateDir when
 	// empty.
 	SeccompRoot string
@@ -59,6 +63,8 @@ type Options struct {
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
+	// sysctls are those that pods may set.
+	sysctls *nodeadmission.Sysctls
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 }
@@ -74,6 +80,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
 	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
+	flags.StringSliceVar(&o.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
+		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
@@ -98,7 +106,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	errs := []error{o.Validate(), err, o.completeAPIServer(), o.completeSysctls()}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}

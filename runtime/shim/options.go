@@ -19,6 +19,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// AllowedUnsafeSysctls are sysctls, or beginnings of names and "*", that pods may set
+	// beside the safe ones.
+	AllowedUnsafeSysctls []string
 	// SeccompRoot is the directory of Localhost seccomp profiles; one below StateDir when
 	// empty.
 	SeccompRoot string
@@ -62,6 +66,8 @@ type Options struct {
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
+	// sysctls are those that pods may set.
+	sysctls *nodeadmission.Sysctls
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 }
@@ -77,6 +83,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
 	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
+	flags.StringSliceVar(&o.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
+		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
@@ -102,7 +110,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	errs := []error{
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(),
+	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()
 	}

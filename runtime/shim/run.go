@@ -215,7 +215,7 @@ func (s *shim) askRuntimeName(ctx context.Context) string {
 }
 
 // makePool makes the workers.
-func (s *shim) makePool(_ context.Context, log logr.Logger) error {
+func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	checkpoints, err := podworker.NewCheckpoints(s.options.checkpointDir(), log)
 	if err != nil {
 		return err
@@ -247,6 +247,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		Admit:             s.admission(ctx),
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)

@@ -28,6 +28,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
@@ -95,6 +96,7 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
+	stats    *nodestats.Source
 	overseer *overseer
 	lease    *lease
 	// tokenFile is where client-go reads the token from; "" if it has none.
@@ -243,6 +245,9 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)
+	if err := s.makeStats(); err != nil {
+		return fmt.Errorf("serve the use of resources: %w", err)
+	}
 	return s.pool.Restore()
 }
 

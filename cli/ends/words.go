@@ -28,6 +28,9 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerContainerRemoved:     "removed from the template",
 	v1alpha1.TriggerOrphan:               "NodeWorkload gone",
 	v1alpha1.TriggerEvicted:              "evicted for its disk usage",
+	v1alpha1.TriggerNodePressure:         "evicted because the node was short of resources",
+	v1alpha1.TriggerNodeShutdown:         "node shut down",
+	v1alpha1.TriggerStopRequested:        "stop requested",
 }
 
 // sources say where a grace period comes from.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Config is what all workers share.
@@ -47,6 +48,9 @@ type Config struct {
 	// Exceeds names what a pod declares that is above what the node allows; "" if
 	// nothing is. Its answer does not change while the process runs.
 	Exceeds func(*corev1.Pod) string
+	// Admit says why nothing of a pod that never ran is started on the node now; nil if it
+	// may be. It is asked again at each sync, and must not block.
+	Admit func(*corev1.Pod) *plan.Refusal
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -67,6 +71,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Exceeds == nil {
 		cfg.Exceeds = func(*corev1.Pod) string { return "" }
+	}
+	if cfg.Admit == nil {
+		cfg.Admit = func(*corev1.Pod) *plan.Refusal { return nil }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

@@ -41,6 +41,8 @@ type desired struct {
 	refused, exceeds string
 	// held says why nothing of pod is started: it was accepted when the node allowed more.
 	held string
+	// denied is why the node does not admit pod, of which nothing ever ran; nil if it does.
+	denied *plan.Refusal
 	// deleted: the object is being deleted or gone.
 	deleted bool
 	// gone: the API does not have it any more. orphan: this process

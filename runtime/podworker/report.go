@@ -150,6 +150,8 @@ func conditions(d desired, usable Usable) []metav1.Condition {
 		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonRefusedFields, d.refused)
 	case d.exceeds != "":
 		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, v1alpha1.ReasonAboveNodeBounds, d.exceeds)
+	case d.denied != nil:
+		accepted = condition(v1alpha1.ConditionTemplateAccepted, false, d.denied.Reason, d.denied.Message)
 	}
 	return []metav1.Condition{accepted, condition(v1alpha1.ConditionRuntimeUsable, usable.OK, usable.Reason, usable.Message)}
 }

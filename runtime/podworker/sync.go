@@ -55,7 +55,8 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	if usable.OK && d.held == "" {
+	d.denied = s.denied(d, observed)
+	if usable.OK && d.startable() {
 		if s.awaitImages(ctx, d, observed); s.mem.changed() {
 			return 0, nil
 		}
@@ -70,7 +71,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK || d.held != "" {
+	if !usable.OK || !d.startable() {
 		return jitter(resyncInterval), nil
 	}
 	if err := s.networkError(ctx, d, observed); err != nil {

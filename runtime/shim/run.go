@@ -28,6 +28,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
@@ -96,6 +97,7 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
+	stats    *nodestats.Source
 	overseer *overseer
 	lease    *lease
 	static   *static.Source
@@ -251,6 +253,9 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)
+	if err := s.makeStats(); err != nil {
+		return fmt.Errorf("serve the use of resources: %w", err)
+	}
 	if err := s.pool.Restore(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,6 +52,8 @@ type Config struct {
 	// Admit says why nothing of a pod that never ran is started on the node now; nil if it
 	// may be. It is asked again at each sync, and must not block.
 	Admit func(*corev1.Pod) *plan.Refusal
+	// Signal sends a signal, by its name, to the first process of a container that runs.
+	Signal func(ctx context.Context, containerID, signal string) error
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -74,6 +77,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Admit == nil {
 		cfg.Admit = func(*corev1.Pod) *plan.Refusal { return nil }
+	}
+	if cfg.Signal == nil {
+		cfg.Signal = func(context.Context, string, string) error { return errNoSignals }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

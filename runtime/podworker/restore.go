@@ -47,6 +47,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		version:     1,
 
 		restartBackoff: cp.RestartBackoff,
+		requests:       cp.Requests,
 	}
 	if cp.Pod != nil {
 		m.want.held = cfg.Exceeds(cp.Pod)

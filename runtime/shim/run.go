@@ -34,6 +34,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/signal"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -238,12 +239,19 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName,
 
+		Signal:            signal.NewSender(s.processOf).Send,
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)
 	return s.pool.Restore()
+}
+
+// processOf is the first process of a container that runs.
+func (s *shim) processOf(ctx context.Context, containerID string) (pid int, err error) {
+	pid, _, err = s.runtime.ContainerProcess(ctx, containerID)
+	return pid, err
 }
 
 // makeOverseer makes what looks at the runtime as a whole, and the reconciler.

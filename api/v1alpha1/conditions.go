@@ -67,6 +67,9 @@ const (
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
 	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
+	// ConditionHeld is True while a KillRequest keeps containers stopped; it is absent
+	// otherwise.
+	ConditionHeld = "Held"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
@@ -160,6 +163,12 @@ const (
 	// ReasonNoUserNamespaces: the template says hostUsers: false, and the container runtime
 	// does not support user namespaces.
 	ReasonNoUserNamespaces = "NoUserNamespaces"
+	// ReasonStopRequested: a KillRequest stops containers, and keeps them stopped. It is also
+	// why such a container waits.
+	ReasonStopRequested = "StopRequested"
+	// ReasonKillRequested: a KillRequest is about to kill a container, and the workload counts
+	// as not ready before.
+	ReasonKillRequested = "KillRequested"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.

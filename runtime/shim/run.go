@@ -35,6 +35,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/signal"
 	"github.com/managedworkload/managedworkload/runtime/static"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
@@ -247,6 +248,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName,
 
+		Signal:            signal.NewSender(s.processOf).Send,
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
 		Admit:             s.admission(ctx),
@@ -261,6 +263,12 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	}
 	s.static.HandOver()
 	return nil
+}
+
+// processOf is the first process of a container that runs.
+func (s *shim) processOf(ctx context.Context, containerID string) (pid int, err error) {
+	pid, _, err = s.runtime.ContainerProcess(ctx, containerID)
+	return pid, err
 }
 
 // makeOverseer makes what looks at the runtime as a whole, and the reconciler.

@@ -67,7 +67,7 @@ func (s *Stack) startShims(ctx context.Context) error {
 const shimName = "shim"
 
 func (n *Node) shimArgs() []string {
-	return append([]string{
+	args := []string{
 		"shim",
 		"--kubeconfig=" + n.ShimKubeconfig(),
 		"--namespace=" + SystemNamespace,
@@ -79,7 +79,12 @@ func (n *Node) shimArgs() []string {
 		"--cgroup-parent=" + n.CgroupParent(),
 		"--metrics-bind-address=" + n.ShimMetrics,
 		"--health-probe-bind-address=" + n.ShimHealth,
-	}, n.stack.opts.ShimArgs...)
+	}
+	if n.stack.built { // an earlier program may not know them
+		// Images that were imported cannot be pulled again.
+		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+	}
+	return append(args, n.stack.opts.ShimArgs...)
 }
 
 func (n *Node) stopShim(ctx context.Context) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
@@ -95,8 +96,11 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
-	overseer *overseer
-	lease    *lease
+	logs     *logs.Manager
+	// collector removes images that are not used.
+	collector *images.Collector
+	overseer  *overseer
+	lease     *lease
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -242,7 +246,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		Exceeds:           exceeds(s.options.bounds),
 		Measure:           func() { s.usage.Kick() },
 	})
-	s.usage = s.makeDiskUsage(log)
+	s.usage, s.logs, s.collector = s.makeDiskUsage(log), s.makeLogs(log), s.makeImageCollector(log)
 	return s.pool.Restore()
 }
 
@@ -263,7 +267,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
 	}
 	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
@@ -319,7 +323,7 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.logs.Run, s.collector.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
 	if s.options.RegisterNode {

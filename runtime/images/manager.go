@@ -55,6 +55,7 @@ type Manager struct {
 
 	mu sync.Mutex
 	*memory
+	uses uses
 }
 
 // diskPatience is how long a pull waits for its record to be written. (as kills do)
@@ -65,7 +66,7 @@ const diskPatience = 2 * time.Second
 func New(cfg Config, log logr.Logger) *Manager {
 	m := &Manager{
 		secrets: cfg.Secrets, runtime: cfg.Runtime, events: cfg.Events,
-		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience),
+		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience), uses: newUses(),
 	}
 	var err error
 	if m.memory, err = readAll(m.disk); err != nil {

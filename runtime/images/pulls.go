@@ -77,6 +77,7 @@ func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credentia
 	}
 	m.noteGrant(ctx, ref, withoutTag(image), used)
 	m.mu.Lock()
+	m.uses.since[ref] = time.Now()
 	i := m.intents[image]
 	if i.pulls--; i.pulls > 0 {
 		m.mu.Unlock()

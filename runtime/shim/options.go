@@ -68,6 +68,8 @@ type Options struct {
 
 	// sysctls are those that pods may set.
 	sysctls *nodeadmission.Sysctls
+	DiskOptions
+
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 }
@@ -87,6 +89,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
+	o.DiskOptions.addFlags(flags)
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -111,7 +114,7 @@ func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
 	errs := []error{
-		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(),
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

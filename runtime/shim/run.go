@@ -28,6 +28,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -99,9 +100,12 @@ type shim struct {
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
 	stats    *nodestats.Source
-	overseer *overseer
-	lease    *lease
-	static   *static.Source
+	logs     *logs.Manager
+	// collector removes images that are not used.
+	collector *images.Collector
+	overseer  *overseer
+	lease     *lease
+	static    *static.Source
 	// alone: there is no API server.
 	alone bool
 	// tokenFile is where client-go reads the token from; "" if it has none.
@@ -254,7 +258,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Admit:             s.admission(ctx),
 		Measure:           func() { s.usage.Kick() },
 	})
-	s.usage = s.makeDiskUsage(log)
+	s.usage, s.logs, s.collector = s.makeDiskUsage(log), s.makeLogs(log), s.makeImageCollector(log)
 	if err := s.makeStats(); err != nil {
 		return fmt.Errorf("serve the use of resources: %w", err)
 	}
@@ -289,7 +293,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
 		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
 	}
 	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
@@ -359,9 +363,11 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
-		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
-		s.static.Run, s.interruptAtEnd,
+		s.mgr.Start, s.interruptAtEnd,
+		s.volumes.Run, s.pool.Run, s.static.Run,
+		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
+		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
+		s.bounds.run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
 		parts = append(parts, s.lease.keep)

@@ -59,6 +59,8 @@ type Options struct {
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
+	// eviction are the flags about node pressure.
+	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 }
@@ -92,13 +94,14 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	o.eviction.addFlags(flags)
 }
 
 // complete checks the options and fills in what can be found out.
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	errs := []error{o.Validate(), err, o.completeAPIServer(), o.eviction.complete(o.RegisterNode)}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}

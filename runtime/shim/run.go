@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/pressure"
 	"github.com/managedworkload/managedworkload/runtime/probe"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
@@ -95,8 +97,11 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
+	pressure *pressure.Manager
 	overseer *overseer
 	lease    *lease
+	// node is the Node that this shim keeps, nil where a kubelet does.
+	node *node
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -114,7 +119,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -240,6 +245,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		Admit:             func(pod *corev1.Pod) *plan.Refusal { return s.pressure.Admit(pod) },
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)
@@ -319,12 +325,11 @@ func (s *shim) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
+		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
-	if s.options.RegisterNode {
-		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
-		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
+	if s.node != nil {
+		parts = append(parts, s.node.keep, nodeLease(s.api, s.clock, s.options).keep)
 		if s.tokenFile != "" {
 			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}
 			parts = append(parts, t.keep)

@@ -222,6 +222,10 @@ const (
 	// AnnotationOrphansHeld on a shim's Lease says why orphans are kept and how to
 	// confirm that they may be killed.
 	AnnotationOrphansHeld = "managedworkload.dev/orphans-held"
+	// AnnotationNodePressure on a shim's Lease names the conditions of a node that is short of
+	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
+	// and new ones are not started.
+	AnnotationNodePressure = "managedworkload.dev/node-pressure"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
 	// although suspiciously many workloads are gone at once.

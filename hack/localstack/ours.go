@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 )
 
 // prepareOurs finds or builds the managedworkload program.
@@ -89,6 +88,8 @@ func (n *Node) shimArgs() []string {
 	if n.stack.built { // an earlier program may not know them
 		// Images that were imported cannot be pulled again.
 		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+		// What else fills the machine ends no workload.
+		args = append(args, "--eviction-hard=memory.available<0%")
 	}
 	return append(args, n.stack.opts.ShimArgs...)
 }

@@ -6,7 +6,9 @@ package shim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,6 +43,10 @@ type lease struct {
 	// held is the annotation about orphans that are kept, "" for none; nil leaves the
 	// one that is there.
 	held *string
+
+	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
+	// one that is there.
+	pressure atomic.Pointer[string]
 }
 
 // shimLease is the lease by which the manager knows that this shim works.
@@ -121,13 +127,30 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.HolderIdentity = &l.holder
 	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
+	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
+	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+}
+
+// annotate sets an annotation, removes one that is empty, and leaves the one that is there where
+// there is nothing to say.
+func annotate(found *coordinationv1.Lease, name string, text *string) {
 	switch {
-	case l.held == nil:
-	case *l.held == "":
-		delete(found.Annotations, v1alpha1.AnnotationOrphansHeld)
+	case text == nil:
+	case *text == "":
+		delete(found.Annotations, name)
 	default:
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationOrphansHeld, *l.held)
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, name, *text)
 	}
+}
+
+// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// waits for nothing.
+func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
+	names := make([]string, 0, len(conditions))
+	for _, c := range conditions {
+		names = append(names, string(c))
+	}
+	l.pressure.Store(new(strings.Join(names, ",")))
 }
 
 // keep renews until the context is done.

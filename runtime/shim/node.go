@@ -50,6 +50,9 @@ type node struct {
 	name    string
 	ips     []string
 	runtime func() string
+	// pressure are the conditions that the node has for being short of something; nil where
+	// that is not looked at.
+	pressure func() []corev1.NodeConditionType
 	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
@@ -134,17 +137,21 @@ func (n *node) keepLabelsAndTaints(ctx context.Context, found *corev1.Node) erro
 // heartbeat writes the Node's status when it changed or is a minute old.
 func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
 	ready := nodeCondition(found, corev1.NodeReady)
-	if ready != nil && ready.Status == corev1.ConditionTrue && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval {
+	now := metav1.NewTime(n.clock.Now())
+	pressure := n.pressureConditions(now)
+	if ready != nil && ready.Status == corev1.ConditionTrue && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval && hasConditions(found, pressure) {
 		return nil
 	}
 	base := found.DeepCopy()
-	now := metav1.NewTime(n.clock.Now())
 	condition := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonShimReady,
 		Message:           "the shim runs; there is no kubelet",
 		LastHeartbeatTime: now, LastTransitionTime: now,
 	}
 	setNodeCondition(found, condition)
+	for _, c := range pressure {
+		setNodeCondition(found, c)
+	}
 	found.Status.Capacity = capacity()
 	found.Status.Allocatable = capacity()
 	found.Status.Addresses = n.addresses()

@@ -70,6 +70,8 @@ type Options struct {
 	sysctls *nodeadmission.Sysctls
 	DiskOptions
 
+	// eviction are the flags about node pressure.
+	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 }
@@ -107,6 +109,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	o.eviction.addFlags(flags)
 }
 
 // complete checks the options and fills in what can be found out.
@@ -115,6 +118,7 @@ func (o *Options) complete() error {
 	o.bounds, err = o.parseBounds()
 	errs := []error{
 		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
+		o.eviction.complete(o.RegisterNode),
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

@@ -35,6 +35,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/pressure"
 	"github.com/managedworkload/managedworkload/runtime/probe"
 	"github.com/managedworkload/managedworkload/runtime/signal"
 	"github.com/managedworkload/managedworkload/runtime/static"
@@ -103,11 +104,14 @@ type shim struct {
 	logs     *logs.Manager
 	// collector removes images that are not used.
 	collector *images.Collector
+	pressure  *pressure.Manager
 	overseer  *overseer
 	lease     *lease
 	static    *static.Source
 	// alone: there is no API server.
 	alone bool
+	// node is the Node that this shim keeps, nil where a kubelet does.
+	node *node
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -125,7 +129,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -367,14 +371,13 @@ func (s *shim) run(ctx context.Context) error {
 		s.volumes.Run, s.pool.Run, s.static.Run,
 		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
 		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
-		s.bounds.run, s.objects.watch.run, s.objects.uid.keep,
+		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
 		parts = append(parts, s.lease.keep)
 	}
-	if s.options.RegisterNode {
-		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
-		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
+	if s.node != nil {
+		parts = append(parts, s.node.keep, nodeLease(s.api, s.clock, s.options).keep)
 		if s.tokenFile != "" {
 			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}
 			parts = append(parts, t.keep)

@@ -57,6 +57,7 @@ const (
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
 	// requestedByDiskLimit is a pod that used more of the node's disk than its limits say.
 	requestedByDiskLimit = "shim (disk limits)"
+	requestedByShutdown  = "shim (node shutdown)"
 	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
 	// for example.
 	requestedByDeletion = "deletion of the NodeWorkload"
@@ -96,6 +97,9 @@ func DecideTermination(e Existence) (t Termination, terminate bool) {
 func endedBy(st *corev1.PodStatus) *Termination {
 	if st.Reason == ReasonDeadlineExceeded {
 		return deadlineTermination()
+	}
+	if ended := ShutDown(st); ended != nil {
+		return ended
 	}
 	return Evicted(st)
 }

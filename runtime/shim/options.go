@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -56,11 +58,18 @@ type Options struct {
 	HostRoot string
 	// RegisterNode keeps a Node object where there is no kubelet.
 	RegisterNode bool
+	// ShutdownGracePeriod is how long a shutdown of the node waits for the workloads, and
+	// ShutdownGracePeriodCriticalPods the part of it for critical ones. 0: it does not wait.
+	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
+	// ShutdownGracePeriodByPodPriority is the same by priority: PRIORITY=PERIOD each.
+	ShutdownGracePeriodByPodPriority []string
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
+	// shutdown are the groups of a shutdown; none: it does not end workloads.
+	shutdown []plan.ShutdownPeriod
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -91,6 +100,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
+	o.addShutdownFlags(flags)
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
 }
 
@@ -98,7 +108,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	errs := []error{o.Validate(), err, o.completeAPIServer(), o.completeShutdown()}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}

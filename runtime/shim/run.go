@@ -34,6 +34,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/shutdown"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -100,6 +101,10 @@ type shim struct {
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
+	// shutdown ends workloads when the node shuts down; nil where nothing does.
+	shutdown *shutdown.Manager
+	// nodeKicked has the Node written.
+	nodeKicked chan struct{}
 	// objects are what containers get beside their template.
 	objects *nodeObjects
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
@@ -113,7 +118,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
-	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
+	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
 	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
@@ -218,6 +223,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 	}
 	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
 	publisher.clock = s.clock
+	s.shutdown = s.makeShutdown(log)
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
 		Executor:     s.executor,
@@ -241,6 +247,7 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
 		Measure:           func() { s.usage.Kick() },
+		Admit:             s.shutdown.Admit,
 	})
 	s.usage = s.makeDiskUsage(log)
 	return s.pool.Restore()
@@ -316,14 +323,22 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 // run runs all parts until the context is done or one of them fails.
 // A panic of a part is a failure of it.
 func (s *shim) run(ctx context.Context) error {
+	ctx, cancel := s.shutdown.Outlast(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
 		s.lease.keep, s.interruptAtEnd,
 	}
+	if s.shutdown != nil {
+		parts = append(parts, s.shutdown.Run)
+	}
 	if s.options.RegisterNode {
-		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
+		n := &node{
+			api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version,
+			shutsDown: func() bool { return !s.shutdown.Until().IsZero() }, kicked: s.nodeKicked,
+		}
 		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
 		if s.tokenFile != "" {
 			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}

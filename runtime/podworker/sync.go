@@ -55,8 +55,19 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	d.denied = s.denied(d, observed)
-	if usable.OK && d.startable() {
+	if usable.OK {
+		d = s.admission(d, observed)
+	}
+	if d.rejected() {
+		s.reject(d, usable)
+		return jitter(errorDelay), nil
+	}
+	return s.keep(ctx, d, observed, usable)
+}
+
+// keep reports what was observed, and has it made what the template says.
+func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	if usable.OK && d.held == "" {
 		if s.awaitImages(ctx, d, observed); s.mem.changed() {
 			return 0, nil
 		}
@@ -71,7 +82,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK || !d.startable() {
+	if !usable.OK || d.held != "" {
 		return jitter(resyncInterval), nil
 	}
 	if err := s.networkError(ctx, d, observed); err != nil {
@@ -138,6 +149,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
+	s.mem.noteRan(after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)

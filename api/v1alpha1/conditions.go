@@ -152,6 +152,9 @@ const (
 	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
 	// more of the node's disk than its limits say. The manager replaces it after a back-off.
 	ReasonEvicted = "Evicted"
+	// ReasonTerminated is the reason of a NodeWorkload's status that a shutdown of its node
+	// ended. The manager replaces it when the node is back.
+	ReasonTerminated = "Terminated"
 	// ReasonDiskUsageUnknown: a template with a lower limit counts as running once what is
 	// used was measured under it, and that has failed.
 	ReasonDiskUsageUnknown = "DiskUsageUnknown"
@@ -226,6 +229,10 @@ const (
 	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
 	// and new ones are not started.
 	AnnotationNodePressure = "managedworkload.dev/node-pressure"
+	// AnnotationShutdownUntil on a shim's Lease: its node shuts down, and its workloads will
+	// have ended by then, by the node's clock. A Lease that is renewed later is that of a node
+	// that is back.
+	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
 	// although suspiciously many workloads are gone at once.

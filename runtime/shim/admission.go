@@ -43,6 +43,7 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 		features.Admit,
 		ports.Admit,
 		profiles.Admit,
+		s.shutdown.Admit,
 	}.Admit
 }
 

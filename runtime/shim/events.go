@@ -142,6 +142,11 @@ func (e *events) warnNode(reason, message string) {
 	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, corev1.EventTypeWarning, reason, message)
 }
 
+// noteNode writes a Normal event about the node.
+func (e *events) noteNode(reason, message string) {
+	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, corev1.EventTypeNormal, reason, message)
+}
+
 func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message string) {
 	select {
 	case <-e.ended:

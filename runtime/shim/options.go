@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -20,6 +21,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -63,6 +65,11 @@ type Options struct {
 	HostRoot string
 	// RegisterNode keeps a Node object where there is no kubelet.
 	RegisterNode bool
+	// ShutdownGracePeriod is how long a shutdown of the node waits for the workloads, and
+	// ShutdownGracePeriodCriticalPods the part of it for critical ones. 0: it does not wait.
+	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
+	// ShutdownGracePeriodByPodPriority is the same by priority: PRIORITY=PERIOD each.
+	ShutdownGracePeriodByPodPriority []string
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
@@ -74,6 +81,8 @@ type Options struct {
 	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
+	// shutdown are the groups of a shutdown; none: it does not end workloads.
+	shutdown []plan.ShutdownPeriod
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -108,6 +117,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
+	o.addShutdownFlags(flags)
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
 	o.eviction.addFlags(flags)
 }
@@ -118,7 +128,7 @@ func (o *Options) complete() error {
 	o.bounds, err = o.parseBounds()
 	errs := []error{
 		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
-		o.eviction.complete(o.RegisterNode),
+		o.eviction.complete(o.RegisterNode), o.completeShutdown(),
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

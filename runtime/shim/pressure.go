@@ -46,7 +46,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 	if o.RegisterNode {
 		s.node = &node{
 			api: s.api, clock: s.clock, name: o.NodeName, ips: o.NodeIPs, runtime: s.overseer.version,
-			pressure: s.pressure.Conditions,
+			pressure: s.pressure.Conditions, shutsDown: func() bool { return !s.shutdown.Until().IsZero() }, kicked: s.nodeKicked,
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/pressure"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/shutdown"
 	"github.com/managedworkload/managedworkload/runtime/signal"
 	"github.com/managedworkload/managedworkload/runtime/static"
 	"github.com/managedworkload/managedworkload/runtime/volume"
@@ -115,6 +116,10 @@ type shim struct {
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
+	// shutdown ends workloads when the node shuts down; nil where nothing does.
+	shutdown *shutdown.Manager
+	// nodeKicked has the Node written.
+	nodeKicked chan struct{}
 	// objects are what containers get beside their template.
 	objects *nodeObjects
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
@@ -128,7 +133,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
-	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
+	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
 	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
@@ -233,6 +238,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	}
 	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
+	s.shutdown = s.makeShutdown(log)
 	if err := s.makeStatic(log); err != nil { //nolint:contextcheck // a worker outlives this call
 		return err
 	}
@@ -365,6 +371,8 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 // run runs all parts until the context is done or one of them fails.
 // A panic of a part is a failure of it.
 func (s *shim) run(ctx context.Context) error {
+	ctx, cancel := s.shutdown.Outlast(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.interruptAtEnd,
@@ -375,6 +383,9 @@ func (s *shim) run(ctx context.Context) error {
 	}
 	if !s.alone {
 		parts = append(parts, s.lease.keep)
+	}
+	if s.shutdown != nil {
+		parts = append(parts, s.shutdown.Run)
 	}
 	if s.node != nil {
 		parts = append(parts, s.node.keep, nodeLease(s.api, s.clock, s.options).keep)

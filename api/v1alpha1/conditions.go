@@ -36,6 +36,10 @@ const (
 	// ConditionShimResponding is written by the manager: whether the node's shim
 	// renews its lease.
 	ConditionShimResponding = "ShimResponding"
+	// ConditionReserved is written by the manager: whether what the template requests of the
+	// node's CPU and memory is reserved there, so that the scheduler and the kubelet count it
+	// with what Pods request. It is absent where nothing reserves for NodeWorkloads.
+	ConditionReserved = "Reserved"
 	// ConditionTemplateAccepted is False when the shim refuses the template.
 	ConditionTemplateAccepted = "TemplateAccepted"
 	// ConditionKillFailing is True while the runtime does not carry a kill out; it
@@ -67,6 +71,10 @@ const (
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
 )
+
+// ManagersConditions are the types of the conditions of a NodeWorkload that are the manager's;
+// all others are its shim's.
+var ManagersConditions = []string{ConditionShimResponding, ConditionReserved}
 
 // Reasons of conditions. A Pod's own reasons (ContainersNotReady and so on) are
 // the kubelet's.
@@ -156,6 +164,22 @@ const (
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.
 	ReasonRuntimeReady = "RuntimeReady"
+	// ReasonReserved: the node's Pod that reserves has what the template requests.
+	ReasonReserved = "Reserved"
+	// ReasonNothingRequested: the template requests neither CPU nor memory.
+	ReasonNothingRequested = "NothingRequested"
+	// ReasonDeferred: the kubelet has no room on the node now, and reserves when there is.
+	ReasonDeferred = "Deferred"
+	// ReasonInfeasible: the kubelet cannot change the requests of the Pod that reserves.
+	ReasonInfeasible = "Infeasible"
+	// ReasonExceedsNode: the node has less than what its NodeWorkloads request in all.
+	ReasonExceedsNode = "ExceedsNode"
+	// ReasonResizeRefused: the API server refused to change the requests of the Pod that reserves.
+	ReasonResizeRefused = "ResizeRefused"
+	// ReasonResizePending: the kubelet has not answered yet.
+	ReasonResizePending = "ResizePending"
+	// ReasonNoReservingPod: the node has no Pod that reserves, and others have.
+	ReasonNoReservingPod = "NoReservingPod"
 )
 
 // Names that the manager and the shim share.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // prepareOurs finds or builds the managedworkload program.
@@ -58,6 +59,9 @@ func (s *Stack) startShims(ctx context.Context) error {
 		if s.serviceAddress != "" {
 			n.Shim.env = []string{"KUBERNETES_SERVICE_HOST=" + s.serviceAddress, "KUBERNETES_SERVICE_PORT=443"}
 		}
+		if s.opts.StaticDir != "" { // whoever runs this may have a cluster
+			n.Shim.env = []string{"KUBECONFIG=", "KUBERNETES_SERVICE_HOST=", "HOME=" + s.layout.dir}
+		}
 	}
 	s.progress("Starting the shim")
 	return s.onNodes(func(n *Node) error { return n.Shim.Start(ctx) })
@@ -67,19 +71,20 @@ func (s *Stack) startShims(ctx context.Context) error {
 const shimName = "shim"
 
 func (n *Node) shimArgs() []string {
-	return append([]string{
+	found := []string{"--kubeconfig=" + n.ShimKubeconfig(), "--namespace=" + SystemNamespace, "--register-node"}
+	if dir := n.stack.opts.StaticDir; dir != "" {
+		found = []string{"--static-dir=" + dir}
+	}
+	return slices.Concat([]string{
 		"shim",
-		"--kubeconfig=" + n.ShimKubeconfig(),
-		"--namespace=" + SystemNamespace,
 		"--node-name=" + n.name,
-		"--register-node",
 		"--runtime-endpoint=" + n.CRIEndpoint(),
 		"--state-dir=" + n.ShimStateDir(),
 		"--pod-log-dir=" + n.PodLogDir(),
 		"--cgroup-parent=" + n.CgroupParent(),
 		"--metrics-bind-address=" + n.ShimMetrics,
 		"--health-probe-bind-address=" + n.ShimHealth,
-	}, n.stack.opts.ShimArgs...)
+	}, found, n.stack.opts.ShimArgs)
 }
 
 func (n *Node) stopShim(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -53,6 +54,8 @@ type Options struct {
 	SeccompRoot string
 	// APIServerHost and APIServerPort are where containers find the API server.
 	APIServerHost, APIServerPort string
+	// StaticDir holds the files of static workloads; "" if there is no such directory.
+	StaticDir string
 	// NodeIPs are the node's addresses; found out when empty.
 	NodeIPs []string
 	// HostRoot is where the node's root directory is seen, when the shim runs in
@@ -75,7 +78,7 @@ const cgroupDriverAuto = "auto"
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Shared.AddFlags(flags, ":8090", "127.0.0.1:8091")
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given")
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given, and with --static-dir the host's name")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
@@ -83,6 +86,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
+	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -106,7 +110,12 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer(), o.completeSysctls()}
+	errs := []error{
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(),
+	}
+	if o.NodeName == "" && o.StaticDir != "" {
+		o.NodeName = hostName()
+	}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -117,6 +126,9 @@ func (o *Options) complete() error {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("%s must be an absolute path, not %q", flag, dir))
 		}
+	}
+	if o.StaticDir != "" && !filepath.IsAbs(o.StaticDir) {
+		errs = append(errs, fmt.Errorf("--static-dir must be an absolute path, not %q", o.StaticDir))
 	}
 	for _, ip := range append(append([]string(nil), o.NodeIPs...), o.ClusterDNS...) {
 		if net.ParseIP(ip) == nil {
@@ -160,6 +172,16 @@ const (
 	envServiceHost = "KUBERNETES_SERVICE_HOST"
 	envServicePort = "KUBERNETES_SERVICE_PORT"
 )
+
+// hostName is what the kubelet calls its node: the host's name in lower case, "" if that is
+// not known. (k8s.io/component-helpers/node/util:GetHostname)
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}
 
 // nodeIP is the address of the interface with the default route, else loopback.
 func nodeIP() string {

@@ -28,12 +28,14 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/static"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -95,8 +97,12 @@ type shim struct {
 	probes   *probe.Manager
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
+	stats    *nodestats.Source
 	overseer *overseer
 	lease    *lease
+	static   *static.Source
+	// alone: there is no API server.
+	alone bool
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -216,14 +222,17 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
+	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
+	if err := s.makeStatic(log); err != nil { //nolint:contextcheck // a worker outlives this call
+		return err
+	}
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
 		Executor:     s.executor,
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
-		Publisher:    publisher,
+		Publisher:    staticPublisher{publisher, s.static},
 		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,
@@ -244,12 +253,20 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Measure:           func() { s.usage.Kick() },
 	})
 	s.usage = s.makeDiskUsage(log)
-	return s.pool.Restore()
+	if err := s.makeStats(); err != nil {
+		return fmt.Errorf("serve the use of resources: %w", err)
+	}
+	if err := s.pool.Restore(); err != nil {
+		return err
+	}
+	s.static.HandOver()
+	return nil
 }
 
 // makeOverseer makes what looks at the runtime as a whole, and the reconciler.
 func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	identity := newClusterIdentity(s.api, s.options.StateDir)
+	identity.alone = s.alone
 	identity.use = s.runtime.SetClusterID
 	synced, err := s.syncedFunc(ctx)
 	if err != nil {
@@ -258,26 +275,41 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	made := newProgress()
 	s.lease = shimLease(s.api, s.clock, s.options)
 	keeper := &orphanKeeper{
-		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
+		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
 		progress: made,
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
 		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
 	}
 	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
+	if s.alone {
+		return nil
+	}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
 	return r.setup(s.mgr)
+}
+
+// cached reads what the API server has without asking it.
+func (s *shim) cached() client.Reader {
+	if s.alone {
+		return noObjects{}
+	}
+	return s.mgr.GetCache()
 }
 
 // syncedFunc reports whether the list of NodeWorkloads is complete. It makes the
 // informer without waiting for it.
 func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
+	if s.alone {
+		return func() bool { return true }, nil
+	}
 	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("make the informer: %w", err)
@@ -321,7 +353,10 @@ func (s *shim) run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
-		s.lease.keep, s.interruptAtEnd,
+		s.static.Run, s.interruptAtEnd,
+	}
+	if !s.alone {
+		parts = append(parts, s.lease.keep)
 	}
 	if s.options.RegisterNode {
 		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}

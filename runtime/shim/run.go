@@ -167,7 +167,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 		Differences: plan.AllDifferences(),
 		Clock:       s.clock,
 		Images:      s.images,
-		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
+		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, Freezer: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())

@@ -34,21 +34,20 @@ func (c *Collector) collect(ctx context.Context) error {
 	if unused, err = c.freeOld(ctx, now, unused); err != nil {
 		return err
 	}
-	capacity, available, err := c.config.Filesystem(ctx)
+	disk, err := c.measure(ctx)
 	if err != nil {
 		return err
 	}
-	if capacity == 0 {
+	if disk.capacity == 0 {
 		err := errors.New("invalid capacity 0 on image filesystem")
 		c.config.Warn("InvalidDiskCapacity", err.Error())
 		return err
 	}
-	available = min(available, capacity)
-	percent := 100 - int(available*100/capacity)
+	percent := disk.percent()
 	if percent < c.config.HighPercent {
 		return nil
 	}
-	wanted := capacity*int64(100-c.config.LowPercent)/100 - available
+	wanted := disk.capacity*int64(100-c.config.LowPercent)/100 - disk.available
 	logr.FromContextOrDiscard(ctx).Info("Removing images: too little of their file system is free", "usedPercent", percent, "toFree", wanted)
 	freed, err := c.free(ctx, wanted, now, unused)
 	if err != nil || freed >= wanted {
@@ -56,9 +55,25 @@ func (c *Collector) collect(ctx context.Context) error {
 	}
 	message := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
 		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
-		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", percent, formatSize(capacity), freed)
+		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", percent, formatSize(disk.capacity), freed)
 	c.config.Warn("FreeDiskSpaceFailed", message)
 	return errors.New(message)
+}
+
+// space is what a file system has, in bytes.
+type space struct{ capacity, available int64 }
+
+func (c *Collector) measure(ctx context.Context) (space, error) {
+	capacity, available, err := c.config.Filesystem(ctx)
+	return space{capacity, min(available, capacity)}, err
+}
+
+// percent is how much is in use; 0 of nothing.
+func (s space) percent() int {
+	if s.capacity == 0 {
+		return 0
+	}
+	return 100 - int(s.available*100/s.capacity)
 }
 
 // formatSize writes a size as the kubelet does.
@@ -173,30 +188,49 @@ func (c *Collector) freeOld(ctx context.Context, now time.Time, unused []candida
 	return left, nil
 }
 
-// free removes images until as many bytes are freed, and returns how many are. (kubelet
-// images/image_gc_manager.go:freeSpace)
+// free removes images until as many bytes are freed, and returns how many are: by the sizes
+// that the runtime reports, which are those of compressed images, or by what the disk has
+// more, whichever is more. (kubelet images/image_gc_manager.go:freeSpace)
 func (c *Collector) free(ctx context.Context, wanted int64, now time.Time, unused []candidate) (freed int64, err error) {
 	var errs []error
+	var sizes int64
+	before, _ := c.measure(ctx) // without an answer the sizes count
 	for _, image := range unused {
-		if now.Sub(image.first) < c.config.MinAge {
-			continue // pulled for a container that is about to start
+		if freed >= wanted || ctx.Err() != nil {
+			break
+		}
+		if old := image.first.Add(c.config.MinAge); now.Before(old) {
+			c.tryAgain(old) // pulled for a container that is about to start
+			continue
 		}
 		removed, err := c.remove(ctx, image, reasonSpace)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if removed {
-			freed += image.Size
+		if !removed {
+			continue
 		}
-		if freed >= wanted || ctx.Err() != nil {
-			break
+		sizes += image.Size
+		after, err := c.measure(ctx)
+		if freed = max(freed, sizes); err == nil {
+			freed = max(freed, after.available-before.available)
 		}
 	}
 	c.forget(ctx)
+	if freed >= wanted {
+		c.again = time.Time{}
+	}
 	if len(errs) > 0 {
 		return freed, fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", wanted, freed, utilerrors.NewAggregate(errs))
 	}
 	return freed, nil
+}
+
+// tryAgain has images collected at a time, unless that is done before.
+func (c *Collector) tryAgain(at time.Time) {
+	if c.again.IsZero() || at.Before(c.again) {
+		c.again = at
+	}
 }
 
 // remove removes an image unless a start is about to use it.

@@ -99,6 +99,9 @@ type Collector struct {
 	mu sync.Mutex // held by a collection
 	// seen is what is known of the images, by ID.
 	seen map[string]*sighting
+	// again is when an image gets old enough that the last collection would have removed;
+	// zero if there is none.
+	again time.Time
 	// failed: the last collection has.
 	failed bool
 }
@@ -127,32 +130,74 @@ const (
 	reasonSpace = "space"
 )
 
-// Run collects images until ctx is done.
+// Run collects images until ctx is done: in turns, after a pull that has filled the disk, and
+// once images are old enough that had to stay.
 func (c *Collector) Run(ctx context.Context) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	turn := time.Now().Add(interval)
+	c.guarded(ctx, c.turn)
 	for {
-		err := panics.Contain(c.config.Logger, "collection of images", func() error { return c.turn(ctx) })
-		if ctx.Err() == nil {
-			c.note(err)
-		}
+		timer := time.NewTimer(time.Until(c.next(turn)))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-ticker.C:
+		case <-c.config.Records.pulledOne:
+			timer.Stop()
+			c.guarded(ctx, c.afterPull)
+		case <-timer.C:
+			if !time.Now().Before(turn) {
+				turn = time.Now().Add(interval)
+			}
+			c.guarded(ctx, c.turn)
 		}
 	}
 }
 
-// turn collects, or only notes which images are used.
-func (c *Collector) turn(ctx context.Context) error {
+// next is when to collect: at the latest with the turn.
+func (c *Collector) next(turn time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.again.IsZero() && c.again.Before(turn) {
+		return c.again
+	}
+	return turn
+}
+
+func (c *Collector) guarded(ctx context.Context, do func(context.Context) error) {
+	err := panics.Contain(c.config.Logger, "collection of images", func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return do(ctx)
+	})
+	if ctx.Err() == nil {
+		c.note(err)
+	}
+}
+
+// turn collects, or only notes which images are used; c.mu is held.
+func (c *Collector) turn(ctx context.Context) error {
+	c.again = time.Time{}
 	if c.config.never() {
 		_, err := c.unused(ctx, time.Now())
 		return err
 	}
 	return c.collect(ctx)
+}
+
+// afterPull collects if the disk is too full; else it only notes which images there are, for
+// their age counts from now. c.mu is held.
+func (c *Collector) afterPull(ctx context.Context) error {
+	full, err := c.measure(ctx)
+	if err == nil && full.percent() >= c.config.HighPercent {
+		return c.turn(ctx)
+	}
+	all, err := c.config.Store.ListImages(ctx)
+	for _, image := range all {
+		if c.seen[image.ID] == nil {
+			c.seen[image.ID] = &sighting{first: time.Now()}
+		}
+	}
+	return err
 }
 
 // note reports a failure; the first of several has no event. (kubelet
@@ -182,5 +227,6 @@ func (c *Collector) Reclaim(ctx context.Context) error {
 		return err
 	}
 	_, err = c.free(ctx, math.MaxInt64, now, unused)
+	c.again = time.Time{}
 	return err
 }

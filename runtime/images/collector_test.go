@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,10 +53,14 @@ func (s *store) ListImages(context.Context) ([]Image, error) {
 }
 
 func (s *store) ImagesOfContainers(context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.containers, s.fails["ImagesOfContainers"]
 }
 
 func (s *store) ImageRef(_ context.Context, image string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.byName[image], s.fails["ImageRef"]
 }
 
@@ -98,16 +101,31 @@ func (s *store) collector(policy Policy) (*Collector, *Manager) {
 	records := New(Config{Runtime: s}, logr.Discard())
 	return NewCollector(CollectorConfig{
 		Policy: policy, Store: s, Records: records, Wanted: func() []string { return s.wanted }, Filesystem: s.disk,
-		Warn: func(reason, message string) { s.events = append(s.events, reason+": "+message) }, Logger: logr.Discard(),
+		Warn: func(reason, message string) { s.change(func() { s.events = append(s.events, reason+": "+message) }) }, Logger: logr.Discard(),
 	}), records
+}
+
+func (s *store) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 func (s *store) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !slices.Equal(s.removed, want) {
 		t.Errorf("%s: removed %q, want %q", when, s.removed, want)
 	}
 	s.removed = nil
+}
+
+// now has a turn.
+func (c *Collector) now(t *testing.T) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turn(t.Context())
 }
 
 // From 85 percent in use on, images that are not used go, the least recently used first,
@@ -119,7 +137,7 @@ func TestCollectionBetweenThresholds(t *testing.T) {
 		s.containers = []string{"a", "b", "c"}
 		c, _ := s.collector(policy)
 		turn := func() {
-			if err := c.turn(t.Context()); err != nil {
+			if err := c.now(t); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(interval)
@@ -191,7 +209,7 @@ func TestNothingIsCollectedBlindly(t *testing.T) {
 			if err := c.Reclaim(t.Context()); err == nil {
 				t.Errorf("%s: no error", question)
 			}
-			if err := c.turn(t.Context()); err == nil {
+			if err := c.now(t); err == nil {
 				t.Errorf("%s: no error", question)
 			}
 			s.expect(t, question)
@@ -205,35 +223,35 @@ func TestCollectionFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore("a")
-		s.other = 9 * gib
+		s.other, s.containers = 9*gib, []string{"a"}
 		c, _ := s.collector(policy)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
-		synctest.Wait()
+		// expect are the events of a turn, after which something changes.
+		expect := func(change func(), want ...string) {
+			t.Helper()
+			synctest.Wait()
+			s.change(func() {
+				if !slices.Equal(s.events, want) {
+					t.Errorf("events %q, want %q", s.events, want)
+				}
+				s.events = nil
+				change()
+			})
+			time.Sleep(interval)
+		}
 		insufficient := "Insufficient free disk space on the node's image filesystem (100% of 10.0 GiB used). " +
 			"Failed to free sufficient space by deleting unused images (freed 0 bytes). " +
 			"Investigate disk usage, as it could be used by active images, logs, volumes, or other data."
-		if want := []string{"FreeDiskSpaceFailed: " + insufficient}; !slices.Equal(s.events, want) {
-			t.Errorf("events %q, want %q", s.events, want)
-		}
-		s.capacity, s.events = 0, nil
-		time.Sleep(interval)
-		synctest.Wait()
-		want := []string{"InvalidDiskCapacity: invalid capacity 0 on image filesystem", "ImageGCFailed: invalid capacity 0 on image filesystem"}
-		if !slices.Equal(s.events, want) {
-			t.Errorf("events %q, want %q", s.events, want)
-		}
-		s.capacity, s.other, s.events = 10*gib, 8*gib, nil
-		s.fails["a"] = errors.New("no")
-		time.Sleep(interval)
-		synctest.Wait()
-		if len(s.events) != 1 || !strings.Contains(s.events[0], "freed 0 bytes space with errors in image deletion: no") {
-			t.Errorf("events %q", s.events)
-		}
-		delete(s.fails, "a")
-		time.Sleep(interval)
-		synctest.Wait()
+		expect(func() { s.capacity = 0 }, "FreeDiskSpaceFailed: "+insufficient)
+		expect(func() {
+			s.capacity, s.other, s.containers = 10*gib, 8*gib, nil
+			s.fails["a"] = errors.New("no")
+		}, "InvalidDiskCapacity: invalid capacity 0 on image filesystem", "ImageGCFailed: invalid capacity 0 on image filesystem")
+		expect(func() { delete(s.fails, "a") },
+			"ImageGCFailed: wanted to free 1073741824 bytes, but freed 0 bytes space with errors in image deletion: no")
+		expect(func() {})
 		s.expect(t, "in the end", "a")
 		cancel()
 		if err := <-done; err != nil {
@@ -253,14 +271,14 @@ func TestMaximumAge(t *testing.T) {
 		aged.MaxAge = time.Hour
 		c, _ := s.collector(aged)
 		for range 12 {
-			if err := c.turn(t.Context()); err != nil {
+			if err := c.now(t); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(interval)
 		}
 		s.expect(t, "within the hour")
 		time.Sleep(time.Second)
-		if err := c.turn(t.Context()); err != nil {
+		if err := c.now(t); err != nil {
 			t.Error(err)
 		}
 		s.expect(t, "after it", "old")
@@ -275,7 +293,7 @@ func TestNoCollection(t *testing.T) {
 		s.other = 9 * gib
 		c, _ := s.collector(Policy{HighPercent: 100, LowPercent: 80, MinAge: time.Minute})
 		for range 2 {
-			if err := c.turn(t.Context()); err != nil {
+			if err := c.now(t); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(interval)
@@ -296,7 +314,7 @@ func TestStartDuringARemoval(t *testing.T) {
 		s := newStore("a")
 		c, records := s.collector(policy)
 		records.setRecord(&record{Ref: "a", Updated: time.Now()})
-		if err := c.turn(t.Context()); err != nil {
+		if err := c.now(t); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -334,4 +352,62 @@ func TestFormatSize(t *testing.T) {
 			t.Errorf("%d: %q, want %q", bytes, got, want)
 		}
 	}
+}
+
+// A pull that fills the disk has images removed at once, or when one is old enough; the
+// runtime reports the sizes of compressed images, so that the disk is measured.
+func TestCollectionAfterPulls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore("a", "b", "c")
+		s.other = 5 * gib
+		sizes := map[string]int64{"a": gib, "b": gib, "c": gib, "d": gib}
+		c, records := s.collector(policy)
+		c.config.Filesystem = func(context.Context) (capacity, available int64, err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for id := range s.images {
+				available -= sizes[id]
+			}
+			return s.capacity, available + s.capacity - s.other, nil
+		}
+		for id, image := range s.images {
+			image.Size = 1000
+			s.images[id] = image
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		pull := func(id string) {
+			s.mu.Lock()
+			s.images[id] = Image{ID: id, Size: 1000}
+			s.byName[id+":latest"] = id
+			s.mu.Unlock()
+			_, err := records.For(pod("a"), id).Pull(ctx, func(context.Context, *Login) (string, error) { return id, nil })
+			if err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		pull("d") // 90 %
+		s.expect(t, "all are younger than two minutes")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.expect(t, "the first is old enough", "a")
+		time.Sleep(time.Second)
+		s.change(func() { s.events, sizes["e"] = nil, gib })
+		pull("e")
+		s.expect(t, "another pull", "b")
+		s.change(func() {
+			if len(s.events) > 0 {
+				t.Errorf("events %q", s.events)
+			}
+		})
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

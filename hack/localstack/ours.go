@@ -79,6 +79,8 @@ func (n *Node) shimArgs() []string {
 		"--cgroup-parent=" + n.CgroupParent(),
 		"--metrics-bind-address=" + n.ShimMetrics,
 		"--health-probe-bind-address=" + n.ShimHealth,
+		// The disk of the machine is everyone's: how full it is ends nothing here.
+		"--eviction-hard=memory.available<0%",
 	}, n.stack.opts.ShimArgs...)
 }
 

@@ -150,7 +150,9 @@ const (
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
 	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
-	// more of the node's disk than its limits say. The manager replaces it after a back-off.
+	// more of the node's disk than its limits say, or because its node was short of something.
+	// The manager replaces it after a back-off. It is the reason, too, why nothing new of one is
+	// started while its node is short.
 	ReasonEvicted = "Evicted"
 	// ReasonTerminated is the reason of a NodeWorkload's status that a shutdown of its node
 	// ended. The manager replaces it when the node is back.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -15,18 +14,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
 	"github.com/managedworkload/managedworkload/runtime/executor"
-	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/nodestats"
@@ -145,91 +140,6 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	return s, nil
 }
 
-// openRuntime makes what acts on the node.
-func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
-	o := s.options
-	if err := s.openPodDirs(log); err != nil {
-		return err
-	}
-	var err error
-	s.runtime, err = cri.Dial(ctx, cri.Config{
-		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
-		Differences: plan.AllDifferences(),
-	})
-	if err != nil {
-		return fmt.Errorf("open the container runtime: %w", err)
-	}
-	s.runtimeName = s.askRuntimeName(ctx)
-	s.dns = newDNSWarnings(s.dirs, s.events)
-	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Secrets: s.objects, Events: s.events}, log.WithName("images"))
-	s.executor = executor.New(executor.Config{
-		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Differences: plan.AllDifferences(),
-		Clock:       s.clock,
-		Images:      s.images,
-		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, Freezer: s.cgroups, LogDirectory: s.dirs.LogDirectory,
-		RuntimeName: s.runtimeName,
-	})
-	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
-	return nil
-}
-
-// openPodDirs makes what keeps the pods' directories, volumes and cgroups on the node.
-func (s *shim) openPodDirs(log logr.Logger) error {
-	o := s.options
-	driver := o.CgroupDriver
-	if driver == cgroupDriverAuto {
-		driver = ""
-	}
-	var err error
-	s.cgroups, err = podcgroup.New(podcgroup.Config{
-		Parent: o.CgroupParent, Driver: driver, HostRoot: hostfs.Root(o.HostRoot),
-		Bounds: o.bounds, BoundsFile: o.boundsFile(), PodPids: o.PodMaxPids,
-		Process: func(ctx context.Context, id string) (int, string, error) { return s.runtime.ContainerProcess(ctx, id) },
-	})
-	if err != nil {
-		return fmt.Errorf("open the pod cgroups: %w", err)
-	}
-	s.bounds = &boundKeeper{cgroups: s.cgroups, warn: s.events.warnNode, ready: make(chan struct{})}
-	capacity := poddir.NodeCapacity(o.StateDir)
-	s.volumes, err = volume.New(volume.Config{
-		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
-		PodMemory: podcgroup.MemoryLimit, Objects: s.objects, Allocatable: capacity,
-		Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
-	})
-	if err != nil {
-		return fmt.Errorf("open the volumes: %w", err)
-	}
-	s.dirs, err = poddir.New(poddir.Config{
-		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
-		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
-		Objects: s.objects, APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
-		Capacity: capacity, Logger: log,
-	}, s.volumes, s.cgroups)
-	if err != nil {
-		return fmt.Errorf("open the pod directories: %w", err)
-	}
-	return nil
-}
-
-// forgetPod drops what is kept in memory of a pod whose place on the node is removed.
-func (s *shim) forgetPod(uid types.UID) {
-	s.executor.Forget(uid)
-	s.dns.forget(uid)
-	s.objects.ForgetPod(uid)
-}
-
-// askRuntimeName is the scheme of container IDs.
-func (s *shim) askRuntimeName(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	name, _, _, err := s.runtime.RuntimeInfo(ctx)
-	if err != nil {
-		return defaultRuntimeName
-	}
-	return name
-}
-
 // makePool makes the workers.
 func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	checkpoints, err := podworker.NewCheckpoints(s.options.checkpointDir(), log)
@@ -276,95 +186,6 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		return err
 	}
 	s.static.HandOver()
-	return nil
-}
-
-// processOf is the first process of a container that runs.
-func (s *shim) processOf(ctx context.Context, containerID string) (pid int, err error) {
-	pid, _, err = s.runtime.ContainerProcess(ctx, containerID)
-	return pid, err
-}
-
-// makeOverseer makes what looks at the runtime as a whole, and the reconciler.
-func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
-	identity := newClusterIdentity(s.api, s.options.StateDir)
-	identity.alone = s.alone
-	identity.use = s.runtime.SetClusterID
-	synced, err := s.syncedFunc(ctx)
-	if err != nil {
-		return err
-	}
-	made := newProgress()
-	s.lease = shimLease(s.api, s.clock, s.options)
-	keeper := &orphanKeeper{
-		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
-		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
-		progress: made,
-	}
-	s.overseer = &overseer{
-		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
-		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
-	}
-	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
-		return fmt.Errorf("add the health check: %w", err)
-	}
-	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
-	countStream(s.counted, s.runtime.Healthy)
-	if s.alone {
-		return nil
-	}
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
-	return r.setup(s.mgr)
-}
-
-// cached reads what the API server has without asking it.
-func (s *shim) cached() client.Reader {
-	if s.alone {
-		return noObjects{}
-	}
-	return s.mgr.GetCache()
-}
-
-// syncedFunc reports whether the list of NodeWorkloads is complete. It makes the
-// informer without waiting for it.
-func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
-	if s.alone {
-		return func() bool { return true }, nil
-	}
-	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("make the informer: %w", err)
-	}
-	err = s.mgr.AddReadyzCheck("cache", func(*http.Request) error {
-		if !informer.HasSynced() {
-			return errors.New("the NodeWorkloads are not listed yet")
-		}
-		return nil
-	})
-	return informer.HasSynced, err
-}
-
-// runtimeSeen does what needs the runtime's answer once.
-func (s *shim) runtimeSeen(ctx context.Context) error {
-	name, version, driver, err := s.runtime.RuntimeInfo(ctx)
-	if err != nil {
-		return err
-	}
-	log := logr.FromContextOrDiscard(ctx)
-	log.Info("Container runtime answers", "name", name, "version", version, "cgroupDriver", driver)
-	s.overseer.setVersion(name + "://" + version)
-	recursive, err := s.runtime.RecursiveReadOnly(ctx)
-	if err != nil {
-		return err
-	}
-	s.dirs.SetRecursiveReadOnly(recursive)
-	if s.options.CgroupDriver == cgroupDriverAuto && driver != "" {
-		if err := s.cgroups.SetDriver(driver); err != nil {
-			return fmt.Errorf("take the runtime's cgroup driver: %w", err)
-		}
-	}
-	close(s.bounds.ready)
 	return nil
 }
 
@@ -420,17 +241,4 @@ func (s *shim) count(all prometheus.Registerer) (stop func(), err error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	return func() { all.Unregister(s.counted) }, nil
-}
-
-// countStream reports whether the runtime's events arrive.
-func countStream(reg prometheus.Registerer, healthy func() bool) {
-	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "managedworkload_shim_runtime_events_healthy",
-		Help: "1 while container events arrive from the runtime, 0 while it has to be listed each second.",
-	}, func() float64 {
-		if healthy() {
-			return 1
-		}
-		return 0
-	}))
 }

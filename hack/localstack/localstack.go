@@ -58,6 +58,9 @@ type Options struct {
 	// WithoutControlPlane leaves out etcd and kube-apiserver, and with them the
 	// manager and the shim.
 	WithoutControlPlane bool
+	// StaticDir has the shim run by itself, from the files of this folder: it leaves out all
+	// that WithoutControlPlane does but the shim.
+	StaticDir string
 	// WithoutRuntime leaves out containerd, and with it the shim.
 	WithoutRuntime bool
 	// WithoutConfig applies no configuration: no CRDs, no RBAC. It leaves out
@@ -139,12 +142,15 @@ func (o *Options) setDefaults() {
 	if o.WithObjects {
 		o.WithControllerManager, o.ForPods = true, o.ForPods || !o.WithoutRuntime
 	}
+	if o.StaticDir != "" {
+		o.WithoutControlPlane = true
+	}
 	if o.WithoutControlPlane {
 		o.WithoutConfig, o.WithObjects = true, false
 		o.WithControllerManager, o.WithScheduler, o.WithKubelet, o.ForPods = false, false, false, false
 	}
 	if o.WithoutConfig {
-		o.WithoutManager, o.WithoutShim = true, true
+		o.WithoutManager, o.WithoutShim = true, o.StaticDir == ""
 	}
 	if o.WithoutRuntime {
 		o.WithoutShim = true

@@ -31,7 +31,8 @@ import (
 // above what anything takes, so that a slow machine fails no test.
 const Timeout = 2 * time.Minute
 
-// Env is the stack of a test binary and an administrator's client of its API.
+// Env is the stack of a test binary and an administrator's client of its API, nil where there
+// is none.
 type Env struct {
 	Stack *localstack.Stack
 	Kube  client.WithWatch
@@ -95,6 +96,9 @@ func start(ctx context.Context, options localstack.Options) (*Env, func() error,
 		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		return stack.Stop(ctx)
+	}
+	if options.StaticDir != "" {
+		return &Env{Stack: stack}, cleanup, nil
 	}
 	kube, err := Client(stack)
 	if err != nil {

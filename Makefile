@@ -33,7 +33,7 @@ RACE ?= -race
 E2E_TIMEOUT ?= 45m
 # What make test-cgroup2 runs, and the tests (a regular expression) of it.
 PACKAGES ?= ./runtime/podcgroup ./runtime/poddir ./hack/e2e/environment ./hack/e2e/lifecycle
-RUN ?= Slice|Cgroup|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
+RUN ?= Slice|Cgroup|Paused|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
 # Passed on to hack/twin, such as TWINFLAGS='-run liveness -v'.
 TWINFLAGS ?=
 

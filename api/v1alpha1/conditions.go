@@ -216,9 +216,8 @@ const (
 	// AnnotationOrphansHeld on a shim's Lease says why orphans are kept and how to
 	// confirm that they may be killed.
 	AnnotationOrphansHeld = "managedworkload.dev/orphans-held"
-	// AnnotationShutdownUntil on a shim's Lease: its node shuts down, and its workloads will
-	// have ended by then, by the node's clock. A Lease that is renewed later is that of a node
-	// that is back.
+	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed
+	// after that time, by the node's clock, is that of a node that is back.
 	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed

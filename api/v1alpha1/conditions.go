@@ -228,6 +228,10 @@ const (
 	LeaseNamePrefix = "managedworkload-shim-"
 	// DefaultNamespace is the namespace of the manager and of the shims' leases.
 	DefaultNamespace = "managedworkload-system"
+	// TaintDrain, with any effect, ends the NodeWorkloads of a node whose ManagedWorkload has no
+	// toleration that names it. With the value TaintDrainHold it only keeps new ones away.
+	TaintDrain     = "managedworkload.dev/drain"
+	TaintDrainHold = "hold"
 	// TaintNoPods keeps Pods from a node that has a shim and no kubelet.
 	TaintNoPods = "managedworkload.dev/no-kubelet"
 )

@@ -177,7 +177,12 @@ func (l *lease) markShutdown(found *coordinationv1.Lease) {
 		return
 	}
 	if until := l.shutdown.Load(); until != nil && !until.IsZero() {
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, until.UTC().Format(time.RFC3339))
+		// The machine may take longer than the workloads.
+		end := found.Spec.RenewTime.Add(leaseDurationSeconds * time.Second)
+		if until.After(end) {
+			end = *until
+		}
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, end.UTC().Format(time.RFC3339))
 		return
 	}
 	delete(found.Annotations, v1alpha1.AnnotationShutdownUntil)

@@ -47,13 +47,14 @@ func nodeWorkload(finalizers ...string) *v1alpha1.NodeWorkload {
 		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "node"},
 		Status: v1alpha1.NodeWorkloadStatus{Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLeaseRenewed},
+			{Type: v1alpha1.ConditionReserved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeferred},
 		}},
 	}
 }
 
 var identity = podworker.Identity{UID: "u", Namespace: "ns", Name: "n"}
 
-func TestPublishKeepsTheManagersCondition(t *testing.T) {
+func TestPublishKeepsTheManagersConditions(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
 	p := newPublisher(api, api, api)
 	for _, summary := range []string{"Running", "Terminating"} {
@@ -68,9 +69,15 @@ func TestPublishKeepsTheManagersCondition(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n"}, got); err != nil {
 			t.Fatal(err)
 		}
-		c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionShimResponding)
-		if got.Status.Summary != summary || c == nil || c.Reason != v1alpha1.ReasonLeaseRenewed || got.Spec.NodeName != "node" {
-			t.Errorf("summary %q, condition %+v, node %q", got.Status.Summary, c, got.Spec.NodeName)
+		if got.Status.Summary != summary || got.Spec.NodeName != "node" {
+			t.Errorf("summary %q, node %q", got.Status.Summary, got.Spec.NodeName)
+		}
+		for kind, want := range map[string]string{
+			v1alpha1.ConditionShimResponding: v1alpha1.ReasonLeaseRenewed, v1alpha1.ConditionReserved: v1alpha1.ReasonDeferred,
+		} {
+			if c := meta.FindStatusCondition(got.Status.Conditions, kind); c == nil || c.Reason != want {
+				t.Errorf("%s is %+v, want reason %s", kind, c, want)
+			}
 		}
 	}
 }

@@ -20,6 +20,8 @@ func mutants() []mutant.Mutant {
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
 		in("runtime/diskusage", diskUsageMistakes),
+		in("runtime/logs", logMistakes),
+		in("runtime/images", imageMistakes),
 		in("runtime/plan", deadlineMistakes),
 		in("runtime/plan", evictMistakes),
 		in("runtime/plan", waitMistakes),

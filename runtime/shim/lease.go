@@ -47,11 +47,13 @@ type lease struct {
 	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
 	// one that is there.
 	pressure atomic.Pointer[string]
+	// kicked holds a token when the Lease is to be renewed at once; nil never does.
+	kicked chan struct{}
 }
 
 // shimLease is the lease by which the manager knows that this shim works.
 func shimLease(api client.Client, c *clock.Clock, o Options) *lease {
-	return &lease{api: api, clock: c, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName}
+	return &lease{api: api, clock: c, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName, kicked: make(chan struct{}, 1)}
 }
 
 // nodeLease is the lease of a node that has no kubelet.
@@ -143,7 +145,7 @@ func annotate(found *coordinationv1.Lease, name string, text *string) {
 	}
 }
 
-// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// setPressure has the Lease say soon what the node is short of: a Lease has no conditions. It
 // waits for nothing.
 func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 	names := make([]string, 0, len(conditions))
@@ -151,13 +153,14 @@ func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 		names = append(names, string(c))
 	}
 	l.pressure.Store(new(strings.Join(names, ",")))
+	signal(l.kicked)
 }
 
 // keep renews until the context is done.
 func (l *lease) keep(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	failing := false
-	every(ctx, leaseRenewInterval, func() {
+	everyOrKicked(ctx, leaseRenewInterval, l.kicked, func() {
 		err := panics.Contain(log, "lease", func() error { return l.renew(ctx) })
 		if err != nil && !failing && ctx.Err() == nil {
 			log.Info("Failed to renew the Lease; retrying", "lease", l.namespace+"/"+l.name, "reason", err.Error())
@@ -170,9 +173,14 @@ func (l *lease) keep(ctx context.Context) error {
 // keepTrying does something at once and then in intervals, until the context is done. An
 // error is logged when it is another one than the last time.
 func keepTrying(ctx context.Context, interval time.Duration, what string, do func(context.Context) error) {
+	keepTryingOrKicked(ctx, interval, nil, what, do)
+}
+
+// keepTryingOrKicked is keepTrying that does it also when kicked has a token.
+func keepTryingOrKicked(ctx context.Context, interval time.Duration, kicked <-chan struct{}, what string, do func(context.Context) error) {
 	log := logr.FromContextOrDiscard(ctx)
 	var last string
-	every(ctx, interval, func() {
+	everyOrKicked(ctx, interval, kicked, func() {
 		err := panics.Contain(log, what, func() error { return do(ctx) })
 		switch {
 		case ctx.Err() != nil:
@@ -185,8 +193,17 @@ func keepTrying(ctx context.Context, interval time.Duration, what string, do fun
 	})
 }
 
-// every calls f at once and then in intervals, until the context is done.
-func every(ctx context.Context, interval time.Duration, f func()) {
+// signal puts a token into a channel that has none. It waits for nothing.
+func signal(kicked chan<- struct{}) {
+	select {
+	case kicked <- struct{}{}:
+	default:
+	}
+}
+
+// everyOrKicked calls f at once, in intervals, and when kicked has a token, until the context is
+// done.
+func everyOrKicked(ctx context.Context, interval time.Duration, kicked <-chan struct{}, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -194,6 +211,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-kicked:
 		case <-ticker.C:
 		}
 	}

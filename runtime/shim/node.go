@@ -53,6 +53,8 @@ type node struct {
 	// pressure are the conditions that the node has for being short of something; nil where
 	// that is not looked at.
 	pressure func() []corev1.NodeConditionType
+	// kicked holds a token when the Node is to be looked at now; nil never does.
+	kicked chan struct{}
 	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
@@ -60,7 +62,7 @@ type node struct {
 
 // keep registers the Node and keeps it alive until the context is done.
 func (n *node) keep(ctx context.Context) error {
-	keepTrying(ctx, nodeInterval, "update the Node", n.register)
+	keepTryingOrKicked(ctx, nodeInterval, n.kicked, "update the Node", n.register)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 	if o.RegisterNode {
 		s.node = &node{
 			api: s.api, clock: s.clock, name: o.NodeName, ips: o.NodeIPs, runtime: s.overseer.version,
-			pressure: s.pressure.Conditions,
+			pressure: s.pressure.Conditions, kicked: make(chan struct{}, 1),
 		}
 	}
 	return nil
@@ -57,6 +57,9 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 func (s *shim) pressureChanged(conditions []corev1.NodeConditionType) {
 	s.pool.WakeAll()
 	s.lease.setPressure(conditions)
+	if s.node != nil {
+		signal(s.node.kicked)
+	}
 }
 
 // podDiskUse measures emptyDirs and logs of a pod.

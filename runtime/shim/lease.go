@@ -154,7 +154,7 @@ func annotate(found *coordinationv1.Lease, name string, text *string) {
 	}
 }
 
-// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// setPressure has the Lease say soon what the node is short of: a Lease has no conditions. It
 // waits for nothing.
 func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 	names := make([]string, 0, len(conditions))
@@ -162,6 +162,7 @@ func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 		names = append(names, string(c))
 	}
 	l.pressure.Store(new(strings.Join(names, ",")))
+	kick(l.kicked)
 }
 
 // setShutdown has the lease say at once until when the workloads of a node end that shuts down;

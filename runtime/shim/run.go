@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
@@ -97,8 +98,10 @@ type shim struct {
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
 	stats    *nodestats.Source
-	overseer *overseer
-	lease    *lease
+	// postUsage tells the manager what the node uses.
+	postUsage func(ctx context.Context, usage *subresources.NodeUsage) error
+	overseer  *overseer
+	lease     *lease
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -325,7 +328,7 @@ func (s *shim) run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
 		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
-		s.lease.keep, s.interruptAtEnd,
+		s.lease.keep, s.interruptAtEnd, s.usagePoster(logr.FromContextOrDiscard(ctx)).run,
 	}
 	if s.options.RegisterNode {
 		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}

@@ -34,6 +34,8 @@ type handler struct {
 	workloads  Workloads
 	usages     *usages
 	peers      *peers
+	// referencesLag is how long a token waits for what it is asked for to be known.
+	referencesLag time.Duration
 	// chunkTimeout is how long a caller of a watch may take to read a chunk.
 	chunkTimeout time.Duration
 	log          logr.Logger

@@ -29,13 +29,18 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/pressure"
 	"github.com/managedworkload/managedworkload/runtime/probe"
+	"github.com/managedworkload/managedworkload/runtime/shutdown"
+	"github.com/managedworkload/managedworkload/runtime/signal"
+	"github.com/managedworkload/managedworkload/runtime/static"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -100,11 +105,24 @@ type shim struct {
 	stats    *nodestats.Source
 	// postUsage tells the manager what the node uses.
 	postUsage func(ctx context.Context, usage *subresources.NodeUsage) error
+	logs      *logs.Manager
+	// collector removes images that are not used.
+	collector *images.Collector
+	pressure  *pressure.Manager
 	overseer  *overseer
 	lease     *lease
+	static    *static.Source
+	// alone: there is no API server.
+	alone bool
+	// node is the Node that this shim keeps, nil where a kubelet does.
+	node *node
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
+	// shutdown ends workloads when the node shuts down; nil where nothing does.
+	shutdown *shutdown.Manager
+	// nodeKicked has the Node written.
+	nodeKicked chan struct{}
 	// objects are what containers get beside their template.
 	objects *nodeObjects
 	// counted is what this shim counts, runtimeName the scheme of container IDs.
@@ -118,8 +136,8 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
-	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry()}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
+	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -139,7 +157,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	var err error
 	s.runtime, err = cri.Dial(ctx, cri.Config{
 		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
-		Differences: plan.AllDifferences(),
+		Differences: plan.AllDifferences(), Observe: observeRuntime(s.counted),
 	})
 	if err != nil {
 		return fmt.Errorf("open the container runtime: %w", err)
@@ -152,7 +170,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 		Differences: plan.AllDifferences(),
 		Clock:       s.clock,
 		Images:      s.images,
-		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
+		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, Freezer: s.cgroups, LogDirectory: s.dirs.LogDirectory,
 		RuntimeName: s.runtimeName,
 	})
 	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
@@ -216,19 +234,23 @@ func (s *shim) askRuntimeName(ctx context.Context) string {
 }
 
 // makePool makes the workers.
-func (s *shim) makePool(_ context.Context, log logr.Logger) error {
+func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	checkpoints, err := podworker.NewCheckpoints(s.options.checkpointDir(), log)
 	if err != nil {
 		return err
 	}
-	publisher := newPublisher(s.mgr.GetCache(), s.api, s.api)
+	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
+	s.shutdown = s.makeShutdown(log)
+	if err := s.makeStatic(log); err != nil { //nolint:contextcheck // a worker outlives this call
+		return err
+	}
 	s.pool = podworker.New(podworker.Config{
 		Runtime:      s.runtime,
 		Executor:     s.executor,
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
-		Publisher:    publisher,
+		Publisher:    staticPublisher{publisher, s.static},
 		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,
@@ -243,20 +265,33 @@ func (s *shim) makePool(_ context.Context, log logr.Logger) error {
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName,
 
+		Signal:            signal.NewSender(s.processOf).Send,
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		Admit:             s.admission(ctx),
 		Measure:           func() { s.usage.Kick() },
 	})
-	s.usage = s.makeDiskUsage(log)
+	s.usage, s.logs, s.collector = s.makeDiskUsage(log), s.makeLogs(log), s.makeImageCollector(log)
 	if err := s.makeStats(); err != nil {
 		return fmt.Errorf("serve the use of resources: %w", err)
 	}
-	return s.pool.Restore()
+	if err := s.pool.Restore(); err != nil {
+		return err
+	}
+	s.static.HandOver()
+	return nil
+}
+
+// processOf is the first process of a container that runs.
+func (s *shim) processOf(ctx context.Context, containerID string) (pid int, err error) {
+	pid, _, err = s.runtime.ContainerProcess(ctx, containerID)
+	return pid, err
 }
 
 // makeOverseer makes what looks at the runtime as a whole, and the reconciler.
 func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	identity := newClusterIdentity(s.api, s.options.StateDir)
+	identity.alone = s.alone
 	identity.use = s.runtime.SetClusterID
 	synced, err := s.syncedFunc(ctx)
 	if err != nil {
@@ -265,26 +300,41 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	made := newProgress()
 	s.lease = shimLease(s.api, s.clock, s.options)
 	keeper := &orphanKeeper{
-		runtime: s.runtime, pool: s.pool, cached: s.mgr.GetCache(), synced: synced,
+		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
 		progress: made,
 	}
 	s.overseer = &overseer{
 		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
+		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
+		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
 	}
 	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
+	if s.alone {
+		return nil
+	}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
 	return r.setup(s.mgr)
+}
+
+// cached reads what the API server has without asking it.
+func (s *shim) cached() client.Reader {
+	if s.alone {
+		return noObjects{}
+	}
+	return s.mgr.GetCache()
 }
 
 // syncedFunc reports whether the list of NodeWorkloads is complete. It makes the
 // informer without waiting for it.
 func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
+	if s.alone {
+		return func() bool { return true }, nil
+	}
 	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("make the informer: %w", err)
@@ -324,15 +374,24 @@ func (s *shim) runtimeSeen(ctx context.Context) error {
 // run runs all parts until the context is done or one of them fails.
 // A panic of a part is a failure of it.
 func (s *shim) run(ctx context.Context) error {
+	ctx, cancel := s.shutdown.Outlast(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
-		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
-		s.lease.keep, s.interruptAtEnd, s.usagePoster(logr.FromContextOrDiscard(ctx)).run,
+		s.mgr.Start, s.interruptAtEnd,
+		s.volumes.Run, s.pool.Run, s.static.Run,
+		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
+		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
+		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
-	if s.options.RegisterNode {
-		n := &node{api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version}
-		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
+	if !s.alone {
+		parts = append(parts, s.lease.keep, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
+	}
+	if s.shutdown != nil {
+		parts = append(parts, s.shutdown.Run)
+	}
+	if s.node != nil {
+		parts = append(parts, s.node.keep, nodeLease(s.api, s.clock, s.options).keep)
 		if s.tokenFile != "" {
 			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}
 			parts = append(parts, t.keep)

@@ -76,29 +76,35 @@ func TestStartDuration(t *testing.T) {
 		}}
 	}
 	pending, evicted := &corev1.PodStatus{Phase: corev1.PodPending}, &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		for name, tt := range map[string]struct {
-			reports []*corev1.PodStatus
-			want    map[string][2]float64
-		}{
-			"starts":          {[]*corev1.PodStatus{nil, pending, running(begun.Add(time.Hour)), pending, running(begun.Add(time.Hour))}, map[string][2]float64{"managedworkload_shim_start_duration_seconds": {1, 2}}},
-			"known":           {[]*corev1.PodStatus{running(begun), running(begun)}, map[string][2]float64{}},
-			"ran before":      {[]*corev1.PodStatus{nil, running(begun.Add(-time.Second))}, map[string][2]float64{}},
-			"ended":           {[]*corev1.PodStatus{pending, evicted, evicted}, map[string][2]float64{"managedworkload_shim_workloads_ended_total": {1, 0}}},
-			"ended by itself": {[]*corev1.PodStatus{pending, {Phase: corev1.PodFailed}}, map[string][2]float64{}},
-		} {
-			t.Run(name, func(t *testing.T) {
+	tests := map[string]struct {
+		reports func(begun time.Time) []*corev1.PodStatus
+		want    map[string][2]float64
+	}{
+		"starts": {func(begun time.Time) []*corev1.PodStatus {
+			later := running(begun.Add(time.Hour))
+			return []*corev1.PodStatus{nil, pending, later, pending, later}
+		}, map[string][2]float64{"managedworkload_shim_start_duration_seconds": {1, 2}}},
+		"known": {func(begun time.Time) []*corev1.PodStatus { return []*corev1.PodStatus{running(begun), running(begun)} }, map[string][2]float64{}},
+		"ran before": {func(begun time.Time) []*corev1.PodStatus {
+			return []*corev1.PodStatus{nil, running(begun.Add(-time.Second))}
+		}, map[string][2]float64{}},
+		"ended":           {func(time.Time) []*corev1.PodStatus { return []*corev1.PodStatus{pending, evicted, evicted} }, map[string][2]float64{"managedworkload_shim_workloads_ended_total": {1, 0}}},
+		"ended by itself": {func(time.Time) []*corev1.PodStatus { return []*corev1.PodStatus{pending, {Phase: corev1.PodFailed}} }, map[string][2]float64{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				reg := prometheus.NewRegistry()
 				m, start := NewMetrics(reg), startWatch{seen: time.Now()}
-				for i, before := range tt.reports[:len(tt.reports)-1] {
+				reports := tt.reports(start.seen)
+				for i, before := range reports[:len(reports)-1] {
 					time.Sleep(time.Second)
-					m.reported(before, tt.reports[i+1], &start)
+					m.reported(before, reports[i+1], &start)
 				}
 				if diff := cmp.Diff(tt.want, sums(t, reg)); diff != "" {
 					t.Error(diff)
 				}
 			})
-		}
-	})
+		})
+	}
 }

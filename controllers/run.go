@@ -235,7 +235,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.Add(keepContact),
 		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
-		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub}),
+		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, Workloads: known.Shares}),
 	)
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
@@ -97,7 +98,9 @@ type shim struct {
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
 	stats    *nodestats.Source
-	logs     *logs.Manager
+	// postUsage tells the manager what the node uses.
+	postUsage func(ctx context.Context, usage *subresources.NodeUsage) error
+	logs      *logs.Manager
 	// collector removes images that are not used.
 	collector *images.Collector
 	pressure  *pressure.Manager
@@ -203,7 +206,7 @@ func (s *shim) run(ctx context.Context) error {
 		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
-		parts = append(parts, s.lease.keep)
+		parts = append(parts, s.lease.keep, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
 	}
 	if s.shutdown != nil {
 		parts = append(parts, s.shutdown.Run)

@@ -16,10 +16,12 @@ type mistake struct{ name, file, old, new string }
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
+		in("controllers/killrequest", killRequestMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
 		in("runtime/diskusage", diskUsageMistakes),
+		in("runtime/plan", askedMistakes),
 		in("runtime/plan", deadlineMistakes),
 		in("runtime/plan", evictMistakes),
 		in("runtime/plan", waitMistakes),
@@ -27,8 +29,10 @@ func mutants() []mutant.Mutant {
 		in("runtime/poddir", poddirMistakes),
 		in("runtime/podworker", podworkerMistakes),
 		in("runtime/podworker", diskLimitMistakes),
+		in("runtime/podworker", requestWorkerMistakes),
 		in("runtime/probe", probeMistakes),
 		in("runtime/userns", usernsMistakes),
+		in("runtime/signal", signalMistakes),
 		in("runtime/statefile", statefileMistakes),
 		in("runtime/status", statusMistakes),
 		in("runtime/shim", shimMistakes),

@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -40,6 +39,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
+	"github.com/managedworkload/managedworkload/metricsauth"
 )
 
 const (
@@ -106,7 +106,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manag
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromContextOrDiscard(ctx),
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		Metrics:                       metricsauth.Options(o.MetricsBindAddress),
 		HealthProbeBindAddress:        o.HealthProbeBindAddress,
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,

@@ -36,6 +36,10 @@ const (
 	// ConditionShimResponding is written by the manager: whether the node's shim
 	// renews its lease.
 	ConditionShimResponding = "ShimResponding"
+	// ConditionReserved is written by the manager: whether what the template requests of the
+	// node's CPU and memory is reserved there, so that the scheduler and the kubelet count it
+	// with what Pods request. It is absent where nothing reserves for NodeWorkloads.
+	ConditionReserved = "Reserved"
 	// ConditionTemplateAccepted is False when the shim refuses the template.
 	ConditionTemplateAccepted = "TemplateAccepted"
 	// ConditionKillFailing is True while the runtime does not carry a kill out; it
@@ -70,6 +74,10 @@ const (
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
 )
+
+// ManagersConditions are the types of the conditions of a NodeWorkload that are the manager's;
+// all others are its shim's.
+var ManagersConditions = []string{ConditionShimResponding, ConditionReserved}
 
 // Reasons of conditions. A Pod's own reasons (ContainersNotReady and so on) are
 // the kubelet's.
@@ -142,8 +150,13 @@ const (
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
 	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
-	// more of the node's disk than its limits say. The manager replaces it after a back-off.
+	// more of the node's disk than its limits say, or because its node was short of something.
+	// The manager replaces it after a back-off. It is the reason, too, why nothing new of one is
+	// started while its node is short.
 	ReasonEvicted = "Evicted"
+	// ReasonTerminated is the reason of a NodeWorkload's status that a shutdown of its node
+	// ended. The manager replaces it when the node is back.
+	ReasonTerminated = "Terminated"
 	// ReasonDiskUsageUnknown: a template with a lower limit counts as running once what is
 	// used was measured under it, and that has failed.
 	ReasonDiskUsageUnknown = "DiskUsageUnknown"
@@ -165,6 +178,22 @@ const (
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.
 	ReasonRuntimeReady = "RuntimeReady"
+	// ReasonReserved: the node's Pod that reserves has what the template requests.
+	ReasonReserved = "Reserved"
+	// ReasonNothingRequested: the template requests neither CPU nor memory.
+	ReasonNothingRequested = "NothingRequested"
+	// ReasonDeferred: the kubelet has no room on the node now, and reserves when there is.
+	ReasonDeferred = "Deferred"
+	// ReasonInfeasible: the kubelet cannot change the requests of the Pod that reserves.
+	ReasonInfeasible = "Infeasible"
+	// ReasonExceedsNode: the node has less than what its NodeWorkloads request in all.
+	ReasonExceedsNode = "ExceedsNode"
+	// ReasonResizeRefused: the API server refused to change the requests of the Pod that reserves.
+	ReasonResizeRefused = "ResizeRefused"
+	// ReasonResizePending: the kubelet has not answered yet.
+	ReasonResizePending = "ResizePending"
+	// ReasonNoReservingPod: the node has no Pod that reserves, and others have.
+	ReasonNoReservingPod = "NoReservingPod"
 )
 
 // Names that the manager and the shim share.
@@ -198,6 +227,14 @@ const (
 	// AnnotationOrphansHeld on a shim's Lease says why orphans are kept and how to
 	// confirm that they may be killed.
 	AnnotationOrphansHeld = "managedworkload.dev/orphans-held"
+	// AnnotationNodePressure on a shim's Lease names the conditions of a node that is short of
+	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
+	// and new ones are not started.
+	AnnotationNodePressure = "managedworkload.dev/node-pressure"
+	// AnnotationShutdownUntil on a shim's Lease: its node shuts down, and its workloads will
+	// have ended by then, by the node's clock. A Lease that is renewed later is that of a node
+	// that is back.
+	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
 	// although suspiciously many workloads are gone at once.

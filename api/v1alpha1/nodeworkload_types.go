@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Last-Kill",type=date,JSONPath=`.status.kills[0].startTime`,description="How long ago the last kill began"
 // +kubebuilder:printcolumn:name="Killed",type=string,JSONPath=`.status.kills[0].container`,priority=1,description="Container of the last kill"
 // +kubebuilder:printcolumn:name="How",type=string,JSONPath=`.status.kills[0].summary`,priority=1,description="Why and how the last kill went"
+// +kubebuilder:printcolumn:name="Reserved",type=string,JSONPath=`.status.conditions[?(@.type=="Reserved")].status`,priority=1,description="Whether the scheduler and the kubelet count what it requests"
 // +kubebuilder:printcolumn:name="Last-Exit",type=string,JSONPath=`.status.lastExit.summary`,priority=1,description="The last exit that no kill of the shim caused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeWorkload struct {

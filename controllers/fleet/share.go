@@ -63,7 +63,8 @@ type Share struct {
 	LateSince, lateAt, lateWordAt time.Time
 	// Killed: it has kill records.
 	Killed bool
-	// Evicted: it has ended because it used more of the node's disk than it may.
+	// Evicted: it has ended because it used more of the node's disk than it may, or its node was
+	// short of something.
 	Evicted bool
 	// Waiting is why what its spec says does not run yet.
 	Waiting Waiting

@@ -40,7 +40,7 @@ var carriers = map[string]string{
 	"runtime/cri.addContainers":            "the pod that records describe",
 	"runtime/podworker.updated":            "the pod as the object's deletion has it",
 	"runtime/podworker.withRecordedPod":    "the pod as the object's deletion has it",
-	"runtime/preview.check":                "validates the template as the API server does for a Pod",
+	"runtime/manifest.check":                "validates the template as the API server does for a Pod",
 	"runtime/preview.recordOf":             "what a shim would have recorded",
 }
 

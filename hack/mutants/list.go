@@ -34,6 +34,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/userns", usernsMistakes),
 		in("runtime/signal", signalMistakes),
 		in("runtime/statefile", statefileMistakes),
+		in("runtime/static", staticMistakes),
 		in("runtime/status", statusMistakes),
 		in("runtime/shim", shimMistakes),
 		in("runtime/volume", volumeMistakes),

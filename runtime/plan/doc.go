@@ -26,6 +26,7 @@
 //	ContainerRemoved      strays.go       removed
 //	RestartAllContainers  reset.go        containersToReset
 //	Evicted               evict.go        DecideEviction
+//	NodePressure          pressureend.go  DecidePressureEviction
 //
 // Which of them wait for the image of what is started next: wait.go, awaits.
 //

@@ -42,6 +42,9 @@ type Checkpoint struct {
 	// PodHash identifies the template of Pod, and TemplateHash the one that runs.
 	PodHash      string `json:"podHash,omitempty"`
 	TemplateHash string `json:"templateHash,omitempty"`
+	// Ran: the runtime had something of the workload, so that the node is not asked to admit
+	// it. Earlier versions of the shim do not write it.
+	Ran bool `json:"ran,omitempty"`
 	// Generation of the latest object seen.
 	Generation int64 `json:"generation,omitempty"`
 	// PodStatus and Status are the last ones computed. Status holds the kill

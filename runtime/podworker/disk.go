@@ -32,6 +32,7 @@ func (m *memory) snapshot() (*Checkpoint, int64) {
 	m.rec.Status.DeepCopyInto(&cp.Status)
 	cp.Outbox.Notices = slices.Clone(m.rec.Outbox.Notices)
 	cp.Pod, cp.PodHash, cp.Generation = m.want.pod, m.want.hash, m.want.generation
+	cp.Ran = m.want.ran
 	cp.Gone, cp.Orphan, cp.RequestedBy = m.want.gone, m.want.orphan, m.want.requestedBy
 	cp.Termination = m.want.asked
 	cp.RestartBackoff, cp.Requests = m.want.restartBackoff, m.want.requests

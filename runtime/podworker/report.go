@@ -60,8 +60,13 @@ func (v view) compute() report {
 	if v.Ending == nil {
 		v.Ending = plan.Evicted(v.Previous)
 	}
+	if v.Ending == nil {
+		v.Ending = plan.ShutDown(v.Previous)
+	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
-		r.due = append(r.due, notice{Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message})
+		r.due = append(r.due, notice{
+			Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message, Annotations: v.Ending.EventAnnotations,
+		})
 	}
 	v.StartupProbesEnded = !v.syncing
 	r.pod = status.Compute(v.Input)

@@ -29,6 +29,8 @@ type scope struct {
 	wake, news chan struct{}
 	// usable is what the pool says about the runtime; nil until it was seen.
 	usable func() *Usable
+	// askNode has the node decide about the pod that the memory asks for.
+	askNode func()
 
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason

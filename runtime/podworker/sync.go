@@ -55,8 +55,19 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	d.denied = s.denied(d, observed)
-	may := usable.OK && d.startable()
+	if usable.OK {
+		d = s.admission(d, observed)
+	}
+	if d.rejected() {
+		s.reject(d, usable)
+		return jitter(errorDelay), nil
+	}
+	return s.keep(ctx, d, observed, usable)
+}
+
+// keep reports what was observed, and has it made what the template says.
+func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	may := usable.OK && d.held == ""
 	if may && s.prepare(ctx, d, observed) {
 		return 0, nil
 	}
@@ -149,6 +160,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
+	s.mem.noteRan(after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	if s.advanceRequests(ctx, d, after, &r.pod) {

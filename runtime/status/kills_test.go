@@ -226,6 +226,10 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, PreStop: hook("", 0)},
 			want:   "terminated; stop signal sent",
 		},
+		"paused": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, StopSignal: "SIGTERM", StopTimeoutSeconds: l(9), StopTime: stopped, Paused: true},
+			want:   "terminated; SIGTERM sent, 9s allowed; paused, so it could not act on it",
+		},
 		"waits for its turn": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseWaitingForTurn, PreStop: hook(v1alpha1.PreStopFailed, 1)},
 			want:   "terminated; preStop failed after 1s; waiting for its turn",

@@ -50,6 +50,9 @@ func KillSummary(r v1alpha1.KillRecord) string {
 	}
 	parts = append(parts, preStopPart(r)...)
 	parts = append(parts, stopPart(r)...)
+	if r.Paused {
+		parts = append(parts, "paused, so it could not act on it")
+	}
 	parts = append(parts, endPart(r)...)
 	return truncateRunes(oneLine(strings.Join(parts, "; ")), maxSummary)
 }

@@ -16,12 +16,14 @@ type mistake struct{ name, file, old, new string }
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
+		in("controllers/killrequest", killRequestMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),
 		in("runtime/diskusage", diskUsageMistakes),
 		in("runtime/logs", logMistakes),
 		in("runtime/images", imageMistakes),
+		in("runtime/plan", askedMistakes),
 		in("runtime/plan", deadlineMistakes),
 		in("runtime/plan", evictMistakes),
 		in("runtime/plan", planPressureMistakes),
@@ -34,8 +36,10 @@ func mutants() []mutant.Mutant {
 		in("runtime/podworker", podworkerMistakes),
 		in("runtime/podworker", diskLimitMistakes),
 		in("runtime/pressure", pressureMistakes),
+		in("runtime/podworker", requestWorkerMistakes),
 		in("runtime/probe", probeMistakes),
 		in("runtime/userns", usernsMistakes),
+		in("runtime/signal", signalMistakes),
 		in("runtime/statefile", statefileMistakes),
 		in("runtime/static", staticMistakes),
 		in("runtime/status", statusMistakes),

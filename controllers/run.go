@@ -33,6 +33,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/killrequest"
+	"github.com/managedworkload/managedworkload/controllers/mirror"
 	"github.com/managedworkload/managedworkload/controllers/objects"
 	"github.com/managedworkload/managedworkload/controllers/reservation"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
@@ -231,6 +232,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		requests.SetUp(ctx, mgr, controllerOptions(o)),
 		reservations.SetUp(mgr, controllerOptions(o)),
+		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),

@@ -231,6 +231,12 @@ const (
 	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
 	// and new ones are not started.
 	AnnotationNodePressure = "managedworkload.dev/node-pressure"
+	// LabelStatic is "true" on the mirror of a workload that a shim runs from a file: an object
+	// that shows it, and that no shim runs. AnnotationStaticUID on it is the UID of the instance.
+	LabelStatic         = "managedworkload.dev/static"
+	AnnotationStaticUID = "managedworkload.dev/static-uid"
+	// AnnotationStaticMirrors on a shim's Lease asks the manager for mirrors.
+	AnnotationStaticMirrors = "managedworkload.dev/static-mirrors"
 	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed
 	// after that time, by the node's clock, is that of a node that is back.
 	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"

@@ -49,6 +49,8 @@ type lease struct {
 	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
 	// one that is there.
 	pressure atomic.Pointer[string]
+	// mirrors is the annotation about the mirrors of static workloads, as pressure.
+	mirrors atomic.Pointer[string]
 	// shutdown is until when the node's workloads end, the zero time while it does not shut
 	// down.
 	shutdown atomic.Pointer[time.Time]
@@ -139,6 +141,7 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
 	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
 	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+	annotate(found, v1alpha1.AnnotationStaticMirrors, l.mirrors.Load())
 	l.markShutdown(found)
 }
 
@@ -162,6 +165,15 @@ func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 		names = append(names, string(c))
 	}
 	l.pressure.Store(new(strings.Join(names, ",")))
+	kick(l.kicked)
+}
+
+// setMirrors has the lease ask the manager for mirrors of static workloads, at once where that is
+// news; "" asks for nothing.
+func (l *lease) setMirrors(report string) {
+	if before := l.mirrors.Swap(&report); before == nil && report == "" || before != nil && *before == report {
+		return
+	}
 	kick(l.kicked)
 }
 

@@ -41,7 +41,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
-	"github.com/managedworkload/managedworkload/metricsauth"
+	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (

@@ -139,7 +139,7 @@ func warn(w http.ResponseWriter, complete bool) {
 	}
 }
 
-// newest leaves out what a node has posted anew since, and what two replicas have of one post.
+// newest leaves out what a node has posted again since, and what two replicas have of one post.
 func newest[T any](all []T, of func(*T) (node string, at time.Time)) []T {
 	latest := map[string]time.Time{}
 	for i := range all {

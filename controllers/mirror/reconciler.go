@@ -24,7 +24,6 @@ import (
 )
 
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;create;delete
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch
 
 // Reconciler answers the reports in the Leases of shims.
 type Reconciler struct {

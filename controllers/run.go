@@ -148,9 +148,12 @@ func stripNode(o any) (any, error) {
 		node.ManagedFields = nil
 		node.Annotations = nil
 		all := node.Status.Allocatable
-		node.Status = corev1.NodeStatus{Allocatable: corev1.ResourceList{}}
+		node.Status = corev1.NodeStatus{}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if amount, ok := all[name]; ok {
+				if node.Status.Allocatable == nil {
+					node.Status.Allocatable = corev1.ResourceList{}
+				}
 				node.Status.Allocatable[name] = amount
 			}
 		}

@@ -51,10 +51,12 @@ type peers struct {
 	certificate        func() *tls.Certificate
 	namespace, service string
 	http               *http.Client
+	// own are the addresses of this replica.
+	own func() ([]net.Addr, error)
 }
 
 func newPeers(reader client.Reader, certificate func() *tls.Certificate, namespace, service string) *peers {
-	p := &peers{reader: reader, certificate: certificate, namespace: namespace, service: service}
+	p := &peers{reader: reader, certificate: certificate, namespace: namespace, service: service, own: net.InterfaceAddrs}
 	p.http = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
@@ -119,7 +121,7 @@ func (h *handler) allNodeUsages(w http.ResponseWriter, req *http.Request, name s
 	warn(w, complete)
 	all = newest(all, func(u *v1alpha1.NodeUsage) (string, time.Time) { return u.Name, u.Timestamp.Time })
 	slices.SortFunc(all, func(a, b v1alpha1.NodeUsage) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+	return slices.CompactFunc(all, func(a, b v1alpha1.NodeUsage) bool { return a.Name == b.Name })
 }
 
 // allWorkloadUsages are those that this replica and the others have; of each node the newest.
@@ -202,7 +204,7 @@ func (p *peers) hosts(ctx context.Context) ([]string, error) {
 	if err := p.reader.List(ctx, found, client.InNamespace(p.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: p.service}); err != nil {
 		return nil, fmt.Errorf("list the EndpointSlices of Service %s: %w", p.service, err)
 	}
-	own, err := net.InterfaceAddrs()
+	own, err := p.own()
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses of this replica: %w", err)
 	}

@@ -195,6 +195,15 @@ test-cgroup2:
 	@echo "Skipping: real containers need root on Linux" >&2
 endif
 
+.PHONY: test-logind
+ifeq ($(ROOT_ON_LINUX),yes)
+test-logind: ## Shut a machine of its own down, with a real systemd, dbus and logind, and check who waits for whom.
+	hack/vm/cgroup2.sh -l -r RealLogind ./runtime/shutdown
+else
+test-logind:
+	@echo "Skipping: a machine of its own needs root on Linux" >&2
+endif
+
 .PHONY: bench
 bench: assets runtime ## Measure start, deletion, planning and idling; see docs/performance.md.
 	go test -run '^$$' -bench . -benchmem ./runtime/plan

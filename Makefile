@@ -126,7 +126,7 @@ test: test-e2e conformance test-unit
 endif
 
 .PHONY: test-unit
-test-unit: assets race-needs promtool ## Run everything but e2e, with the race detector, against a real API server.
+test-unit: assets race-needs promtool dbus ## Run everything but e2e, with the race detector, against a real API server.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
 
@@ -153,7 +153,7 @@ mutants: assets ## Show that unit tests find deliberate mistakes around the kill
 
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
-test-e2e: assets runtime ## Run the tests on real containers, one package after the other.
+test-e2e: assets runtime dbus ## Run the tests on real containers, one package after the other.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
@@ -193,6 +193,15 @@ test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with
 else
 test-cgroup2:
 	@echo "Skipping: real containers need root on Linux" >&2
+endif
+
+.PHONY: test-logind
+ifeq ($(ROOT_ON_LINUX),yes)
+test-logind: ## Shut a machine of its own down, with a real systemd, dbus and logind, and check who waits for whom.
+	hack/vm/cgroup2.sh -l -r RealLogind ./runtime/shutdown
+else
+test-logind:
+	@echo "Skipping: a machine of its own needs root on Linux" >&2
 endif
 
 .PHONY: bench
@@ -279,6 +288,15 @@ runtime: ## Build containerd; install runc, CNI plugins and iptables if root, or
 .PHONY: promtool
 promtool:
 	@hack/tools/debian.sh promtool
+
+.PHONY: dbus
+ifeq ($(ROOT_ON_LINUX),yes)
+dbus:
+	@hack/tools/debian.sh dbus
+else
+dbus:
+	@command -v dbus-daemon >/dev/null || echo "There is no dbus-daemon: tests that need a bus are skipped" >&2
+endif
 
 .PHONY: race-needs
 race-needs:

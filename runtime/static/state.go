@@ -37,7 +37,18 @@ func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	}
 	w.nw = w.nw.DeepCopy()
 	st.DeepCopyInto(&w.nw.Status)
+	if w.shutDown() {
+		s.kick()
+	}
 	return s.write(w)
+}
+
+// kick asks for a look soon.
+func (s *Source) kick() {
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
 }
 
 // Live returns the object of a name, the one that is not ending before others; nil if there
@@ -79,10 +90,7 @@ func (s *Source) Release(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.workloads, uid)
-	select {
-	case s.kicked <- struct{}{}:
-	default:
-	}
+	s.kick()
 	if err := statefile.Remove(s.pathOf(uid)); err != nil {
 		return fmt.Errorf("forget static workload %s: %w", uid, err)
 	}

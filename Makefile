@@ -188,7 +188,6 @@ endif
 .PHONY: test-cgroup2
 ifeq ($(ROOT_ON_LINUX),yes)
 test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.
-	@$(TOOL) kube-controller-manager
 	for driver in cgroupfs systemd; do hack/vm/cgroup2.sh -d $$driver -r '$(RUN)' $(PACKAGES); done
 else
 test-cgroup2:

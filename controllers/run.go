@@ -32,6 +32,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/killrequest"
 	"github.com/managedworkload/managedworkload/controllers/objects"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
@@ -202,6 +203,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
+	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
@@ -216,6 +218,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.AddReadyzCheck("nodeworkloads", filled),
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
+		requests.SetUp(ctx, mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),

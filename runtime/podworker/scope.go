@@ -41,6 +41,8 @@ type scope struct {
 	// the newest sandbox was made from.
 	made    plan.Made
 	sandbox sandboxOf
+	// requests are what KillRequests ask, as they were looked at last.
+	requests plan.RequestProgress
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
@@ -99,6 +101,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Prepared:    s.waits.prepared,
 		Missing:     s.waits.missing,
 		Probed:      s.probed(d),
+		Asked:       s.requests.Asked,
 		Differences: plan.AllDifferences(),
 	}
 }

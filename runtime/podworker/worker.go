@@ -250,6 +250,9 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	if left, ok := w.untilDeadline(d); ok {
 		delay = min(delay, left)
 	}
+	if left := w.requests.Wake; left > 0 {
+		delay = min(delay, left)
+	}
 	if w.mem.changed() || *w.usable() != *usable {
 		// The wake for this may have come while an operation answered it.
 		delay = 0

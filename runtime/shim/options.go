@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -20,6 +21,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
 	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -63,13 +65,24 @@ type Options struct {
 	HostRoot string
 	// RegisterNode keeps a Node object where there is no kubelet.
 	RegisterNode bool
+	// ShutdownGracePeriod is how long a shutdown of the node waits for the workloads, and
+	// ShutdownGracePeriodCriticalPods the part of it for critical ones. 0: it does not wait.
+	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
+	// ShutdownGracePeriodByPodPriority is the same by priority: PRIORITY=PERIOD each.
+	ShutdownGracePeriodByPodPriority []string
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
 	// sysctls are those that pods may set.
 	sysctls *nodeadmission.Sysctls
+	DiskOptions
+
+	// eviction are the flags about node pressure.
+	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
+	// shutdown are the groups of a shutdown; none: it does not end workloads.
+	shutdown []plan.ShutdownPeriod
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -87,6 +100,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
+	o.DiskOptions.addFlags(flags)
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -103,7 +117,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
+	o.addShutdownFlags(flags)
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	o.eviction.addFlags(flags)
 }
 
 // complete checks the options and fills in what can be found out.
@@ -111,7 +127,8 @@ func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
 	errs := []error{
-		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(),
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
+		o.eviction.complete(o.RegisterNode), o.completeShutdown(),
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

@@ -43,7 +43,7 @@ NODE := kubelet kube-controller-manager kube-scheduler
 USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -82,8 +82,9 @@ manifests: ## Generate the CRDs and the manager's role.
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Generate docs/fields.md and docs/flags.md from the table of template fields and the flags.
+docs: ## Generate docs/fields.md, docs/flags.md and docs/metrics.md from the table of template fields, the flags and the sources.
 	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
+	text=$$(go run ./hack/metricsdoc) && printf '%s\n' "$$text" > docs/metrics.md
 	go test -count=1 -run TestFlagsAreDocumented . -args -update
 
 .PHONY: clean

@@ -49,6 +49,8 @@ type lease struct {
 	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
 	// one that is there.
 	pressure atomic.Pointer[string]
+	// mirrors is the annotation about the mirrors of static workloads, as pressure.
+	mirrors atomic.Pointer[string]
 	// shutdown is until when the node's workloads end, the zero time while it does not shut
 	// down.
 	shutdown atomic.Pointer[time.Time]
@@ -139,6 +141,7 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
 	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
 	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+	annotate(found, v1alpha1.AnnotationStaticMirrors, l.mirrors.Load())
 	l.markShutdown(found)
 }
 
@@ -154,7 +157,7 @@ func annotate(found *coordinationv1.Lease, name string, text *string) {
 	}
 }
 
-// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// setPressure has the Lease say soon what the node is short of: a Lease has no conditions. It
 // waits for nothing.
 func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 	names := make([]string, 0, len(conditions))
@@ -162,6 +165,16 @@ func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 		names = append(names, string(c))
 	}
 	l.pressure.Store(new(strings.Join(names, ",")))
+	kick(l.kicked)
+}
+
+// setMirrors has the lease ask the manager for mirrors of static workloads, at once where that is
+// news; "" asks for nothing.
+func (l *lease) setMirrors(report string) {
+	if before := l.mirrors.Swap(&report); before == nil && report == "" || before != nil && *before == report {
+		return
+	}
+	kick(l.kicked)
 }
 
 // setShutdown has the lease say at once until when the workloads of a node end that shuts down;
@@ -177,7 +190,12 @@ func (l *lease) markShutdown(found *coordinationv1.Lease) {
 		return
 	}
 	if until := l.shutdown.Load(); until != nil && !until.IsZero() {
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, until.UTC().Format(time.RFC3339))
+		// The machine may take longer than the workloads.
+		end := found.Spec.RenewTime.Add(leaseDurationSeconds * time.Second)
+		if until.After(end) {
+			end = *until
+		}
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, end.UTC().Format(time.RFC3339))
 		return
 	}
 	delete(found.Annotations, v1alpha1.AnnotationShutdownUntil)

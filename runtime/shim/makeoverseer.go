@@ -29,6 +29,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	made := newProgress()
 	s.lease = shimLease(s.api, s.clock, s.options)
+	s.lease.alone = s.alone
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,

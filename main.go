@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/managedworkload/managedworkload/controllers"
+	"github.com/managedworkload/managedworkload/runtime/pause"
 	"github.com/managedworkload/managedworkload/runtime/plan/vectors"
 	"github.com/managedworkload/managedworkload/runtime/preview"
 	"github.com/managedworkload/managedworkload/runtime/shim"
@@ -48,7 +49,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(managerCommand(), shimCommand(), planCommand(), versionCommand())
+	root.AddCommand(managerCommand(), shimCommand(), planCommand(), pauseCommand(), versionCommand())
 	return root
 }
 
@@ -161,6 +162,16 @@ func openInput(cmd *cobra.Command, name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("open --input: %w", err)
 	}
 	return file, nil
+}
+
+// pauseCommand is for the help: main does not get as far as this when it is asked to pause.
+func pauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   pause.Name,
+		Short: "Wait until asked to end: the process of a Pod that reserves what a shim runs",
+		Args:  cobra.NoArgs,
+		Run:   func(*cobra.Command, []string) { pause.Wait() },
+	}
 }
 
 func versionCommand() *cobra.Command {

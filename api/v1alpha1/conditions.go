@@ -36,6 +36,10 @@ const (
 	// ConditionShimResponding is written by the manager: whether the node's shim
 	// renews its lease.
 	ConditionShimResponding = "ShimResponding"
+	// ConditionReserved is written by the manager: whether what the template requests of the
+	// node's CPU and memory is reserved there, so that the scheduler and the kubelet count it
+	// with what Pods request. It is absent where nothing reserves for NodeWorkloads.
+	ConditionReserved = "Reserved"
 	// ConditionTemplateAccepted is False when the shim refuses the template.
 	ConditionTemplateAccepted = "TemplateAccepted"
 	// ConditionKillFailing is True while the runtime does not carry a kill out; it
@@ -63,10 +67,17 @@ const (
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
 	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
+	// ConditionHeld is True while a KillRequest keeps containers stopped; it is absent
+	// otherwise.
+	ConditionHeld = "Held"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
 )
+
+// ManagersConditions are the types of the conditions of a NodeWorkload that are the manager's;
+// all others are its shim's.
+var ManagersConditions = []string{ConditionShimResponding, ConditionReserved}
 
 // Reasons of conditions. A Pod's own reasons (ContainersNotReady and so on) are
 // the kubelet's.
@@ -143,6 +154,9 @@ const (
 	// The manager replaces it after a back-off. It is the reason, too, why nothing new of one is
 	// started while its node is short.
 	ReasonEvicted = "Evicted"
+	// ReasonTerminated is the reason of a NodeWorkload's status that a shutdown of its node
+	// ended. The manager replaces it when the node is back.
+	ReasonTerminated = "Terminated"
 	// ReasonDiskUsageUnknown: a template with a lower limit counts as running once what is
 	// used was measured under it, and that has failed.
 	ReasonDiskUsageUnknown = "DiskUsageUnknown"
@@ -154,10 +168,32 @@ const (
 	// ReasonNoUserNamespaces: the template says hostUsers: false, and the container runtime
 	// does not support user namespaces.
 	ReasonNoUserNamespaces = "NoUserNamespaces"
+	// ReasonStopRequested: a KillRequest stops containers, and keeps them stopped. It is also
+	// why such a container waits.
+	ReasonStopRequested = "StopRequested"
+	// ReasonKillRequested: a KillRequest is about to kill a container, and the workload counts
+	// as not ready before.
+	ReasonKillRequested = "KillRequested"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.
 	ReasonRuntimeReady = "RuntimeReady"
+	// ReasonReserved: the node's Pod that reserves has what the template requests.
+	ReasonReserved = "Reserved"
+	// ReasonNothingRequested: the template requests neither CPU nor memory.
+	ReasonNothingRequested = "NothingRequested"
+	// ReasonDeferred: the kubelet has no room on the node now, and reserves when there is.
+	ReasonDeferred = "Deferred"
+	// ReasonInfeasible: the kubelet cannot change the requests of the Pod that reserves.
+	ReasonInfeasible = "Infeasible"
+	// ReasonExceedsNode: the node has less than what its NodeWorkloads request in all.
+	ReasonExceedsNode = "ExceedsNode"
+	// ReasonResizeRefused: the API server refused to change the requests of the Pod that reserves.
+	ReasonResizeRefused = "ResizeRefused"
+	// ReasonResizePending: the kubelet has not answered yet.
+	ReasonResizePending = "ResizePending"
+	// ReasonNoReservingPod: the node has no Pod that reserves, and others have.
+	ReasonNoReservingPod = "NoReservingPod"
 )
 
 // Names that the manager and the shim share.
@@ -195,6 +231,10 @@ const (
 	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
 	// and new ones are not started.
 	AnnotationNodePressure = "managedworkload.dev/node-pressure"
+	// AnnotationShutdownUntil on a shim's Lease: its node shuts down, and its workloads will
+	// have ended by then, by the node's clock. A Lease that is renewed later is that of a node
+	// that is back.
+	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
 	// although suspiciously many workloads are gone at once.

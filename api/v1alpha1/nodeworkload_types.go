@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Last-Kill",type=date,JSONPath=`.status.kills[0].startTime`,description="How long ago the last kill began"
 // +kubebuilder:printcolumn:name="Killed",type=string,JSONPath=`.status.kills[0].container`,priority=1,description="Container of the last kill"
 // +kubebuilder:printcolumn:name="How",type=string,JSONPath=`.status.kills[0].summary`,priority=1,description="Why and how the last kill went"
+// +kubebuilder:printcolumn:name="Reserved",type=string,JSONPath=`.status.conditions[?(@.type=="Reserved")].status`,priority=1,description="Whether the scheduler and the kubelet count what it requests"
 // +kubebuilder:printcolumn:name="Last-Exit",type=string,JSONPath=`.status.lastExit.summary`,priority=1,description="The last exit that no kill of the shim caused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeWorkload struct {
@@ -64,6 +65,12 @@ type NodeWorkloadSpec struct {
 	// restartBackoff is that of the ManagedWorkload.
 	// +optional
 	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
+	// requests are the KillRequests that this node carries out. They belong to no revision.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=16
+	Requests []NodeRequest `json:"requests,omitempty"`
 }
 
 // NodeWorkloadStatus is the observed state of a NodeWorkload.
@@ -151,6 +158,12 @@ type NodeWorkloadStatus struct {
 	// has the others. An init container that succeeded is not one.
 	// +optional
 	LastExit *ContainerExit `json:"lastExit,omitempty"`
+	// requests are what came of those of spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=16
+	Requests []NodeRequestStatus `json:"requests,omitempty"`
 }
 
 // ContainerExit is the end of a container that no kill of the shim caused: a crash,

@@ -178,8 +178,9 @@ func TestWaits(t *testing.T) {
 	}{
 		"all is well": {
 			workload: []metav1.Condition{condition("Ready", yes, "AllNodesReady"), condition("Stalled", no, "NotStalled"), condition("Reconciling", no, "AllNodesReady"), condition("Accepted", yes, "Accepted")},
-			node:     []metav1.Condition{condition("Ready", yes, ""), condition("KillFailing", no, ""), condition("ShimResponding", yes, "LeaseRenewed")},
+			node:     []metav1.Condition{condition("Ready", yes, ""), condition("KillFailing", no, ""), condition("ShimResponding", yes, "LeaseRenewed"), condition("Reserved", yes, "Reserved")},
 		},
+		"not reserved": {node: []metav1.Condition{condition("Reserved", no, "Deferred")}, want: []string{"n1: Reserved is False, Deferred: because"}},
 		"refused once": {
 			workload: []metav1.Condition{condition("Accepted", no, "RefusedFields"), condition("Stalled", yes, "RefusedFields")},
 			want:     []string{"web: Accepted is False, RefusedFields: because"},

@@ -31,7 +31,7 @@ type Wait struct {
 var good = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionContainersReady, v1alpha1.ConditionInitialized,
 	v1alpha1.ConditionPodReadyToStartContainers, v1alpha1.ConditionShimResponding,
-	v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionRuntimeUsable,
+	v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionRuntimeUsable, v1alpha1.ConditionReserved,
 }
 
 // implied are the conditions that say no more than Ready while that is not True.

@@ -71,6 +71,9 @@ type Share struct {
 	// Complaint is why it is not ready, and Failure how it ended if it failed.
 	Complaint, Failure string
 
+	// Requests are its KillRequests, nil without any.
+	Requests *Requests
+
 	// Shim is the condition ShimResponding, nil where there is none, and conditions how
 	// many conditions there are, of which it is the one at shimAt.
 	Shim               *metav1.Condition
@@ -105,6 +108,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
+		Requests: requestsOf(nw),
 	}
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
@@ -226,7 +230,7 @@ func (s *Share) Edit() *writes.Edit { return writes.NewEdit(s.Key(), s.UID, s.Re
 func (s *Share) sameReport(o *Share) bool {
 	return s.sameSpec(o) && s.ObservedGeneration == o.ObservedGeneration && s.TemplateHash == o.TemplateHash && s.Phase == o.Phase &&
 		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
-		s.sameShim(o)
+		s.sameRequests(o) && s.sameShim(o)
 }
 
 func (s *Share) sameShim(o *Share) bool {

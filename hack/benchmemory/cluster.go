@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +116,7 @@ func (s *server) report(key types.NamespacedName, happened func(*simnode.Share, 
 		happened(&share, time.Now())
 		st, _ := share.Step(nw, simnode.Times{}, time.Now())
 		for _, c := range nw.Status.Conditions {
-			if c.Type == v1alpha1.ConditionShimResponding {
+			if slices.Contains(v1alpha1.ManagersConditions, c.Type) {
 				st.Conditions = append(st.Conditions, c)
 			}
 		}

@@ -62,7 +62,7 @@ func field(d difference) (string, bool) {
 }
 
 // ownConditions are those that a Pod does not have.
-var ownConditions = []string{"TemplateAccepted", "RuntimeUsable", "ShimResponding"}
+var ownConditions = []string{"TemplateAccepted", "RuntimeUsable", "ShimResponding", "Reserved"}
 
 // ownReasons stand where a Pod's condition has no reason.
 var ownReasons = []string{"SandboxReady", "SandboxNotReady", "ContainersInitialized", "ContainersReady", "PodReady", "NotRestarting"}

@@ -18,7 +18,8 @@
 //	WorkloadFinished      containers.go   finish
 //	UnknownState          containers.go   killUnknown; strays.go strays (a second instance)
 //	DefinitionChanged     definition.go   DefinitionChanged
-//	RestartRequested      definition.go   RestartRequested
+//	RestartRequested      definition.go   RestartRequested; asked.go restartAsked
+//	StopRequested         asked.go        stopAsked
 //	LivenessProbe         rules.go        livenessFailed
 //	StartupProbe          rules.go        startupFailed
 //	ResizeRequired        resize.go       resizeRequired

@@ -81,12 +81,11 @@ func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 // critical reports whether a pod has a priority that the kubelet does not evict. The names
 // are those of the only classes that give it. (kubelet types/pod_update.go:IsCriticalPod)
 func critical(pod *corev1.Pod) bool {
-	const systemCriticalPriority = 2_000_000_000
 	switch pod.Spec.PriorityClassName {
 	case "system-node-critical", "system-cluster-critical":
 		return true
 	}
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= clusterCriticalPriority
 }
 
 // None reports whether there is nothing to measure.

@@ -61,6 +61,7 @@ const (
 	requestedByDiskLimit = "shim (disk limits)"
 	// requestedByPressure is a node that is short of memory, disk or process IDs.
 	requestedByPressure = "shim (node pressure)"
+	requestedByShutdown  = "shim (node shutdown)"
 	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
 	// for example.
 	requestedByDeletion = "deletion of the NodeWorkload"
@@ -100,6 +101,9 @@ func DecideTermination(e Existence) (t Termination, terminate bool) {
 func endedBy(st *corev1.PodStatus) *Termination {
 	if st.Reason == ReasonDeadlineExceeded {
 		return deadlineTermination()
+	}
+	if ended := ShutDown(st); ended != nil {
+		return ended
 	}
 	return Evicted(st)
 }

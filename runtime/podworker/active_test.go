@@ -4,100 +4,49 @@
 package podworker
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// activeNames are the workloads that may be ended for the node's sake.
-func activeNames(p *Pool) (names []string) {
-	for _, pod := range p.Active() {
-		names = append(names, pod.Name)
-	}
-	return names
-}
-
-// What was started may be ended for the node's sake: nothing that waits to be admitted, and
-// nothing that ends. It is gone once its volumes are.
-func TestActive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t)
-		n.releaseErr = errors.New("the disk hangs")
-		p := n.restoreWith(t, func(c *Config) {
-			c.Admit = func(pod *corev1.Pod) *plan.Refusal {
-				if pod.Name == "c" {
-					return &plan.Refusal{Reason: "Evicted", Message: "The node had condition: [DiskPressure]. "}
-				}
-				return nil
-			}
-		})
-		n.begin(t)
-		for _, name := range []string{"b", "a", "c"} {
-			p.Update(workload(name))
-		}
-		n.settle(time.Minute)
-		if diff := cmp.Diff([]string{"a", "b"}, activeNames(p)); diff != "" {
-			t.Error(diff)
-		}
-		if dead, released := p.Ended("a"); dead || released {
-			t.Errorf("runs, and is dead %t, released %t", dead, released)
-		}
-		end := pressure()
-		end.EventAnnotations = map[string]string{"starved_resource": "memory"}
-		p.Terminate("a", end)
-		if diff := cmp.Diff([]string{"b"}, activeNames(p)); diff != "" {
-			t.Error(diff)
-		}
-		n.settle(time.Minute)
-		if dead, released := p.Ended("a"); !dead || released {
-			t.Errorf("dead %t, released %t, want a dead one with volumes", dead, released)
-		}
-		n.mu.Lock()
-		n.releaseErr = nil
-		n.mu.Unlock()
-		n.settle(time.Minute)
-		if dead, released := p.Ended("a"); !dead || !released {
-			t.Errorf("dead %t, released %t", dead, released)
-		}
-		if dead, released := p.Ended("none"); !dead || !released {
-			t.Error("a workload that there is not is still there")
-		}
-	})
-}
-
-// The event about an eviction has the kubelet's annotations, also after a restart of the shim
-// that had no API server to send it to.
-func TestEventAnnotations(t *testing.T) {
+// A workload is active until its containers have ended. One that a shutdown of its node ended
+// stays ended in the kubelet's words when the shim is back; others run again.
+func TestWorkloadsOfANodeThatShutsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a"))
+		p.Update(workload("b"))
 		n.settle(time.Minute)
-		n.setAPI(true)
-		end := pressure()
-		end.EventAnnotations = map[string]string{"starved_resource": "memory"}
-		p.Terminate("a", end)
+		active := p.Active()
+		if len(active) != 2 || active[0].UID != "a" || active[1].UID != "b" {
+			t.Fatalf("active: %+v", active)
+		}
+		p.Terminate("a", plan.DecideShutdown(active[0], plan.ShutdownPeriod{Seconds: 20}))
+		if got := p.Active(); len(got) != 2 {
+			t.Errorf("%d workloads are active while one is being killed", len(got))
+		}
 		n.settle(time.Minute)
+		if got := p.Active(); len(got) != 1 || got[0].UID != "b" {
+			t.Errorf("active after the kill: %+v", got)
+		}
+		st := n.published("a")
+		c := meta.FindStatusCondition(st.Conditions, string(corev1.DisruptionTarget))
+		if st.Phase != corev1.PodFailed || st.Reason != "Terminated" || st.Message != "Pod was terminated in response to imminent node shutdown." || c == nil || c.Reason != "TerminationByKubelet" {
+			t.Errorf("phase %s, reason %q, message %q, condition %+v", st.Phase, st.Reason, st.Message, c)
+		}
 		m := restarted(t, n)
-		m.setAPI(false)
 		p = m.start(t)
 		p.Update(workload("a"))
-		m.settle(time.Minute)
-		if !m.did("event Evicted: " + end.Message + " map[starved_resource:memory]") {
-			t.Errorf("events %q", m.log())
+		p.Update(workload("b"))
+		m.settle(time.Hour)
+		if got := p.Active(); len(got) != 1 || got[0].UID != "b" {
+			t.Errorf("active after a restart: %+v", got)
 		}
 	})
-}
-
-// AnnotatedEvent implements AnnotatedEvents.
-func (n *fakeNode) AnnotatedEvent(_ *corev1.Pod, annotations map[string]string, _, reason, message string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.note("event %s: %s %v", reason, message, annotations)
 }

@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -48,9 +49,12 @@ type Config struct {
 	// Exceeds names what a pod declares that is above what the node allows; "" if
 	// nothing is. Its answer does not change while the process runs.
 	Exceeds func(*corev1.Pod) string
-	// Admit says why nothing of a pod that never ran is started on the node now; nil if it
-	// may be. It is asked again at each sync, and must not block.
+	// Admit says why the node does not take a pod now, nil if it does: one of which nothing
+	// ever ran, or a changed template. It is asked about one pod at a time, again every 10 s and
+	// on AskAgain, and must not block for long.
 	Admit func(*corev1.Pod) *plan.Refusal
+	// Signal sends a signal, by its name, to the first process of a container that runs.
+	Signal func(ctx context.Context, containerID, signal string) error
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -74,6 +78,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Admit == nil {
 		cfg.Admit = func(*corev1.Pod) *plan.Refusal { return nil }
+	}
+	if cfg.Signal == nil {
+		cfg.Signal = func(context.Context, string, string) error { return errNoSignals }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

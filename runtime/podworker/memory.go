@@ -290,6 +290,9 @@ func (m *memory) known() Known {
 			kept = append(kept, pod)
 		}
 	}
+	if m.want.next != nil {
+		kept = append(kept, m.want.next.pod)
+	}
 	return Known{
 		Identity:  m.rec.Identity,
 		Seen:      m.want.seen,

@@ -105,7 +105,7 @@ func (m *memory) troubles() []metav1.Condition {
 }
 
 // overwritten says that the API has another status than the one that was published,
-// but for the manager's condition: it will be written again.
+// but for the manager's conditions: it will be written again.
 // (kubelet status/status_manager.go:needsReconcile)
 func (m *memory) overwritten(current *v1alpha1.NodeWorkloadStatus) bool {
 	m.mu.Lock()
@@ -120,11 +120,11 @@ func (m *memory) overwritten(current *v1alpha1.NodeWorkloadStatus) bool {
 	return true
 }
 
-// withoutManagers returns a status without the condition that the manager writes.
+// withoutManagers returns a status without the conditions that the manager writes.
 func withoutManagers(st *v1alpha1.NodeWorkloadStatus) v1alpha1.NodeWorkloadStatus {
 	own := *st
 	own.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionShimResponding
+		return slices.Contains(v1alpha1.ManagersConditions, c.Type)
 	})
 	return own
 }

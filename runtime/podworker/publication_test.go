@@ -73,8 +73,8 @@ func TestOverwritten(t *testing.T) {
 			st.Phase = corev1.PodFailed
 		}, true},
 		"a condition is lost": {func(_ *memory, st *v1alpha1.NodeWorkloadStatus) { st.Conditions = nil }, true},
-		"the manager's condition": {func(_ *memory, st *v1alpha1.NodeWorkloadStatus) {
-			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionShimResponding})
+		"the manager's conditions": {func(_ *memory, st *v1alpha1.NodeWorkloadStatus) {
+			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionShimResponding}, metav1.Condition{Type: v1alpha1.ConditionReserved})
 		}, false},
 		"a newer one waits": {func(m *memory, st *v1alpha1.NodeWorkloadStatus) {
 			m.published.pending, st.Phase = true, corev1.PodFailed

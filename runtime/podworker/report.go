@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,9 @@ func (v view) compute() report {
 	if v.Ending == nil {
 		v.Ending = plan.Evicted(v.Previous)
 	}
+	if v.Ending == nil {
+		v.Ending = plan.ShutDown(v.Previous)
+	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
 		r.due = append(r.due, notice{
 			Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message, Annotations: v.Ending.EventAnnotations,
@@ -94,6 +98,8 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     now.Wall,
+			Held:                    s.held(syncing),
+			Unready:                 s.requests.Unready,
 			HostIPs:                 s.cfg.HostIPs,
 			RuntimeName:             s.cfg.RuntimeName,
 			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
@@ -129,7 +135,7 @@ func (s *scope) report(d desired, r report, usable Usable) {
 	if d.pod != nil {
 		r.of = s.probed(d)
 	}
-	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waitConditions(d)...), s.moment())
+	news, restarts := s.mem.report(d, r, slices.Concat(conditions(d, usable), s.waitConditions(d), s.holdConditions()), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

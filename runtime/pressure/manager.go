@@ -50,9 +50,9 @@ type Stats interface {
 
 // Workloads are those of the node.
 type Workloads interface {
-	// Active returns the pods of the workloads of which something was started and whose end was
+	// Candidates returns the pods of the workloads of which something was started and whose end was
 	// not requested, in a stable order.
-	Active() []*corev1.Pod
+	Candidates() []*corev1.Pod
 	// Terminate ends a workload and returns at once; false if there is none with that UID.
 	Terminate(uid types.UID, t plan.Termination) bool
 	// Ended reports whether nothing of a workload runs, and whether nothing that only running
@@ -235,7 +235,7 @@ func (m *Manager) evict(ctx context.Context, threshold plan.Threshold, observed 
 // candidates are the workloads that may be ended, with what they use. Where that cannot be asked,
 // none is ended.
 func (m *Manager) candidates(ctx context.Context, s plan.Signal) ([]plan.Candidate, error) {
-	pods := m.config.Workloads.Active()
+	pods := m.config.Workloads.Candidates()
 	if len(pods) == 0 {
 		return nil, nil
 	}

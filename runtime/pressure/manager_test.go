@@ -58,7 +58,7 @@ func (f *fake) Uses(context.Context, []*corev1.Pod, bool) (map[types.UID]*plan.P
 	return f.uses, f.statsErr
 }
 
-func (f *fake) Active() []*corev1.Pod {
+func (f *fake) Candidates() []*corev1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.pods), func(pod *corev1.Pod) bool { _, ended := f.ends[pod.UID]; return ended })

@@ -36,7 +36,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 		Thresholds: o.eviction.thresholds, MaxGraceSeconds: int64(o.eviction.MaxPodGracePeriod), Transition: o.eviction.TransitionPeriod,
 		Node:      pressure.NewMachine(o.StateDir, o.PodLogDir, hostfs.Root(o.HostRoot), s.runtime),
 		Stats:     &podUses{runtime: s.runtime, disk: s.podDiskUse, log: log.WithName("pressure")},
-		Workloads: s.pool,
+		Workloads: s.pool, Reclaimers: []pressure.Reclaimer{s.collector},
 		Changed:   s.pressureChanged,
 		Warn:      s.events.warnNode,
 		Evicted:   func(signal plan.Signal) { evictions.WithLabelValues(string(signal)).Inc() },
@@ -46,7 +46,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 	if o.RegisterNode {
 		s.node = &node{
 			api: s.api, clock: s.clock, name: o.NodeName, ips: o.NodeIPs, runtime: s.overseer.version,
-			pressure: s.pressure.Conditions, kicked: make(chan struct{}, 1),
+			pressure: s.pressure.Conditions, shutsDown: func() bool { return !s.shutdown.Until().IsZero() }, kicked: s.nodeKicked,
 		}
 	}
 	return nil
@@ -57,9 +57,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 func (s *shim) pressureChanged(conditions []corev1.NodeConditionType) {
 	s.pool.WakeAll()
 	s.lease.setPressure(conditions)
-	if s.node != nil {
-		signal(s.node.kicked)
-	}
+	kick(s.nodeKicked)
 }
 
 // podDiskUse measures emptyDirs and logs of a pod.

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -28,7 +27,7 @@ import (
 // the caller's own back-off takes over.
 const maxConflicts = 5
 
-// publisher writes the status of NodeWorkloads, all but the manager's condition.
+// publisher writes the status of NodeWorkloads, all but the manager's conditions.
 type publisher struct {
 	clock *clock.Clock
 	// cached reads from the informer, live from the API server.
@@ -45,7 +44,7 @@ type publisher struct {
 // written is what is remembered of an object that was just written.
 type written struct {
 	resourceVersion string
-	responding      *metav1.Condition
+	managers        []metav1.Condition
 }
 
 func newPublisher(cached, live client.Reader, writer client.Client) *publisher {
@@ -189,12 +188,9 @@ func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha
 		delete(p.written, id.UID)
 		return nw, nil
 	}
-	// Of the status only the manager's condition matters to the next write.
+	// Of the status only the manager's conditions matter to the next write.
 	nw.ResourceVersion = last.resourceVersion
-	nw.Status = v1alpha1.NodeWorkloadStatus{}
-	if last.responding != nil {
-		nw.Status.Conditions = []metav1.Condition{*last.responding}
-	}
+	nw.Status = v1alpha1.NodeWorkloadStatus{Conditions: slices.Clone(last.managers)}
 	return nw, nil
 }
 
@@ -226,7 +222,7 @@ func (p *publisher) remember(nw *v1alpha1.NodeWorkload) {
 	defer p.mu.Unlock()
 	p.written[nw.UID] = written{
 		resourceVersion: nw.ResourceVersion,
-		responding:      meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionShimResponding).DeepCopy(),
+		managers:        slices.DeleteFunc(slices.Clone(nw.Status.Conditions), func(c metav1.Condition) bool { return !isManagers(c) }),
 	}
 }
 
@@ -236,13 +232,17 @@ func (p *publisher) forget(uid types.UID) {
 	delete(p.written, uid)
 }
 
-// mergeStatus is what is to be written: the shim's status with the condition
-// that the manager owns as it is in the API.
+// mergeStatus is what is to be written: the shim's status with the conditions
+// that the manager owns as they are in the API.
 func mergeStatus(current, ours *v1alpha1.NodeWorkloadStatus) *v1alpha1.NodeWorkloadStatus {
 	merged := ours.DeepCopy()
-	meta.RemoveStatusCondition(&merged.Conditions, v1alpha1.ConditionShimResponding)
-	if c := meta.FindStatusCondition(current.Conditions, v1alpha1.ConditionShimResponding); c != nil {
-		merged.Conditions = append(merged.Conditions, *c)
+	merged.Conditions = slices.DeleteFunc(merged.Conditions, isManagers)
+	for _, c := range current.Conditions {
+		if isManagers(c) {
+			merged.Conditions = append(merged.Conditions, c)
+		}
 	}
 	return merged
 }
+
+func isManagers(c metav1.Condition) bool { return slices.Contains(v1alpha1.ManagersConditions, c.Type) }

@@ -211,7 +211,7 @@ func podStats(pods []*corev1.Pod, uses map[string]*recordings.PodUse) []statsapi
 			continue
 		}
 		s := statsapi.PodStats{
-			PodRef: statsapi.PodReference{Name: pod.Name, UID: string(pod.UID)},
+			PodRef:       statsapi.PodReference{Name: pod.Name, UID: string(pod.UID)},
 			ProcessStats: &statsapi.ProcessStats{ProcessCount: use.Processes},
 		}
 		if use.Memory != nil {

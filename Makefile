@@ -39,6 +39,8 @@ TWINFLAGS ?=
 
 ASSETS := etcd kube-apiserver kubectl
 NODE := kubelet kube-controller-manager kube-scheduler
+# A runc that can use user namespaces, for the tests of them. Containers run with Debian's otherwise.
+USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
@@ -151,7 +153,8 @@ mutants: assets ## Show that unit tests find deliberate mistakes around the kill
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime ## Run the tests on real containers, one package after the other.
-	@$(TOOL) $(NODE)
+	@hack/tools/debian.sh userns
+	@$(TOOL) $(NODE) $(USERNS)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | grep -v /tenancy)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
@@ -185,6 +188,7 @@ endif
 .PHONY: test-cgroup2
 ifeq ($(ROOT_ON_LINUX),yes)
 test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.
+	@$(TOOL) kube-controller-manager
 	for driver in cgroupfs systemd; do hack/vm/cgroup2.sh -d $$driver -r '$(RUN)' $(PACKAGES); done
 else
 test-cgroup2:
@@ -256,7 +260,8 @@ look-timeline: ## Show the page of kubectl mw timeline in a browser: bin/timelin
 
 .PHONY: tools
 tools: assets runtime ## Build every pinned tool, and install what comes from Debian.
-	@$(TOOL) controller-gen golangci-lint $(NODE)
+	@hack/tools/debian.sh userns
+	@$(TOOL) controller-gen golangci-lint $(NODE) $(USERNS)
 
 .PHONY: assets
 assets: ## Build etcd, kube-apiserver and kubectl, unless KUBEBUILDER_ASSETS has them.

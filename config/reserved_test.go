@@ -47,7 +47,7 @@ func TestReserved(t *testing.T) {
 				t.Fatalf("containers %+v", template.Spec.Containers)
 			}
 			c := template.Spec.Containers[0]
-			if c.Name != reservation.Container || len(c.Resources.Limits) > 0 || fleet.RequestsIn(c.Resources.Requests) != reservation.Own {
+			if c.Name != reservation.Container || len(c.Resources.Limits) > 0 || fleet.AmountIn(c.Resources.Requests) != reservation.Own {
 				t.Errorf("container %s has %+v", c.Name, c.Resources)
 			}
 			want := []corev1.ContainerResizePolicy{

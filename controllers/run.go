@@ -27,12 +27,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/killrequest"
 	"github.com/managedworkload/managedworkload/controllers/objects"
 	"github.com/managedworkload/managedworkload/controllers/reservation"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
@@ -40,6 +40,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
+	"github.com/managedworkload/managedworkload/metricsauth"
 )
 
 const (
@@ -106,7 +107,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manag
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromContextOrDiscard(ctx),
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		Metrics:                       metricsauth.Options(o.MetricsBindAddress),
 		HealthProbeBindAddress:        o.HealthProbeBindAddress,
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
@@ -213,6 +214,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	if err != nil {
 		return err
 	}
+	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
@@ -228,6 +230,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		reservations.SetUp(mgr, controllerOptions(o)),
+		requests.SetUp(ctx, mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),

@@ -31,7 +31,8 @@ func (s *Shared) AddFlags(flags *pflag.FlagSet, metrics, healthProbe string) {
 	flags.StringVar(&s.Kubeconfig, "kubeconfig", "",
 		"Path to a kubeconfig file; if empty: $KUBECONFIG, then the cluster this process runs in, then ~/.kube/config")
 	flags.StringVar(&s.Namespace, "namespace", v1alpha1.DefaultNamespace, "Namespace of the Leases of the shims and of the leader election")
-	flags.StringVar(&s.MetricsBindAddress, "metrics-bind-address", metrics, `Address of the Prometheus metrics; "0" turns them off`)
+	flags.StringVar(&s.MetricsBindAddress, "metrics-bind-address", metrics,
+		`Address of the Prometheus metrics; "0" turns them off. On a loopback address they are served by HTTP without authentication, otherwise by HTTPS to those whom the API server lets get the path`)
 	flags.StringVar(&s.HealthProbeBindAddress, "health-probe-bind-address", healthProbe, `Address of /healthz and /readyz; "0" turns them off`)
 }
 

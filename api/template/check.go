@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/node/util/sysctl"
 )
 
 // Check walks every field that the template sets. It returns an error for each
@@ -135,8 +136,8 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 		}
 	},
 	"spec.securityContext.sysctls[].name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
-		if !slices.Contains(safeSysctls, v.String()) {
-			c.refuse(path, "only the kubelet's safe sysctls are supported; set it on the node, or in a privileged init container for the node's own")
+		if namespace, _, _ := sysctl.GetNamespace(v.String()); namespace == sysctl.UnknownNamespace {
+			c.refuse(path, "only sysctls that the kernel keeps for each pod are supported; set it on the node, or in a privileged init container for the node's own")
 		}
 	},
 	"spec.volumes[].emptyDir.medium": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
@@ -198,21 +199,4 @@ func insteadOf(resource string) string {
 		return "set them for each container"
 	}
 	return removeIt
-}
-
-// safeSysctls are namespaced and cannot harm the node or other pods.
-// (kubelet sysctl/safe_sysctls.go)
-var safeSysctls = []string{
-	"kernel.shm_rmid_forced",
-	"net.ipv4.ip_local_port_range",
-	"net.ipv4.ip_local_reserved_ports",
-	"net.ipv4.ip_unprivileged_port_start",
-	"net.ipv4.ping_group_range",
-	"net.ipv4.tcp_fin_timeout",
-	"net.ipv4.tcp_keepalive_intvl",
-	"net.ipv4.tcp_keepalive_probes",
-	"net.ipv4.tcp_keepalive_time",
-	"net.ipv4.tcp_rmem",
-	"net.ipv4.tcp_syncookies",
-	"net.ipv4.tcp_wmem",
 }

@@ -87,7 +87,7 @@ spec:
   os: {name: windows}
   readinessGates: [{conditionType: x}]
   ephemeralContainers: [{name: e, image: x}]
-  securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}
+  securityContext: {sysctls: [{name: vm.swappiness, value: "1"}]}
   initContainers:
   - name: i
     image: x

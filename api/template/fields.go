@@ -109,7 +109,7 @@ var fields = []Field{
 	{"spec.securityContext.supplementalGroupsPolicy", Honoured, "", ""},
 	{"spec.securityContext.fsGroup", Honoured, "for all volumes but hostPath, as in the kubelet", ""},
 	{"spec.securityContext.fsGroupChangePolicy", WithoutMeaning, "it has no effect on volumes of these kinds, as in the kubelet", ""},
-	{"spec.securityContext.sysctls[].name", Honoured, "the kubelet's safe sysctls only", ""},
+	{"spec.securityContext.sysctls[].name", Honoured, "the kubelet's safe ones, and those that the node's shim allows (`--allowed-unsafe-sysctls`)", ""},
 	{"spec.securityContext.sysctls[].value", Honoured, "", ""},
 	{"spec.securityContext.seccompProfile.type", Honoured, "", ""},
 	{"spec.securityContext.seccompProfile.localhostProfile", Honoured, "below the shim's --seccomp-root", ""},

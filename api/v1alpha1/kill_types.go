@@ -9,7 +9,7 @@ import (
 
 // KillTrigger is what made the shim kill a container.
 //
-// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan;Evicted
+// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan;Evicted;NodePressure;NodeShutdown;StopRequested
 type KillTrigger string
 
 // The triggers: the kubelet's callers of killContainer and what came since.
@@ -54,6 +54,13 @@ const (
 	// TriggerEvicted: the workload used more of the node's disk than its limits say: the
 	// sizeLimit of an emptyDir, or ephemeral-storage.
 	TriggerEvicted KillTrigger = "Evicted"
+	// TriggerNodePressure: the node was short of memory, disk or process IDs.
+	TriggerNodePressure KillTrigger = "NodePressure"
+	// TriggerNodeShutdown: the node shuts down.
+	TriggerNodeShutdown KillTrigger = "NodeShutdown"
+	// TriggerStopRequested: a person or program asked that the container be stopped and
+	// not be started.
+	TriggerStopRequested KillTrigger = "StopRequested"
 )
 
 // KillPhase is how far a kill has come.
@@ -190,6 +197,10 @@ type KillRecord struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	StopSignal string `json:"stopSignal,omitempty"`
+	// paused: something had paused the container (ctr task pause) while it was to stop, so
+	// that it could not act on the stop signal.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 	// stopTimeoutSeconds is the timeout given to the runtime's StopContainer,
 	// after the hook's and the waiting time were taken off.
 	// +optional

@@ -28,6 +28,9 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerContainerRemoved:     "removed from the template",
 	v1alpha1.TriggerOrphan:               "NodeWorkload gone",
 	v1alpha1.TriggerEvicted:              "evicted for its disk usage",
+	v1alpha1.TriggerNodePressure:         "evicted because the node was short of resources",
+	v1alpha1.TriggerNodeShutdown:         "node shut down",
+	v1alpha1.TriggerStopRequested:        "stop requested",
 }
 
 // sources say where a grace period comes from.
@@ -158,6 +161,9 @@ func course(k *v1alpha1.KillRecord) string {
 			text += fmt.Sprintf(" with %ds to exit", *k.StopTimeoutSeconds)
 		}
 		parts = append(parts, text)
+	}
+	if k.Paused {
+		parts = append(parts, "the container was paused and could not act on it")
 	}
 	if k.Phase == v1alpha1.KillPhaseDone || k.Phase == v1alpha1.KillPhaseWaitingForTurn || len(parts) == 0 {
 		parts = append(parts, end(k))

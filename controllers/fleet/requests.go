@@ -4,85 +4,87 @@
 package fleet
 
 import (
-	"cmp"
-	"math"
+	"maps"
+	"reflect"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// Requests is an amount of a node: CPU in thousandths of a core, memory in bytes.
-type Requests struct{ MilliCPU, Memory int64 }
-
-// Plus is the sum of both, at most what a number can say.
-func (r Requests) Plus(o Requests) Requests {
-	return Requests{sum(r.MilliCPU, o.MilliCPU), sum(r.Memory, o.Memory)}
+// Requests are the KillRequests of a NodeWorkload. They are not changed.
+type Requests struct {
+	// Spec is what the node is to do, and Status what its shim reported about that.
+	Spec   []v1alpha1.NodeRequest
+	Status []v1alpha1.NodeRequestStatus
 }
 
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+// requestsOf are those of a NodeWorkload, nil for none.
+func requestsOf(nw *v1alpha1.NodeWorkload) *Requests {
+	if len(nw.Spec.Requests)+len(nw.Status.Requests) == 0 {
+		return nil
 	}
-	return a + b
+	return &Requests{Spec: nw.Spec.DeepCopy().Requests, Status: nw.Status.DeepCopy().Requests}
 }
 
-// Within reports whether o has room for it.
-func (r Requests) Within(o Requests) bool { return r.MilliCPU <= o.MilliCPU && r.Memory <= o.Memory }
-
-// RequestsIn is what a list of resources has of CPU and memory.
-func RequestsIn(list corev1.ResourceList) Requests {
-	return Requests{MilliCPU: max(list.Cpu().MilliValue(), 0), Memory: max(list.Memory().Value(), 0)}
-}
-
-// requestsOf is what the template of a NodeWorkload requests, as the scheduler would count it
-// for a Pod: init containers, sidecars, requests of the pod and overhead included. It is not
-// computed again while its generation stays.
-func requestsOf(nw *v1alpha1.NodeWorkload, before *Share) Requests {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
-		return before.Requests
+// RequestList are the requests of its spec; nil for a Share that is nil.
+func (s *Share) RequestList() []v1alpha1.NodeRequest {
+	if s == nil || s.Requests == nil {
+		return nil
 	}
-	return RequestsIn(resource.PodRequests(&corev1.Pod{Spec: nw.Spec.Template.Spec}, resource.PodResourcesOptions{}))
+	return s.Requests.Spec
 }
 
-// Terminal reports whether its containers have ended for good.
-func (s *Share) Terminal() bool { return s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed }
+// Request is a request of its spec, and what its shim reported about it; nil where there is
+// none.
+func (s *Share) Request(id string) (asked *v1alpha1.NodeRequest, reported *v1alpha1.NodeRequestStatus) {
+	if s.Requests == nil {
+		return nil, nil
+	}
+	for i := range s.Requests.Spec {
+		if s.Requests.Spec[i].ID == id {
+			asked = &s.Requests.Spec[i]
+		}
+	}
+	for i := range s.Requests.Status {
+		if s.Requests.Status[i].ID == id {
+			reported = &s.Requests.Status[i]
+		}
+	}
+	return asked, reported
+}
 
-// SharesOn are the Shares of a node, the oldest first.
-func (x *Index) SharesOn(node string) []*Share {
+// Killing reports whether it has a request that kills, and that is not over.
+func (s *Share) Killing() bool {
+	return slices.ContainsFunc(s.RequestList(), func(r v1alpha1.NodeRequest) bool {
+		if r.DryRun || r.Action == v1alpha1.RequestSignal {
+			return false
+		}
+		_, reported := s.Request(r.ID)
+		return reported == nil || reported.Phase != v1alpha1.RequestSucceeded && reported.Phase != v1alpha1.RequestFailed
+	})
+}
+
+func (s *Share) sameRequests(o *Share) bool {
+	return s.Requests == o.Requests || reflect.DeepEqual(s.Requests, o.Requests)
+}
+
+// WithRequest are the Shares that have a request of a KillRequest of that name, in no order.
+func (x *Index) WithRequest(request types.NamespacedName) []*Share {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	found := make([]*Share, 0, len(x.byNode[node]))
-	for _, s := range x.byNode[node] {
-		found = append(found, s)
-	}
-	slices.SortFunc(found, func(a, b *Share) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	return found
+	return slices.Collect(maps.Values(x.byRequest[request]))
 }
 
-// ListenRequests calls listener for each node on which another amount may be requested, or
-// another NodeWorkload has it, or says another thing about it. It must not block.
-func (x *Index) ListenRequests(listener func(node string)) {
-	x.Listen(func(c Change) {
-		if c.Old.sameRequests(c.New) {
-			return
-		}
-		for _, node := range c.nodes() {
-			listener(node)
-		}
-	})
-}
-
-// sameRequests reports whether two Shares of one object, either of which may be nil, request
-// the same of the same node, and say the same about it.
-func (s *Share) sameRequests(o *Share) bool {
-	if s == nil || o == nil {
-		return s == o
+func (s *Share) requestKeys() []types.NamespacedName {
+	list := s.RequestList()
+	if len(list) == 0 {
+		return nil
 	}
-	return s.UID == o.UID && s.Node == o.Node && s.Requests == o.Requests && s.Terminal() == o.Terminal() && s.Reserved.same(o.Reserved)
+	keys := make([]types.NamespacedName, len(list))
+	for i := range list {
+		keys[i] = types.NamespacedName{Namespace: s.Namespace, Name: list[i].Name}
+	}
+	return keys
 }

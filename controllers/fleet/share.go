@@ -44,8 +44,8 @@ type Share struct {
 	SpecHash string
 	// References are what that template refers to, never nil.
 	References *References
-	// Requests is what it requests of a node.
-	Requests       Requests
+	// Amount is what it requests of a node.
+	Amount         Amount
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -65,12 +65,16 @@ type Share struct {
 	LateSince, lateAt, lateWordAt time.Time
 	// Killed: it has kill records.
 	Killed bool
-	// Evicted: it has ended because it used more of the node's disk than it may.
+	// Evicted: it has ended because it used more of the node's disk than it may, or its node was
+	// short of something.
 	Evicted bool
 	// Waiting is why what its spec says does not run yet.
 	Waiting Waiting
 	// Complaint is why it is not ready, and Failure how it ended if it failed.
 	Complaint, Failure string
+
+	// Requests are its KillRequests, nil without any.
+	Requests *Requests
 
 	// Shim is the condition ShimResponding, nil where there is none, and conditions how
 	// many conditions there are, of which it is the one at shimAt.
@@ -104,11 +108,12 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Finalizers: finalizersOf(nw), Annotated: len(nw.Annotations) > 0,
 		RequestedBy: intern(nw.Annotations[v1alpha1.AnnotationRequestedBy]), ChangedBy: intern(nw.Annotations[v1alpha1.AnnotationChangedBy]),
 
-		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Requests: requestsOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
+		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Amount: amountOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
 		DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds), TemplateGrace: copied(nw.Spec.Template.Spec.TerminationGracePeriodSeconds),
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
+		Requests: requestsOf(nw),
 	}
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
@@ -231,7 +236,7 @@ func (s *Share) Edit() *writes.Edit { return writes.NewEdit(s.Key(), s.UID, s.Re
 func (s *Share) sameReport(o *Share) bool {
 	return s.sameSpec(o) && s.ObservedGeneration == o.ObservedGeneration && s.TemplateHash == o.TemplateHash && s.Phase == o.Phase &&
 		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
-		s.sameShim(o)
+		s.sameRequests(o) && s.sameShim(o)
 }
 
 func (s *Share) sameShim(o *Share) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // Own is what the Pod that reserves requests for itself, as config/reserved has it.
-var Own = fleet.Requests{MilliCPU: 1, Memory: 8 << 20}
+var Own = fleet.Amount{MilliCPU: 1, Memory: 8 << 20}
 
 // facts are what is known of a node.
 type facts struct {
@@ -25,7 +25,7 @@ type facts struct {
 	pod  *Pod
 	used bool
 	// allocatable is what the node has for Pods; zero where that is not known.
-	allocatable fleet.Requests
+	allocatable fleet.Amount
 	// refused is why the API server did not take what is wanted now.
 	refused string
 	// late: there has been no Pod, or no answer, for long enough to say so.
@@ -35,7 +35,7 @@ type facts struct {
 // decision is what the Pod should request, and what is said of each NodeWorkload: nil for
 // nothing. Of those that are left out, what is said stays.
 type decision struct {
-	want fleet.Requests
+	want fleet.Amount
 	said map[types.UID]*fleet.Said
 }
 
@@ -52,14 +52,14 @@ func decide(f facts) decision {
 			}
 			continue
 		}
-		next := d.want.Plus(s.Requests)
-		fits := f.allocatable == fleet.Requests{} || next.Within(f.allocatable)
+		next := d.want.Plus(s.Amount)
+		fits := f.allocatable == fleet.Amount{} || next.Within(f.allocatable)
 		if fits {
 			d.want = next
 		}
-		granted := fits && f.pod != nil && have.Plus(s.Requests).Within(f.pod.Granted)
+		granted := fits && f.pod != nil && have.Plus(s.Amount).Within(f.pod.Granted)
 		if granted {
-			have = have.Plus(s.Requests)
+			have = have.Plus(s.Amount)
 		}
 		if said, known := f.say(s, fits, granted); known {
 			d.said[s.UID] = said
@@ -75,7 +75,7 @@ func (f facts) say(s *fleet.Share, fits, granted bool) (said *fleet.Said, known 
 		return &fleet.Said{Status: metav1.ConditionFalse, Reason: reason, Message: message}, true
 	}
 	switch {
-	case s.Requests == fleet.Requests{}:
+	case s.Amount == fleet.Amount{}:
 		return &fleet.Said{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNothingRequested, Message: "the template requests neither CPU nor memory"}, true
 	case granted:
 		return &fleet.Said{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReserved, Message: "the scheduler and the kubelet count what the template requests"}, true

@@ -16,14 +16,14 @@ import (
 )
 
 // plus is what a Pod requests that reserves so much.
-func plus(milliCPU, mebibytes int64) fleet.Requests {
-	return Own.Plus(fleet.Requests{MilliCPU: milliCPU, Memory: mebibytes << 20})
+func plus(milliCPU, mebibytes int64) fleet.Amount {
+	return Own.Plus(fleet.Amount{MilliCPU: milliCPU, Memory: mebibytes << 20})
 }
 
 // shares are those of a node, the oldest first, each with what it requests of CPU.
 func shares(milliCPU ...int64) (all []*fleet.Share) {
 	for i, m := range milliCPU {
-		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Requests: fleet.Requests{MilliCPU: m}})
+		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Amount: fleet.Amount{MilliCPU: m}})
 	}
 	return all
 }

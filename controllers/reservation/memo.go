@@ -20,7 +20,7 @@ type memo struct {
 	resized time.Time
 	// refusal is why the API server did not take refused for the Pod of refusedBy, at refusedAt.
 	refusal   string
-	refused   fleet.Requests
+	refused   fleet.Amount
 	refusedBy types.UID
 	refusedAt time.Time
 	// said is when a condition was written last.

@@ -30,7 +30,7 @@ type Pod struct {
 	// it might be refused.
 	Admitted bool
 	// Asked is what its spec requests, Granted what the kubelet counts.
-	Asked, Granted fleet.Requests
+	Asked, Granted fleet.Amount
 	// Answered: the kubelet has decided about what is asked.
 	Answered bool
 	// Pending is the kubelet's answer if that is not yes.
@@ -46,11 +46,11 @@ func podOf(pod *corev1.Pod) *Pod {
 	}
 	p := &Pod{
 		Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Created: pod.CreationTimestamp.Time,
-		Asked: fleet.RequestsIn(pod.Spec.Containers[i].Resources.Requests),
+		Asked: fleet.AmountIn(pod.Spec.Containers[i].Resources.Requests),
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == Container && status.Resources != nil {
-			p.Admitted, p.Granted = true, fleet.RequestsIn(status.Resources.Requests)
+			p.Admitted, p.Granted = true, fleet.AmountIn(status.Resources.Requests)
 		}
 	}
 	p.takeAnswer(pod)

@@ -31,7 +31,7 @@ func reservingPod(node string) *corev1.Pod {
 // What the kubelet has granted is what it was asked for, once it has seen that and does not say
 // that it waits; until then it is what the status shows.
 func TestPod(t *testing.T) {
-	asked, before := fleet.Requests{MilliCPU: 301, Memory: 72 << 20}, Own
+	asked, before := fleet.Amount{MilliCPU: 301, Memory: 72 << 20}, Own
 	pending := func(seen int64) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
 			pod.Status.ObservedGeneration = 2

@@ -26,7 +26,7 @@ import (
 const maxRefusal = 256
 
 // resize asks for what is wanted where the Pod, which may be nil, requests something else.
-func (r *Reconciler) resize(ctx context.Context, pod *Pod, want fleet.Requests, now time.Time, next *earliest) error {
+func (r *Reconciler) resize(ctx context.Context, pod *Pod, want fleet.Amount, now time.Time, next *earliest) error {
 	if pod == nil || !pod.Admitted || pod.Asked == want {
 		return nil
 	}
@@ -74,7 +74,7 @@ func words(err error) string {
 }
 
 // patch changes what a Pod requests, unless it was replaced by another one.
-func (r *Reconciler) patch(ctx context.Context, pod *Pod, want fleet.Requests) error {
+func (r *Reconciler) patch(ctx context.Context, pod *Pod, want fleet.Amount) error {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"spec": map[string]any{"containers": []any{map[string]any{

@@ -47,7 +47,7 @@ func (r *Reconciler) wake(q requestQueue, node string) {
 // condition.
 func (r *Reconciler) watchIndex(q requestQueue) {
 	r.index.Listen(func(c fleet.Change) { r.memos.observe(c, time.Now().Add(r.timing.drop)) })
-	r.index.ListenRequests(func(node string) { r.wake(q, node) })
+	r.index.ListenAmounts(func(node string) { r.wake(q, node) })
 }
 
 // watchNodes wakes nodes whose Pod has changed, all of them when there is a first Pod or none any
@@ -57,7 +57,7 @@ func (r *Reconciler) watchNodes(q requestQueue) {
 		return
 	}
 	r.nodes.Listen(func(old, now *corev1.Node) {
-		if old != nil && now != nil && fleet.RequestsIn(old.Status.Allocatable) != fleet.RequestsIn(now.Status.Allocatable) {
+		if old != nil && now != nil && fleet.AmountIn(old.Status.Allocatable) != fleet.AmountIn(now.Status.Allocatable) {
 			r.wake(q, now.Name)
 		}
 	})

@@ -31,6 +31,8 @@ type handler struct {
 	encodings  *encodings
 	objects    Objects
 	references References
+	// referencesLag is how long a token waits for what it is asked for to be known.
+	referencesLag time.Duration
 	// chunkTimeout is how long a caller of a watch may take to read a chunk.
 	chunkTimeout time.Duration
 	log          logr.Logger

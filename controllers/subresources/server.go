@@ -56,7 +56,7 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		address: o.BindAddress, source: certificate.NewSource(mgr.GetAPIReader(), target), log: log,
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
-			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout,
+			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout, referencesLag: referencesLag,
 			objects: sources.Objects, references: sources.References, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
 		},
 	}

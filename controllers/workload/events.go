@@ -148,7 +148,11 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 
 // endsAll reports whether a trigger ends a NodeWorkload, which may be gone with its events.
 func endsAll(trigger v1alpha1.KillTrigger) bool {
-	return trigger == v1alpha1.TriggerTermination || trigger == v1alpha1.TriggerEvicted
+	switch trigger { //nolint:exhaustive // the others end containers only
+	case v1alpha1.TriggerTermination, v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown:
+		return true
+	}
+	return false
 }
 
 func (r *Reconciler) announceKill(mw *v1alpha1.ManagedWorkload, k *v1alpha1.NodeKillRecord) {

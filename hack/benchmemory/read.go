@@ -134,6 +134,7 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request, c *collection, q q
 		writeEvent(out, watch.Bookmark, encode(mark))
 	case from > 0 && from < oldest:
 		expired := apierrors.NewResourceExpired("too old resource version").Status()
+		expired.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		writeEvent(out, watch.Error, encode(asObject(&expired)))
 		return
 	case from > 0:

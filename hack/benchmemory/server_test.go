@@ -183,6 +183,18 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// A watch that continues from too long ago ends with an answer that clients can read.
+func TestExpiredWatch(t *testing.T) {
+	s, _, c := filled(t, 1)
+	s.forget()
+	w, err := c.Watch(t.Context(), &corev1.NodeList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "1"}})
+	must(t, err)
+	defer w.Stop()
+	if event := <-w.ResultChan(); !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+		t.Errorf("the watch got %s: %v", event.Type, event.Object)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

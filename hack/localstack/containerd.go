@@ -58,6 +58,15 @@ disabled_plugins = [
         BinaryName = "{{.Runc}}"
         Root = "{{.RuncRoot}}"
         SystemdCgroup = {{.SystemdCgroup}}
+{{- if .UserNamespaces}}
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.UserNamespaces}}']
+      runtime_type = "io.containerd.runc.v2"
+      runtime_path = "{{.RuncShim}}"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.UserNamespaces}}'.options]
+        BinaryName = "{{.PinnedRunc}}"
+        Root = "{{.RuncRoot}}"
+        SystemdCgroup = {{.SystemdCgroup}}
+{{- end}}
 
 [plugins.'io.containerd.grpc.v1.cri']
   stream_server_address = "127.0.0.1"
@@ -166,6 +175,10 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 	if err != nil {
 		return err
 	}
+	handler := ""
+	if s.opts.UserNamespaces {
+		handler = HandlerUserNamespaces
+	}
 	var text bytes.Buffer
 	err = config.Execute(&text, map[string]any{
 		"Root": l.containerdRoot(), "State": l.containerdState(),
@@ -174,6 +187,7 @@ func (s *Stack) writeContainerdConfig(ctx context.Context, l layout) error {
 		"CNIBin": s.tools.cniDir, "CNIConf": l.cniConfig(),
 		"RuncShim": s.tools.runcShim, "Runc": s.tools.runc, "RuncRoot": l.runcRoot(),
 		"SystemdCgroup": l.systemdCgroups(), "Registries": s.layout.registries(),
+		"UserNamespaces": handler, "PinnedRunc": s.tools.pinnedRunc,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ const SystemNamespace = "managedworkload-system"
 // DefaultNodeName is the node's name unless Options say otherwise.
 const DefaultNodeName = "localstack"
 
+// HandlerUserNamespaces is the runtime handler of Options.UserNamespaces.
+const HandlerUserNamespaces = "user-namespaces"
+
 // Options say what Start brings up.
 type Options struct {
 	// StateDir is the folder that holds everything. It is created, and removed
@@ -55,6 +58,9 @@ type Options struct {
 	// WithoutControlPlane leaves out etcd and kube-apiserver, and with them the
 	// manager and the shim.
 	WithoutControlPlane bool
+	// StaticDir has the shim run by itself, from the files of this folder: it leaves out all
+	// that WithoutControlPlane does but the shim.
+	StaticDir string
 	// WithoutRuntime leaves out containerd, and with it the shim.
 	WithoutRuntime bool
 	// WithoutConfig applies no configuration: no CRDs, no RBAC. It leaves out
@@ -85,6 +91,9 @@ type Options struct {
 	// WithRegistry starts a registry in which the nodes look for the images of
 	// managedworkload.dev that they lack; it has those that Push gives it.
 	WithRegistry bool
+	// UserNamespaces gives the nodes HandlerUserNamespaces, a runtime handler with the pinned
+	// runc: distributions have one that is too old for hostUsers: false.
+	UserNamespaces bool
 	// ForPods has kube-apiserver at the address of its Service, where pods look for
 	// it, lets it reach the kubelet, and has it ask for service accounts, which
 	// kube-controller-manager makes. Shims give their containers that address.
@@ -133,12 +142,15 @@ func (o *Options) setDefaults() {
 	if o.WithObjects {
 		o.WithControllerManager, o.ForPods = true, o.ForPods || !o.WithoutRuntime
 	}
+	if o.StaticDir != "" {
+		o.WithoutControlPlane = true
+	}
 	if o.WithoutControlPlane {
 		o.WithoutConfig, o.WithObjects = true, false
 		o.WithControllerManager, o.WithScheduler, o.WithKubelet, o.ForPods = false, false, false, false
 	}
 	if o.WithoutConfig {
-		o.WithoutManager, o.WithoutShim = true, true
+		o.WithoutManager, o.WithoutShim = true, o.StaticDir == ""
 	}
 	if o.WithoutRuntime {
 		o.WithoutShim = true

@@ -58,6 +58,9 @@ func (s *Stack) startShims(ctx context.Context) error {
 		if s.serviceAddress != "" {
 			n.Shim.env = []string{"KUBERNETES_SERVICE_HOST=" + s.serviceAddress, "KUBERNETES_SERVICE_PORT=443"}
 		}
+		if s.opts.StaticDir != "" { // whoever runs this may have a cluster
+			n.Shim.env = []string{"KUBECONFIG=", "KUBERNETES_SERVICE_HOST=", "HOME=" + s.layout.dir}
+		}
 	}
 	s.progress("Starting the shim")
 	return s.onNodes(func(n *Node) error { return n.Shim.Start(ctx) })
@@ -67,19 +70,28 @@ func (s *Stack) startShims(ctx context.Context) error {
 const shimName = "shim"
 
 func (n *Node) shimArgs() []string {
-	return append([]string{
+	args := []string{
 		"shim",
-		"--kubeconfig=" + n.ShimKubeconfig(),
-		"--namespace=" + SystemNamespace,
 		"--node-name=" + n.name,
-		"--register-node",
 		"--runtime-endpoint=" + n.CRIEndpoint(),
 		"--state-dir=" + n.ShimStateDir(),
 		"--pod-log-dir=" + n.PodLogDir(),
 		"--cgroup-parent=" + n.CgroupParent(),
 		"--metrics-bind-address=" + n.ShimMetrics,
 		"--health-probe-bind-address=" + n.ShimHealth,
-	}, n.stack.opts.ShimArgs...)
+	}
+	if dir := n.stack.opts.StaticDir; dir != "" {
+		args = append(args, "--static-dir="+dir)
+	} else {
+		args = append(args, "--kubeconfig="+n.ShimKubeconfig(), "--namespace="+SystemNamespace, "--register-node")
+	}
+	if n.stack.built { // an earlier program may not know them
+		// Images that were imported cannot be pulled again.
+		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+		// What else fills the machine ends no workload.
+		args = append(args, "--eviction-hard=memory.available<0%")
+	}
+	return append(args, n.stack.opts.ShimArgs...)
 }
 
 func (n *Node) stopShim(ctx context.Context) error {

@@ -99,6 +99,12 @@ func (n *Node) Import(ctx context.Context, ref string) error {
 	return n.stack.importArchive(ctx, n.layout, archive, []string{ref})
 }
 
+// Ctr asks the node's containerd, past CRI.
+func (n *Node) Ctr(ctx context.Context, args ...string) error {
+	args = append([]string{"--address", n.layout.containerdSocket(), "--namespace", "k8s.io"}, args...)
+	return run(ctx, command{path: n.stack.tools.ctr, args: args})
+}
+
 func (s *Stack) programImage(ref string) (name.Tag, v1.Image, error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {

@@ -24,6 +24,7 @@ type tools struct {
 	etcd, apiserver, kubectl   string
 	containerd, runcShim, ctr  string
 	runc, ip, iptables, cniDir string
+	pinnedRunc                 string // if it is wanted
 
 	kubelet, controllerManager, scheduler string
 }
@@ -73,6 +74,7 @@ func findTools(opts Options) (tools, error) {
 		{opts.WithKubelet, kubeletName, &t.kubelet},
 		{opts.WithControllerManager, controllerManagerName, &t.controllerManager},
 		{opts.WithScheduler, schedulerName, &t.scheduler},
+		{opts.UserNamespaces && !opts.WithoutRuntime, "runc-userns", &t.pinnedRunc},
 	} {
 		if extra.wanted {
 			*extra.path = find(extra.name, pinned)

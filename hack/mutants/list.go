@@ -30,6 +30,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/probe", probeMistakes),
 		in("runtime/userns", usernsMistakes),
 		in("runtime/statefile", statefileMistakes),
+		in("runtime/static", staticMistakes),
 		in("runtime/status", statusMistakes),
 		in("runtime/shim", shimMistakes),
 		in("runtime/volume", volumeMistakes),

@@ -9,7 +9,7 @@ var shimMistakes = []mistake{
 	{"a Lease that was changed elsewhere is never renewed again", "lease.go",
 		"(apierrors.IsConflict(err) || apierrors.IsNotFound(err))", "apierrors.IsNotFound(err)"},
 	{"a NotReady Node is not corrected", "node.go",
-		"ready != nil && ready.Status == corev1.ConditionTrue && !n.written", "ready != nil && !n.written"},
+		"ready != nil && ready.Status == condition.Status && !n.written", "ready != nil && !n.written"},
 	{"the taint of a NotReady Node stays", "node.go",
 		"return t.MatchTaint(&notReady) })", "return false })"},
 	{"a kubelet's Node is taken over", "node.go",

@@ -16,9 +16,10 @@ tools_dir=${MW_TOOLS_DIR:-$here/../../bin}
 mkdir -p "$tools_dir"
 tools_dir=$(cd "$tools_dir" && pwd)
 
-# describe NAME sets group (the folder of its module), module, package and the
-# time a cold build takes on two cores.
+# describe NAME sets group (the folder of its module), module, package, the time a
+# cold build takes on two cores, cgo (1 if it needs a C compiler) and build tags.
 describe() {
+	cgo=0 tags=
 	case $1 in
 	etcd) group=etcd module=go.etcd.io/etcd/server/v3 package=$module takes="1-2 minutes" ;;
 	kube-apiserver)
@@ -27,6 +28,9 @@ describe() {
 		group=kubernetes module=k8s.io/kubernetes package=$module/cmd/$1 takes="1-4 minutes" ;;
 	containerd | containerd-shim-runc-v2 | ctr)
 		group=containerd module=github.com/containerd/containerd/v2 package=$module/cmd/$1 takes="up to 2 minutes" ;;
+	# It is not named runc: containerd takes that from the folder of its tools where its
+	# configuration names none.
+	runc-userns) group=runc module=github.com/opencontainers/runc package=$module takes="half a minute" cgo=1 tags=seccomp ;;
 	controller-gen) group=$1 module=sigs.k8s.io/controller-tools package=$module/cmd/$1 takes="half a minute" ;;
 	golangci-lint) group=$1 module=github.com/golangci/golangci-lint/v2 package=$module/cmd/$1 takes="3-4 minutes" ;;
 	*) echo "hack/tools/build.sh: no tool named $1" >&2 && exit 2 ;;
@@ -52,8 +56,8 @@ build() {
 	if [ ! -x "$target" ]; then
 		echo "Building $name $version into $tools_dir: $takes when nothing is cached" >&2
 		started=$SECONDS
-		(cd "$here/$group" && GOFLAGS=-mod=readonly CGO_ENABLED=0 nice -n 10 \
-			go build -trimpath -buildvcs=false -ldflags "$(link_flags "$version")" -o "$target.new" "$package")
+		(cd "$here/$group" && GOFLAGS=-mod=readonly CGO_ENABLED=$cgo nice -n 10 \
+			go build -tags "$tags" -trimpath -buildvcs=false -ldflags "$(link_flags "$version")" -o "$target.new" "$package")
 		mv -f "$target.new" "$target"
 		echo "Built $name $version in $((SECONDS - started)) s" >&2
 	fi

@@ -8,6 +8,7 @@
 #
 #   hack/tools/debian.sh runtime    runc, CNI plugins, iptables, ip
 #   hack/tools/debian.sh race       a C compiler for Go's race detector
+#   hack/tools/debian.sh userns     what it takes to build runc: a C compiler, headers of libseccomp
 #   hack/tools/debian.sh promtool   promtool, unpacked into MW_TOOLS_DIR
 #   hack/tools/debian.sh vm         user-mode Linux, and what makes a Debian for it
 #   hack/tools/debian.sh browser    a browser and a font, to look at pages
@@ -57,6 +58,11 @@ runtime)
 race)
 	command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev)
 	;;
+userns)
+	command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev)
+	command -v pkg-config >/dev/null || missing+=(pkg-config)
+	pkg-config --exists libseccomp 2>/dev/null || missing+=(libseccomp-dev)
+	;;
 promtool)
 	unpack_promtool
 	;;
@@ -70,7 +76,7 @@ browser)
 	command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 	;;
 *)
-	echo "usage: hack/tools/debian.sh runtime|race|promtool|vm|browser" >&2
+	echo "usage: hack/tools/debian.sh runtime|race|userns|promtool|vm|browser" >&2
 	exit 2
 	;;
 esac

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/node/util/sysctl"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -49,6 +50,9 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	}
 	return response.GetPodSandboxId(), nil
 }
+
+// RuntimeHandler is the handler of a pod's runtime class, "" for the runtime's default.
+func (c *Client) RuntimeHandler(pod *corev1.Pod) (string, error) { return runtimeHandler(pod) }
 
 // runtimeHandler is the handler of a pod's runtime class, "" for the runtime's default: the
 // manager writes it beside the class's name. (kubelet runtimeclass_manager.go)
@@ -131,7 +135,7 @@ func (c *Client) sandboxLinux(pod *corev1.Pod, users *runtimeapi.UserNamespace) 
 	sysctls := map[string]string{}
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		for _, s := range sc.Sysctls {
-			sysctls[s.Name] = s.Value
+			sysctls[sysctl.NormalizeName(s.Name)] = s.Value
 		}
 		security.RunAsUser = int64Value(sc.RunAsUser)
 		security.RunAsGroup = int64Value(sc.RunAsGroup)

@@ -122,7 +122,7 @@ func TestRunSandboxConfig(t *testing.T) {
 				p.Spec.SecurityContext = &corev1.PodSecurityContext{
 					RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1001), FSGroup: ptr.To[int64](1002),
 					SupplementalGroups: []int64{1003}, SupplementalGroupsPolicy: ptr.To(corev1.SupplementalGroupsPolicyStrict),
-					Sysctls:        []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
+					Sysctls:        []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}, {Name: "net/ipv4/conf/eth0.1/forwarding", Value: "1"}},
 					SELinuxOptions: &corev1.SELinuxOptions{User: "u", Role: "r", Type: "t", Level: "l"},
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined},
 				}
@@ -134,7 +134,7 @@ func TestRunSandboxConfig(t *testing.T) {
 				s.SupplementalGroups, s.SupplementalGroupsPolicy = []int64{1002, 1003}, runtimeapi.SupplementalGroupsPolicy_Strict
 				s.SelinuxOptions = &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "l"}
 				s.Privileged = true
-				c.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
+				c.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.conf.eth0/1.forwarding": "1"}
 			},
 		},
 		"resources are the sum": {

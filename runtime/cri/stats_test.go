@@ -6,9 +6,12 @@ package cri
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/managedworkload/managedworkload/runtime/nodestats"
 )
 
 func (f *fakeRuntime) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
@@ -54,5 +57,48 @@ func TestWritableLayers(t *testing.T) {
 	}
 	if path, err := c.ImageFilesystem(t.Context()); path != "/images" || err != nil {
 		t.Errorf("images at %q, error %v", path, err)
+	}
+}
+
+// What runs and was measured counts, by pod; what has ended, another shim's and what the runtime
+// has no figures of do not.
+func TestContainerUsage(t *testing.T) {
+	t.Parallel()
+	f, c := newFake(t)
+	value := func(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
+	add := func(id, uid, instance string, state runtimeapi.ContainerState, cpu *runtimeapi.UInt64Value) {
+		labels := map[string]string{
+			labelPodUID: uid, labelPodName: "pod-" + uid, labelPodNamespace: "ns", labelContainerName: id,
+			LabelManagedBy: ManagedByShim, LabelInstance: instance,
+		}
+		f.containers = append(f.containers, &fakeContainer{ContainerStatus: &runtimeapi.ContainerStatus{Id: id, Labels: labels, State: state, CreatedAt: 5e9}})
+		f.stats = append(f.stats, &runtimeapi.ContainerStats{
+			Attributes:    &runtimeapi.ContainerAttributes{Id: id, Labels: labels},
+			Cpu:           &runtimeapi.CpuUsage{Timestamp: 7e9, UsageCoreNanoSeconds: cpu},
+			Memory:        &runtimeapi.MemoryUsage{WorkingSetBytes: value(30)},
+			Swap:          &runtimeapi.SwapUsage{SwapUsageBytes: value(1), SwapAvailableBytes: value(2)},
+			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: value(4), InodesUsed: value(5)},
+		})
+	}
+	running := runtimeapi.ContainerState_CONTAINER_RUNNING
+	add("a", "u", "node-1", running, value(20))
+	add("ended", "u", "node-1", runtimeapi.ContainerState_CONTAINER_EXITED, value(20))
+	add("b", "u", "node-1", running, value(21))
+	add("new", "u", "node-1", running, nil)
+	add("foreign", "v", "node-2", running, value(22))
+	add("c", "w", "node-1", running, value(23))
+	got, err := c.ContainerUsage(t.Context())
+	ctr := func(id string, cpu time.Duration) nodestats.ContainerStats {
+		return nodestats.ContainerStats{
+			Name: id, ID: id, Created: time.Unix(5, 0), Disk: 4, Inodes: 5,
+			Usage: nodestats.Usage{Time: time.Unix(7, 0), CPU: cpu, WorkingSet: 30, Swap: &nodestats.Swap{Used: 1, Available: 2}},
+		}
+	}
+	want := []nodestats.PodStats{
+		{UID: "u", Namespace: "ns", Name: "pod-u", Containers: []nodestats.ContainerStats{ctr("a", 20), ctr("b", 21)}},
+		{UID: "w", Namespace: "ns", Name: "pod-w", Containers: []nodestats.ContainerStats{ctr("c", 23)}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
 	}
 }

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,12 +81,11 @@ func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 // critical reports whether a pod has a priority that the kubelet does not evict. The names
 // are those of the only classes that give it. (kubelet types/pod_update.go:IsCriticalPod)
 func critical(pod *corev1.Pod) bool {
-	const systemCriticalPriority = 2_000_000_000
 	switch pod.Spec.PriorityClassName {
 	case "system-node-critical", "system-cluster-critical":
 		return true
 	}
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= clusterCriticalPriority
 }
 
 // None reports whether there is nothing to measure.
@@ -178,10 +178,14 @@ func DecideEviction(limits *DiskLimits, used DiskUsage) *Termination {
 }
 
 // Evicted returns the end of a pod that was evicted before, by its status: that says why,
-// whatever its containers answer. It is nil for all others.
+// whatever its containers answer. It is nil for all others. What was evicted for its node's sake
+// keeps its own grace period here: the status does not say whether a threshold was hard or soft.
 func Evicted(previous *corev1.PodStatus) *Termination {
 	if previous == nil || previous.Reason != ReasonEvicted || !Ended(previous.Phase) {
 		return nil
+	}
+	if strings.HasPrefix(previous.Message, lowPrefix) {
+		return pressureTermination(previous.Message)
 	}
 	return eviction(previous.Message)
 }

@@ -42,6 +42,9 @@ type Checkpoint struct {
 	// PodHash identifies the template of Pod, and TemplateHash the one that runs.
 	PodHash      string `json:"podHash,omitempty"`
 	TemplateHash string `json:"templateHash,omitempty"`
+	// Ran: the runtime had something of the workload, so that the node is not asked to admit
+	// it. Earlier versions of the shim do not write it.
+	Ran bool `json:"ran,omitempty"`
 	// Generation of the latest object seen.
 	Generation int64 `json:"generation,omitempty"`
 	// PodStatus and Status are the last ones computed. Status holds the kill
@@ -72,6 +75,8 @@ type Checkpoint struct {
 	DiskLimits *plan.DiskLimits `json:"diskLimits,omitempty"`
 	// RestartBackoff is the workload's own policy, nil if it has none.
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
+	// Requests are the KillRequests of the object; what is noted about them is in Status.
+	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
 	// Orphan: the containers were known from the runtime only.

@@ -4,12 +4,14 @@
 package podworker
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/clock"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // Config is what all workers share.
@@ -47,6 +49,12 @@ type Config struct {
 	// Exceeds names what a pod declares that is above what the node allows; "" if
 	// nothing is. Its answer does not change while the process runs.
 	Exceeds func(*corev1.Pod) string
+	// Admit says why the node does not take a pod now, nil if it does: one of which nothing
+	// ever ran, or a changed template. It is asked about one pod at a time, again every 10 s and
+	// on AskAgain, and must not block for long.
+	Admit func(*corev1.Pod) *plan.Refusal
+	// Signal sends a signal, by its name, to the first process of a container that runs.
+	Signal func(ctx context.Context, containerID, signal string) error
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -67,6 +75,12 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Exceeds == nil {
 		cfg.Exceeds = func(*corev1.Pod) string { return "" }
+	}
+	if cfg.Admit == nil {
+		cfg.Admit = func(*corev1.Pod) *plan.Refusal { return nil }
+	}
+	if cfg.Signal == nil {
+		cfg.Signal = func(context.Context, string, string) error { return errNoSignals }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

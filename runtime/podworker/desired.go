@@ -31,6 +31,8 @@ type desired struct {
 	hash string
 	// restartBackoff is the workload's own policy, nil if it has none.
 	restartBackoff *v1alpha1.RestartBackoff
+	// requests are the KillRequests of the latest object. They are not changed.
+	requests []v1alpha1.NodeRequest
 	// generation is that of the latest object, accepted or not, and spec identifies
 	// its spec: after a restore of the API's storage another one can have the same
 	// generation.
@@ -41,6 +43,15 @@ type desired struct {
 	refused, exceeds string
 	// held says why nothing of pod is started: it was accepted when the node allowed more.
 	held string
+	// next is the latest template while the node has not admitted it and something of the one
+	// before ran, nil if there is none.
+	next *candidate
+	// denied is why the node does not admit next, or pod if nothing of it ever ran.
+	denied *plan.Refusal
+	// ran: the runtime has or had something of the workload. admitted is the pod that the node
+	// has admitted since the process started.
+	ran      bool
+	admitted *corev1.Pod
 	// deleted: the object is being deleted or gone.
 	deleted bool
 	// gone: the API does not have it any more. orphan: this process
@@ -73,7 +84,7 @@ func (d desired) ends() bool { return d.deleted || d.asked != nil }
 
 // updated takes the latest version of the object. A template that is refused leaves
 // what runs as it is; so does one of which exceeds says that it is above what the node
-// allows.
+// allows, and one that the node has not admitted.
 func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) string) desired {
 	spec := specHash(&nw.Spec)
 	known := d.seen && d.generation == nw.Generation && d.spec == spec && d.deleted == (nw.DeletionTimestamp != nil)
@@ -90,17 +101,16 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	}
 	d.generation, d.spec = nw.Generation, spec
 	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
+	d.requests = nw.Spec.DeepCopy().Requests
 	latest := template.Pod(nw)
 	d.shown = latest
 	d.refused, d.exceeds = refusal(&nw.Spec.Template), exceeds(latest)
 	if d.refused == "" && d.exceeds == "" {
-		d.held = ""
-		if d.previous == nil {
-			d.previous = d.pod
-		}
 		t := nw.Spec.Template.DeepCopy()
 		template.SetDefaults(t)
-		d.pod, d.hash = latest, template.Hash(t)
+		d = d.offered(candidate{latest, template.Hash(t)})
+	} else {
+		d.next, d.denied = nil, nil
 	}
 	if nw.DeletionTimestamp != nil {
 		d.deleted = true

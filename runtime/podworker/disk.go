@@ -32,9 +32,10 @@ func (m *memory) snapshot() (*Checkpoint, int64) {
 	m.rec.Status.DeepCopyInto(&cp.Status)
 	cp.Outbox.Notices = slices.Clone(m.rec.Outbox.Notices)
 	cp.Pod, cp.PodHash, cp.Generation = m.want.pod, m.want.hash, m.want.generation
+	cp.Ran = m.want.ran
 	cp.Gone, cp.Orphan, cp.RequestedBy = m.want.gone, m.want.orphan, m.want.requestedBy
 	cp.Termination = m.want.asked
-	cp.RestartBackoff = m.want.restartBackoff
+	cp.RestartBackoff, cp.Requests = m.want.restartBackoff, m.want.requests
 	return &cp, m.disk.revision
 }
 

@@ -39,6 +39,9 @@ type Pool struct {
 	order  int64
 	// ended: Run waits for the workers, and none is started any more.
 	ended bool
+
+	// admitting is held while the node decides about pods, one after another.
+	admitting sync.Mutex
 }
 
 // New returns a pool without workers.
@@ -262,7 +265,8 @@ type Known struct {
 	ClusterID string
 	// Pod is the last accepted desired pod, nil if none.
 	Pod *corev1.Pod
-	// Kept are the pods before, of which something may run and be started again.
+	// Kept are the pods before, of which something may run and be started again, and the one
+	// that the node has not admitted yet.
 	Kept []*corev1.Pod
 }
 

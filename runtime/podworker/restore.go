@@ -6,6 +6,8 @@ package podworker
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
@@ -22,6 +24,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 		m.rec.PodStatus = &previous
 	}
 	m.rec.TemplateHash = nw.Status.TemplateHash
+	m.want.ran = hasRun(nw.Status.TemplateHash, m.rec.PodStatus)
 	m.rec.ClusterID = clusterID
 }
 
@@ -45,8 +48,10 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		requestedBy: cp.RequestedBy,
 		asked:       cp.Termination,
 		version:     1,
+		ran:         cp.Ran || hasRun(cp.TemplateHash, cp.PodStatus),
 
 		restartBackoff: cp.RestartBackoff,
+		requests:       cp.Requests,
 	}
 	if cp.Pod != nil {
 		m.want.held = cfg.Exceeds(cp.Pod)
@@ -58,6 +63,13 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.touch()
 	}
 	m.announceLate()
+}
+
+// hasRun is whether something of a workload ran, by what was recorded of it.
+func hasRun(templateHash string, st *corev1.PodStatus) bool {
+	hasID := func(c corev1.ContainerStatus) bool { return c.ContainerID != "" }
+	return templateHash != "" ||
+		st != nil && (slices.ContainsFunc(st.ContainerStatuses, hasID) || slices.ContainsFunc(st.InitContainerStatuses, hasID))
 }
 
 // announceLate takes over the kills that an earlier version of the shim had not

@@ -29,6 +29,8 @@ type scope struct {
 	wake, news chan struct{}
 	// usable is what the pool says about the runtime; nil until it was seen.
 	usable func() *Usable
+	// askNode has the node decide about the pod that the memory asks for.
+	askNode func()
 
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
@@ -39,6 +41,8 @@ type scope struct {
 	// the newest sandbox was made from.
 	made    plan.Made
 	sandbox sandboxOf
+	// requests are what KillRequests ask, as they were looked at last.
+	requests plan.RequestProgress
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
@@ -97,6 +101,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Prepared:    s.waits.prepared,
 		Missing:     s.waits.missing,
 		Probed:      s.probed(d),
+		Asked:       s.requests.Asked,
 		Differences: plan.AllDifferences(),
 	}
 }

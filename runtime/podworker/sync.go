@@ -55,10 +55,21 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return 0, nil
 	}
 	s.removeDead(ctx, observed)
-	if usable.OK && d.held == "" {
-		if s.awaitImages(ctx, d, observed); s.mem.changed() {
-			return 0, nil
-		}
+	if usable.OK {
+		d = s.admission(d, observed)
+	}
+	if d.rejected() {
+		s.reject(d, usable)
+		return jitter(errorDelay), nil
+	}
+	return s.keep(ctx, d, observed, usable)
+}
+
+// keep reports what was observed, and has it made what the template says.
+func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	may := usable.OK && d.held == ""
+	if may && s.prepare(ctx, d, observed) {
+		return 0, nil
 	}
 	r := s.look(ctx, d, observed, false)
 	ended := d.terminates(&r.pod)
@@ -70,8 +81,12 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK || d.held != "" {
+	if !may {
 		return jitter(resyncInterval), nil
+	}
+	if s.advanceRequests(ctx, d, observed, &r.pod) {
+		s.wakeUp() // to plan with that
+		return 0, nil
 	}
 	if err := s.networkError(ctx, d, observed); err != nil {
 		s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
@@ -82,6 +97,14 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		delay = min(delay, left)
 	}
 	return delay, err
+}
+
+// prepare looks at what requests ask and at what changes wait for. It says whether the change
+// that came meanwhile is to be handled first.
+func (s *syncer) prepare(ctx context.Context, d desired, observed *plan.PodStatus) (again bool) {
+	s.advanceRequests(ctx, d, observed, s.mem.podStatus())
+	s.awaitImages(ctx, d, observed)
+	return s.mem.changed()
 }
 
 // removeDead removes older dead instances of containers that have exited since
@@ -137,8 +160,13 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
+	s.mem.noteRan(after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
+	if s.advanceRequests(ctx, d, after, &r.pod) {
+		r = s.look(ctx, d, after, false) // with what is held now
+		s.wakeUp()
+	}
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
 	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
@@ -195,7 +223,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	request := plan.SyncRequest{
 		Pod: in.Pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy,
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy, Forgiven: s.forgiven(),
 	}
 	var outcome plan.SyncOutcome
 	begun := time.Now()

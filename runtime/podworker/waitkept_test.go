@@ -202,25 +202,25 @@ func TestKnownPodsWhileATemplateWaits(t *testing.T) {
 			t.Helper()
 			known := p.Known()[0]
 			kept := map[string]bool{}
-			for _, pod := range known.Kept {
+			for _, pod := range append(known.Kept, known.Pod) {
 				kept[pod.Spec.Containers[0].Image] = true
 			}
 			if got := slices.Sorted(maps.Keys(kept)); !slices.Equal(got, want) {
-				t.Errorf("%s: kept pods with %q, want %q", step, got, want)
+				t.Errorf("%s: pods with %q, want %q", step, got, want)
 			}
 		}
 		p.Update(workload("w", twoContainers("image:1", "image:1", "/1")))
 		n.settle(time.Second)
-		images("alone")
+		images("alone", "image:1")
 		p.Update(workload("w", generation(2), twoContainers("absent:2", "absent:2", "/2"), onTheHost))
-		images("at once", "image:1")
+		images("at once", "absent:2", "image:1")
 		n.settle(time.Minute)
-		images("waiting", "image:1")
+		images("waiting", "absent:2", "image:1")
 		p.Update(workload("w", generation(3), twoContainers("absent:3", "absent:3", "/3"), onTheHost))
 		n.settle(time.Minute)
-		images("another one waiting", "image:1")
+		images("another one waiting", "absent:3", "image:1")
 		p.Update(workload("w", generation(4), twoContainers("image:1", "image:1", "/1")))
 		n.settle(time.Minute)
-		images("taken back")
+		images("taken back", "image:1")
 	})
 }

@@ -24,8 +24,10 @@ type worker struct {
 	pool *Pool
 	// order is that of the instances of one name: the older has the smaller one.
 	order int64
-	// started is guarded by the pool.
+	// started is guarded by the pool, and asking by its admission: the worker asks the node
+	// to admit a pod.
 	started   bool
+	asking    bool
 	saver     *saver
 	announcer *announcer
 	// steps are what each state asks for.
@@ -57,6 +59,7 @@ func newWorker(p *Pool, id Identity, order int64) *worker {
 	}
 	s.pulls = &pulls{executor: p.cfg.Executor, log: s.log, wake: s.wakeUp}
 	w := &worker{scope: s, pool: p, order: order, saver: newSaver(mem, &p.cfg, s.log, s.wakeUp)}
+	s.askNode = func() { p.ask(w) }
 	w.announcer = &announcer{
 		mem: mem, id: id, publisher: p.cfg.Publisher, events: p.cfg.Events, metrics: p.cfg.Metrics,
 		log: s.log, news: s.news, published: w.published,
@@ -237,12 +240,17 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	if !d.ends() && w.mem.state() == Syncing {
 		if uid := w.predecessor(ctx); uid != "" {
+			w.pool.withdraw(w)
 			return w.hold(ctx, d, uid)
 		}
+		d = w.offer(d)
 	}
 	delay, err := w.stepIn(ctx, d, *usable)
 	w.saver.save()
 	if left, ok := w.untilDeadline(d); ok {
+		delay = min(delay, left)
+	}
+	if left := w.requests.Wake; left > 0 {
 		delay = min(delay, left)
 	}
 	if w.mem.changed() || *w.usable() != *usable {
@@ -257,5 +265,11 @@ func (w *worker) stepIn(ctx context.Context, d desired, usable Usable) (time.Dur
 	if !found {
 		return 0, nil
 	}
-	return do(ctx, d, usable)
+	had := w.pool.claims(w)
+	delay, err := do(ctx, d, usable)
+	w.pool.gaveUp(had, w.pool.claims(w))
+	if w.mem.peek().denied != nil {
+		delay = min(delay, jitter(errorDelay))
+	}
+	return delay, err
 }

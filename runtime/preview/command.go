@@ -20,6 +20,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/manifest"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -161,7 +162,7 @@ func (o *Options) readFile(name string) (*v1alpha1.NodeWorkload, error) {
 	if err != nil {
 		return nil, err
 	}
-	nw, err := reader{node: o.NodeName}.read(bytes.NewReader(data))
+	nw, err := manifest.Reader{Node: o.NodeName}.Read(bytes.NewReader(data))
 	if err != nil {
 		if name == "-" {
 			name = "standard input"
@@ -171,7 +172,7 @@ func (o *Options) readFile(name string) (*v1alpha1.NodeWorkload, error) {
 	return nw, nil
 }
 
-// readAll reads a file, or standard input, up to a little more than maxObject.
+// readAll reads a file, or standard input, up to a little more than manifest.MaxSize.
 func (o *Options) readAll(name string) (_ []byte, err error) {
 	in := io.NopCloser(o.Stdin)
 	if name != "-" {
@@ -180,7 +181,7 @@ func (o *Options) readAll(name string) (_ []byte, err error) {
 		}
 	}
 	defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
-	return io.ReadAll(io.LimitReader(in, maxObject+1))
+	return io.ReadAll(io.LimitReader(in, manifest.MaxSize+1))
 }
 
 func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkload) (Preview, error) {

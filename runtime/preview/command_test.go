@@ -14,6 +14,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/manifest"
 )
 
 func TestOptionsThatDoNotFit(t *testing.T) {
@@ -104,7 +105,7 @@ func TestObserveErrors(t *testing.T) {
 func TestManagedWorkloadHasItsEarlierName(t *testing.T) {
 	const text = "apiVersion: managedworkload.dev/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: web, namespace: shop}\n" +
 		"spec: {template: {spec: {containers: [{name: c, image: a}]}}}\n"
-	nw, err := reader{node: "n1"}.read(strings.NewReader(text))
+	nw, err := manifest.Reader{Node: "n1"}.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

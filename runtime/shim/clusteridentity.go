@@ -45,6 +45,8 @@ type clusterIdentity struct {
 	path   string
 	// use is called with an identity before current returns it.
 	use func(id string)
+	// alone: there is no cluster.
+	alone bool
 	// pending is the identity that is to be written.
 	pending chan string
 
@@ -81,6 +83,9 @@ func (c *clusterIdentity) set(id string) {
 // API server until that has answered once, and goes by what was remembered until
 // then.
 func (c *clusterIdentity) know(ctx context.Context) bool {
+	if c.alone {
+		return true
+	}
 	before := c.current()
 	if c.confirmed || before != "" && time.Since(c.asked) < clusterRetry {
 		return true

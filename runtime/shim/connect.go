@@ -13,12 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
-	"github.com/managedworkload/managedworkload/kubeconfig"
 )
 
 // connect makes what talks to the API server.
 func (s *shim) connect(ctx context.Context, log logr.Logger) error {
-	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
+	cfg, err := s.apiServer()
 	if err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (s *shim) connect(ctx context.Context, log logr.Logger) error {
 	if err := s.connectObjects(cfg, log.WithName("objects")); err != nil {
 		return err
 	}
-	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName)
+	s.events, err = newEvents(ctx, cfg, scheme, s.options.NodeName, s.alone)
 	return err
 }
 

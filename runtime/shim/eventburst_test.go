@@ -42,7 +42,7 @@ func TestEventBurst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEvents(t.Context(), &rest.Config{Host: api.URL, QPS: -1}, known, "node")
+	e, err := newEvents(t.Context(), &rest.Config{Host: api.URL, QPS: -1}, known, "node", false)
 	if err != nil {
 		t.Fatal(err)
 	}

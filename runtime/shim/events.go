@@ -39,19 +39,30 @@ type events struct {
 // would be dropped: each kill has an event Killed more than in the kubelet.
 const eventBurst = 100
 
-func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, node string) (*events, error) {
+func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, node string, alone bool) (*events, error) {
 	api, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for events: %w", err)
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst}))
+	if alone {
+		log := logr.FromContextOrDiscard(ctx)
+		broadcaster.StartEventWatcher(func(e *corev1.Event) {
+			log.Info("Event", "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "type", e.Type, "reason", e.Reason, "message", e.Message)
+		})
+		return newRecorder(ctx, broadcaster, scheme, node), nil
+	}
 	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, log: logr.FromContextOrDiscard(ctx), ended: ctx.Done()})
+	return newRecorder(ctx, broadcaster, scheme, node), nil
+}
+
+func newRecorder(ctx context.Context, broadcaster record.EventBroadcaster, scheme *runtime.Scheme, node string) *events {
 	return &events{
 		broadcaster: broadcaster,
 		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource, Host: node}),
 		node:        node,
 		ended:       ctx.Done(),
-	}, nil
+	}
 }
 
 // lateBy is how long after it happened an event is written.
@@ -102,19 +113,38 @@ func (s *lateSink) wait(event *corev1.Event) {
 // Event implements the Events of executor, probe and podworker: the pod stands
 // for the NodeWorkload of its name and UID.
 func (e *events) Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string) {
-	e.record(&corev1.ObjectReference{
+	e.record(workloadOf(pod, fieldPath), eventtype, reason, message)
+}
+
+// AnnotatedEvent implements podworker.AnnotatedEvents.
+func (e *events) AnnotatedEvent(pod *corev1.Pod, annotations map[string]string, eventtype, reason, message string) {
+	select {
+	case <-e.ended:
+	default:
+		e.recorder.AnnotatedEventf(workloadOf(pod, ""), annotations, eventtype, reason, "%s", bounded(message))
+	}
+}
+
+// workloadOf is the NodeWorkload that a pod stands for.
+func workloadOf(pod *corev1.Pod, fieldPath string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(),
 		Kind:       "NodeWorkload",
 		Namespace:  pod.Namespace,
 		Name:       pod.Name,
 		UID:        pod.UID,
 		FieldPath:  fieldPath,
-	}, eventtype, reason, message)
+	}
 }
 
 // warnNode writes a Warning event about the node.
 func (e *events) warnNode(reason, message string) {
 	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, corev1.EventTypeWarning, reason, message)
+}
+
+// noteNode writes a Normal event about the node.
+func (e *events) noteNode(reason, message string) {
+	e.record(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, corev1.EventTypeNormal, reason, message)
 }
 
 func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message string) {

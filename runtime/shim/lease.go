@@ -6,7 +6,9 @@ package shim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,6 +36,8 @@ type lease struct {
 	clock           *clock.Clock
 	namespace, name string
 	holder          string
+	// ownShim: it is that by which the manager knows the shim.
+	ownShim bool
 
 	mu sync.Mutex
 	// last is the lease as it was written last.
@@ -41,11 +45,23 @@ type lease struct {
 	// held is the annotation about orphans that are kept, "" for none; nil leaves the
 	// one that is there.
 	held *string
+
+	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
+	// one that is there.
+	pressure atomic.Pointer[string]
+	// shutdown is until when the node's workloads end, the zero time while it does not shut
+	// down.
+	shutdown atomic.Pointer[time.Time]
+	// kicked has the lease renewed at once.
+	kicked chan struct{}
 }
 
 // shimLease is the lease by which the manager knows that this shim works.
 func shimLease(api client.Client, c *clock.Clock, o Options) *lease {
-	return &lease{api: api, clock: c, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName}
+	return &lease{
+		api: api, clock: c, namespace: o.Namespace, name: v1alpha1.LeaseNamePrefix + o.NodeName, holder: o.NodeName,
+		ownShim: true, kicked: make(chan struct{}, 1),
+	}
 }
 
 // nodeLease is the lease of a node that has no kubelet.
@@ -121,20 +137,57 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.HolderIdentity = &l.holder
 	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
+	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
+	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+	l.markShutdown(found)
+}
+
+// annotate sets an annotation, removes one that is empty, and leaves the one that is there where
+// there is nothing to say.
+func annotate(found *coordinationv1.Lease, name string, text *string) {
 	switch {
-	case l.held == nil:
-	case *l.held == "":
-		delete(found.Annotations, v1alpha1.AnnotationOrphansHeld)
+	case text == nil:
+	case *text == "":
+		delete(found.Annotations, name)
 	default:
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationOrphansHeld, *l.held)
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, name, *text)
 	}
+}
+
+// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// waits for nothing.
+func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
+	names := make([]string, 0, len(conditions))
+	for _, c := range conditions {
+		names = append(names, string(c))
+	}
+	l.pressure.Store(new(strings.Join(names, ",")))
+}
+
+// setShutdown has the lease say at once until when the workloads of a node end that shuts down;
+// the zero time says that it does not.
+func (l *lease) setShutdown(until time.Time) {
+	l.shutdown.Store(&until)
+	kick(l.kicked)
+}
+
+// markShutdown writes about a shutdown. What an earlier process wrote is over.
+func (l *lease) markShutdown(found *coordinationv1.Lease) {
+	if !l.ownShim {
+		return
+	}
+	if until := l.shutdown.Load(); until != nil && !until.IsZero() {
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, until.UTC().Format(time.RFC3339))
+		return
+	}
+	delete(found.Annotations, v1alpha1.AnnotationShutdownUntil)
 }
 
 // keep renews until the context is done.
 func (l *lease) keep(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	failing := false
-	every(ctx, leaseRenewInterval, func() {
+	everyOr(ctx, leaseRenewInterval, l.kicked, func() {
 		err := panics.Contain(log, "lease", func() error { return l.renew(ctx) })
 		if err != nil && !failing && ctx.Err() == nil {
 			log.Info("Failed to renew the Lease; retrying", "lease", l.namespace+"/"+l.name, "reason", err.Error())
@@ -147,9 +200,14 @@ func (l *lease) keep(ctx context.Context) error {
 // keepTrying does something at once and then in intervals, until the context is done. An
 // error is logged when it is another one than the last time.
 func keepTrying(ctx context.Context, interval time.Duration, what string, do func(context.Context) error) {
+	keepTryingOr(ctx, interval, nil, what, do)
+}
+
+// keepTryingOr does it also when it is kicked.
+func keepTryingOr(ctx context.Context, interval time.Duration, kicked <-chan struct{}, what string, do func(context.Context) error) {
 	log := logr.FromContextOrDiscard(ctx)
 	var last string
-	every(ctx, interval, func() {
+	everyOr(ctx, interval, kicked, func() {
 		err := panics.Contain(log, what, func() error { return do(ctx) })
 		switch {
 		case ctx.Err() != nil:
@@ -164,6 +222,11 @@ func keepTrying(ctx context.Context, interval time.Duration, what string, do fun
 
 // every calls f at once and then in intervals, until the context is done.
 func every(ctx context.Context, interval time.Duration, f func()) {
+	everyOr(ctx, interval, nil, f)
+}
+
+// everyOr calls f also when it is kicked.
+func everyOr(ctx context.Context, interval time.Duration, kicked <-chan struct{}, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -171,6 +234,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-kicked:
 		case <-ticker.C:
 		}
 	}

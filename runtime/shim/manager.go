@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/metricsauth"
 )
 
 const (
@@ -72,7 +72,7 @@ func newManager(cfg *rest.Config, o Options, scheme *runtime.Scheme) (manager.Ma
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
-		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		Metrics:                metricsauth.Options(o.MetricsBindAddress),
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		Controller:             config.Controller{CacheSyncTimeout: neverTimeOut},
 	})

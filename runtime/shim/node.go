@@ -37,7 +37,8 @@ const (
 	nodeInterval      = 10 * time.Second
 	heartbeatInterval = time.Minute
 	// Reasons of the Node's condition Ready.
-	reasonShimReady = "ShimReady"
+	reasonShimReady    = "ShimReady"
+	reasonShimNotReady = "ShimNotReady"
 )
 
 // errForeignNode says that the Node is not the shim's.
@@ -50,14 +51,20 @@ type node struct {
 	name    string
 	ips     []string
 	runtime func() string
+	// pressure are the conditions that the node has for being short of something; nil where
+	// that is not looked at.
+	pressure func() []corev1.NodeConditionType
 	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
+	// shutsDown reports whether the machine shuts down, and kicked has that written.
+	shutsDown func() bool
+	kicked    <-chan struct{}
 }
 
 // keep registers the Node and keeps it alive until the context is done.
 func (n *node) keep(ctx context.Context) error {
-	keepTrying(ctx, nodeInterval, "update the Node", n.register)
+	keepTryingOr(ctx, nodeInterval, n.kicked, "update the Node", n.register)
 	return nil
 }
 
@@ -77,7 +84,7 @@ func (n *node) register(ctx context.Context) error {
 	if found.Labels[labelRegisteredBy] != registeredByShim {
 		return errForeignNode
 	}
-	if err := n.heartbeat(ctx, found); err != nil {
+	if err := n.heartbeat(ctx, found); err != nil || n.readiness().Status != corev1.ConditionTrue {
 		return err
 	}
 	return n.keepLabelsAndTaints(ctx, found)
@@ -133,18 +140,18 @@ func (n *node) keepLabelsAndTaints(ctx context.Context, found *corev1.Node) erro
 
 // heartbeat writes the Node's status when it changed or is a minute old.
 func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
-	ready := nodeCondition(found, corev1.NodeReady)
-	if ready != nil && ready.Status == corev1.ConditionTrue && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval {
+	ready, condition := nodeCondition(found, corev1.NodeReady), n.readiness()
+	now := metav1.NewTime(n.clock.Now())
+	pressure := n.pressureConditions(now)
+	if ready != nil && ready.Status == condition.Status && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval && hasConditions(found, pressure) {
 		return nil
 	}
 	base := found.DeepCopy()
-	now := metav1.NewTime(n.clock.Now())
-	condition := corev1.NodeCondition{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonShimReady,
-		Message:           "the shim runs; there is no kubelet",
-		LastHeartbeatTime: now, LastTransitionTime: now,
-	}
+	condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
 	setNodeCondition(found, condition)
+	for _, c := range pressure {
+		setNodeCondition(found, c)
+	}
 	found.Status.Capacity = capacity()
 	found.Status.Allocatable = capacity()
 	found.Status.Addresses = n.addresses()
@@ -155,6 +162,17 @@ func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
 	}
 	n.written = time.Now()
 	return nil
+}
+
+// readiness is the Node's condition Ready. That of a node that shuts down is in the kubelet's
+// words. (kubelet nodeshutdown_manager_linux.go:ShutdownStatus, nodestatus/setters.go:ReadyCondition)
+func (n *node) readiness() corev1.NodeCondition {
+	if n.shutsDown != nil && n.shutsDown() {
+		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: reasonShimNotReady, Message: "node is shutting down"}
+	}
+	return corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonShimReady, Message: "the shim runs; there is no kubelet",
+	}
 }
 
 func (n *node) addresses() []corev1.NodeAddress {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
@@ -44,11 +48,16 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// AllowedUnsafeSysctls are sysctls, or beginnings of names and "*", that pods may set
+	// beside the safe ones.
+	AllowedUnsafeSysctls []string
 	// SeccompRoot is the directory of Localhost seccomp profiles; one below StateDir when
 	// empty.
 	SeccompRoot string
 	// APIServerHost and APIServerPort are where containers find the API server.
 	APIServerHost, APIServerPort string
+	// StaticDir holds the files of static workloads; "" if there is no such directory.
+	StaticDir string
 	// NodeIPs are the node's addresses; found out when empty.
 	NodeIPs []string
 	// HostRoot is where the node's root directory is seen, when the shim runs in
@@ -56,11 +65,24 @@ type Options struct {
 	HostRoot string
 	// RegisterNode keeps a Node object where there is no kubelet.
 	RegisterNode bool
+	// ShutdownGracePeriod is how long a shutdown of the node waits for the workloads, and
+	// ShutdownGracePeriodCriticalPods the part of it for critical ones. 0: it does not wait.
+	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
+	// ShutdownGracePeriodByPodPriority is the same by priority: PRIORITY=PERIOD each.
+	ShutdownGracePeriodByPodPriority []string
 	// AllowForeignPods lets the shim use a runtime that has pods it does not manage.
 	AllowForeignPods bool
 
+	// sysctls are those that pods may set.
+	sysctls *nodeadmission.Sysctls
+	DiskOptions
+
+	// eviction are the flags about node pressure.
+	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
+	// shutdown are the groups of a shutdown; none: it does not end workloads.
+	shutdown []plan.ShutdownPeriod
 }
 
 // cgroupDriverAuto takes what the runtime says.
@@ -69,12 +91,16 @@ const cgroupDriverAuto = "auto"
 // AddFlags adds the flags and sets the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Shared.AddFlags(flags, ":8090", "127.0.0.1:8091")
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given")
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; $NODE_NAME unless given, and with --static-dir the host's name")
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
 	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
+	flags.StringSliceVar(&o.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
+		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
+	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
+	o.DiskOptions.addFlags(flags)
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -91,14 +117,22 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.NodeIPs, "node-ip", nil, "Addresses of the node, the primary one first; if empty: the address of the interface with the default route")
 	flags.StringVar(&o.HostRoot, "host-root", "", "Path where the node's root directory is mounted, if the shim runs in a container")
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
+	o.addShutdownFlags(flags)
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	o.eviction.addFlags(flags)
 }
 
 // complete checks the options and fills in what can be found out.
 func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
-	errs := []error{o.Validate(), err, o.completeAPIServer()}
+	errs := []error{
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
+		o.eviction.complete(o.RegisterNode), o.completeShutdown(),
+	}
+	if o.NodeName == "" && o.StaticDir != "" {
+		o.NodeName = hostName()
+	}
 	if o.NodeName == "" {
 		errs = append(errs, errors.New("--node-name must be set"))
 	}
@@ -109,6 +143,9 @@ func (o *Options) complete() error {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("%s must be an absolute path, not %q", flag, dir))
 		}
+	}
+	if o.StaticDir != "" && !filepath.IsAbs(o.StaticDir) {
+		errs = append(errs, fmt.Errorf("--static-dir must be an absolute path, not %q", o.StaticDir))
 	}
 	for _, ip := range append(append([]string(nil), o.NodeIPs...), o.ClusterDNS...) {
 		if net.ParseIP(ip) == nil {
@@ -152,6 +189,16 @@ const (
 	envServiceHost = "KUBERNETES_SERVICE_HOST"
 	envServicePort = "KUBERNETES_SERVICE_PORT"
 )
+
+// hostName is what the kubelet calls its node: the host's name in lower case, "" if that is
+// not known. (k8s.io/component-helpers/node/util:GetHostname)
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}
 
 // nodeIP is the address of the interface with the default route, else loopback.
 func nodeIP() string {

@@ -18,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/static"
 )
 
 // reasonOrphansHeld is the reason of the event about the Node.
@@ -132,13 +133,13 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 	f := found{ids: map[types.UID]podworker.Identity{}, recorded: map[types.UID]*corev1.Pod{}}
 	workers := indexKnown(known)
 	for _, w := range known {
-		if !w.Gone {
+		if !w.Gone && !static.Is(w.UID) {
 			f.ids[w.UID] = w.Identity
 			f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
 		}
 	}
 	for _, p := range pods {
-		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] {
+		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] || static.Is(p.UID) {
 			continue
 		}
 		pod, err := k.runtime.RecordedPod(ctx, p.UID)

@@ -68,10 +68,17 @@ type overseer struct {
 	policy       *policyProbe
 	progress     *progress
 	allowForeign bool
+	// happened is called when something has happened to a container; it may be nil.
+	happened func()
 	// firstSeen is called when the runtime answers for the first time.
 	firstSeen func(ctx context.Context) error
 	// kicked asks for a list soon.
 	kicked chan struct{}
+	// fromFiles: there are static workloads, which wait for no cluster.
+	fromFiles bool
+	// knowsStatic reports whether a static workload is known, and abandon ends one.
+	knowsStatic func(types.UID) bool
+	abandon     func(podworker.Identity, *corev1.Pod)
 
 	mu             sync.Mutex
 	networkErr     error
@@ -144,6 +151,9 @@ func (o *overseer) kick() {
 // reason to list.
 func (o *overseer) watch(ctx context.Context) error {
 	err := o.runtime.Watch(ctx, func(uid types.UID) {
+		if o.happened != nil {
+			o.happened()
+		}
 		if uid == cri.Every {
 			o.pool.WakeAll()
 		}
@@ -174,7 +184,8 @@ func (o *overseer) guardedLook(ctx context.Context) (next time.Duration) {
 // look lists the runtime, hands the workers what they may do, and returns when
 // to look again.
 func (o *overseer) look(ctx context.Context) time.Duration {
-	if !o.cluster.know(ctx) {
+	known := o.cluster.know(ctx)
+	if !known && !o.fromFiles {
 		return relistBlind
 	}
 	o.progress.step()
@@ -198,9 +209,12 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonPolicyNotEnforced, Message: problem}
 	}
 	o.setUsable(ctx, usable)
-	o.orphans.consider(ctx, pods, o.cluster.current())
+	o.endStaticOrphans(ctx, pods)
+	if known {
+		o.orphans.consider(ctx, pods, o.cluster.current())
+	}
 	switch {
-	case !o.runtime.Healthy():
+	case !known, !o.runtime.Healthy():
 		return relistBlind
 	case !usable.OK, o.orphans.holding():
 		return relistForeign

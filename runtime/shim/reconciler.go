@@ -29,7 +29,9 @@ type reconciler struct {
 	reader client.Reader
 	node   string
 	pool   *podworker.Pool
-	policy *policyProbe
+	// cluster is known before anything of it is run.
+	cluster *clusterIdentity
+	policy  *policyProbe
 	// vanished is called when an object is gone: its worker may not know.
 	vanished func()
 	// handed is called when a worker has its object.
@@ -48,6 +50,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("get NodeWorkload: %w", err)
 	case nw.Spec.NodeName != r.node:
 		return ctrl.Result{}, nil
+	}
+	if r.cluster.current() == "" {
+		return ctrl.Result{RequeueAfter: policyPause}, nil
 	}
 	if !r.policy.asked() && r.policy.ask(ctx, nw) != "" {
 		r.vanished() // asks for a look, which forbids starts

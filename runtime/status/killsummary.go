@@ -32,6 +32,9 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerContainerRemoved:     "removed from the template",
 	v1alpha1.TriggerOrphan:               "orphaned",
 	v1alpha1.TriggerEvicted:              "evicted",
+	v1alpha1.TriggerNodePressure:         "evicted for node pressure",
+	v1alpha1.TriggerNodeShutdown:         "node shutdown",
+	v1alpha1.TriggerStopRequested:        "stop requested",
 }
 
 // usual are the reasons of an exit that its code says already.
@@ -47,6 +50,9 @@ func KillSummary(r v1alpha1.KillRecord) string {
 	}
 	parts = append(parts, preStopPart(r)...)
 	parts = append(parts, stopPart(r)...)
+	if r.Paused {
+		parts = append(parts, "paused, so it could not act on it")
+	}
 	parts = append(parts, endPart(r)...)
 	return truncateRunes(oneLine(strings.Join(parts, "; ")), maxSummary)
 }
@@ -84,6 +90,8 @@ var standing = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerLivenessProbe:       "failed liveness probe",
 	v1alpha1.TriggerStartupProbe:        "failed startup probe",
 	v1alpha1.TriggerDefinitionChanged:   "definition changed",
+	v1alpha1.TriggerRestartRequested:    "restart requested",
+	v1alpha1.TriggerStopRequested:       "stop requested",
 }
 
 func causeDetail(r v1alpha1.KillRecord) string {
@@ -126,7 +134,7 @@ func fieldNames(fields []string) string {
 func otherDetail(r v1alpha1.KillRecord) string {
 	switch r.Trigger { //nolint:exhaustive // the others' messages say no more
 	case v1alpha1.TriggerSandboxChanged, v1alpha1.TriggerWorkloadFinished, v1alpha1.TriggerTermination, v1alpha1.TriggerOrphan,
-		v1alpha1.TriggerEvicted:
+		v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown:
 		return r.Message
 	}
 	return ""

@@ -43,6 +43,7 @@ func run(m *testing.M) int {
 	return harness.Run(m, &env, localstack.Options{ShimArgs: []string{
 		"--cluster-dns=" + clusterDNS, "--cluster-domain=mw.test", "--resolv-conf=" + resolvConf,
 		"--max-cpu=1000", "--max-memory=512Gi", fmt.Sprint("--max-pids=", maxPids), fmt.Sprint("--pod-max-pids=", podMaxPids),
+		"--allowed-unsafe-sysctls=net.core.somaxconn",
 	}})
 }
 

@@ -43,24 +43,18 @@ func TestRuntimeWithoutUserNamespaces(t *testing.T) {
 	}
 	const words = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
 	plain := fmt.Sprintf("containers: [{name: c, image: %s, args: [serve]}]", testImage)
-	env.Apply(t, "hostUsers: false\n"+plain).AwaitEvent("FailedCreatePodSandBox", "Failed to create pod sandbox: "+words)
+	awaitRefused(t, env.Apply(t, "hostUsers: false\n"+plain), "PodFeatureUnsupported", words)
 
 	w := env.Apply(t, plain)
 	before := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
 	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostUsers = new(false) })
-	nw := w.Await("the change waits", func(nw *v1alpha1.NodeWorkload) bool {
-		return meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
-	})
-	c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
-	if c.Reason != v1alpha1.ReasonNoUserNamespaces || c.Message != words {
-		t.Errorf("condition %+v", c)
-	}
+	nw := awaitRefused(t, w, "PodFeatureUnsupported", words)
 	if now := nw.Status.ContainerStatuses[0]; now.ContainerID != before || now.State.Running == nil {
 		t.Errorf("%s ran, now %+v", before, now)
 	}
 	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostUsers = nil })
-	nw = w.Await("nothing waits", func(nw *v1alpha1.NodeWorkload) bool {
-		return meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) == nil
+	nw = w.Await("its template is accepted", func(nw *v1alpha1.NodeWorkload) bool {
+		return meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionTemplateAccepted)
 	})
 	if now := nw.Status.ContainerStatuses[0].ContainerID; now != before {
 		t.Errorf("%s runs instead of %s", now, before)

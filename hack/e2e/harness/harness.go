@@ -31,7 +31,8 @@ import (
 // above what anything takes, so that a slow machine fails no test.
 const Timeout = 2 * time.Minute
 
-// Env is the stack of a test binary and an administrator's client of its API.
+// Env is the stack of a test binary and an administrator's client of its API, nil where there
+// is none.
 type Env struct {
 	Stack *localstack.Stack
 	Kube  client.WithWatch
@@ -81,6 +82,10 @@ func start(ctx context.Context, options localstack.Options) (*Env, func() error,
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the state folder: %w", err)
 	}
+	// Root of a user namespace, which is another user, has to get to its container's files.
+	if err := os.Chmod(dir, 0o711); err != nil { // #nosec G302 -- what is secret below has a mode of its own
+		return nil, nil, fmt.Errorf("open the state folder: %w", err)
+	}
 	options.StateDir = dir
 	options.Progress = os.Stdout
 	stack, err := localstack.Start(ctx, options)
@@ -91,6 +96,9 @@ func start(ctx context.Context, options localstack.Options) (*Env, func() error,
 		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		return stack.Stop(ctx)
+	}
+	if options.StaticDir != "" {
+		return &Env{Stack: stack}, cleanup, nil
 	}
 	kube, err := Client(stack)
 	if err != nil {

@@ -5,6 +5,7 @@ package install
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -27,9 +28,23 @@ import (
 // readMetrics scrapes the ports that the manifests name: the alerts depend on one leader
 // that says so.
 func readMetrics(t *testing.T, _ *harness.Workload) {
+	kubectl(t, "create", "serviceaccount", "scraper", "-n", system)
+	defer kubectl(t, "delete", "serviceaccount", "scraper", "-n", system)
+	token := strings.TrimSpace(kubectl(t, "create", "token", "scraper", "-n", system))
+	if code, _ := scrapeWith(t, *pod(t, "shim"), token); code != http.StatusForbidden {
+		t.Errorf("the shim shows its metrics to an account without the right: %d", code)
+	}
+	if code, _ := scrapeWith(t, *pod(t, "shim"), "x"); code != http.StatusUnauthorized {
+		t.Errorf("the shim shows its metrics to a made-up token: %d", code)
+	}
+	kubectl(t, "create", "serviceaccount", "reader", "-n", system)
+	defer kubectl(t, "delete", "serviceaccount", "reader", "-n", system)
+	kubectl(t, "create", "clusterrolebinding", "metrics-reader", "--clusterrole=managedworkload-metrics-reader", "--serviceaccount="+system+":reader")
+	defer kubectl(t, "delete", "clusterrolebinding", "metrics-reader")
+	token = strings.TrimSpace(kubectl(t, "create", "token", "reader", "-n", system))
 	leaders := 0
 	for _, manager := range pods(t, "manager") {
-		text := scrape(t, manager)
+		text := scrape(t, manager, token)
 		if strings.Contains(text, `leader_election_master_status{name="managedworkload-manager"} 1`) {
 			leaders++
 		} else if !strings.Contains(text, `leader_election_master_status{name="managedworkload-manager"} 0`) {
@@ -39,29 +54,46 @@ func readMetrics(t *testing.T, _ *harness.Workload) {
 	if leaders != 1 {
 		t.Errorf("%d managers say that they lead", leaders)
 	}
-	if text := scrape(t, *pod(t, "shim")); !strings.Contains(text, "\nmanagedworkload_shim_runtime_events_healthy 1\n") {
+	if text := scrape(t, *pod(t, "shim"), token); !strings.Contains(text, "\nmanagedworkload_shim_runtime_events_healthy 1\n") {
 		t.Errorf("metrics of the shim:\n%s", text)
 	}
 }
 
 // scrape reads the metrics as the PodMonitor of config/components/prometheus has it done.
-func scrape(t *testing.T, pod corev1.Pod) string {
+func scrape(t *testing.T, pod corev1.Pod, token string) string {
+	t.Helper()
+	code, text := scrapeWith(t, pod, token)
+	if code != http.StatusOK {
+		t.Fatalf("metrics of %s: %d", pod.Name, code)
+	}
+	return text
+}
+
+func scrapeWith(t *testing.T, pod corev1.Pod, token string) (code int, text string) {
 	t.Helper()
 	ports := pod.Spec.Containers[0].Ports
 	i := slices.IndexFunc(ports, func(port corev1.ContainerPort) bool { return port.Name == "metrics" })
 	if i < 0 {
 		t.Fatalf("%s has no port for metrics", pod.Name)
 	}
-	response, err := http.Get("http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(ports[i].ContainerPort))) + "/metrics")
+	url := "https://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(ports[i].ContainerPort))) + "/metrics"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as the PodMonitor has it
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("metrics of %s: %s, %v", pod.Name, response.Status, err)
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(text)
+	return response.StatusCode, string(content)
 }
 
 // hangManager has the leader hang and come back while the other leads: it ends, and leads

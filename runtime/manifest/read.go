@@ -1,9 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
-package preview
+package manifest
 
 import (
 	"encoding/json"
@@ -27,25 +25,24 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// maxObject is the longest object that is read, in bytes: more than the API
-// server takes.
-const maxObject = 8 << 20
+// MaxSize is the longest object that is read, in bytes: more than the API server takes.
+const MaxSize = 8 << 20
 
-// reader reads objects that people wrote.
-type reader struct {
-	// node is the node to preview a ManagedWorkload for.
-	node string
+// Reader reads objects that people wrote.
+type Reader struct {
+	// Node is the node that a ManagedWorkload is read for; "" if there is none.
+	Node string
 }
 
-// read reads one NodeWorkload, or that of a node for a ManagedWorkload,
+// Read reads one NodeWorkload, or that of a node for a ManagedWorkload,
 // as YAML or JSON. Its error names the line or the fields at fault.
-func (r reader) read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxObject+1))
+func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
+	data, err := io.ReadAll(io.LimitReader(in, MaxSize+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxObject {
-		return nil, fmt.Errorf("longer than %d bytes", maxObject)
+	if len(data) > MaxSize {
+		return nil, fmt.Errorf("longer than %d bytes", MaxSize)
 	}
 	document, err := onlyDocument(data)
 	if err != nil {
@@ -54,18 +51,22 @@ func (r reader) read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	if document, err = onlyItem(document); err != nil {
 		return nil, err
 	}
+	at := linesOf(data)
 	object, err := decode(document)
 	if err != nil {
-		return nil, err
+		return nil, at.strict(err)
 	}
 	nw, err := r.nodeWorkload(object)
 	if err != nil {
 		return nil, err
 	}
+	if nw.Spec.NodeName == "" {
+		nw.Spec.NodeName = r.Node
+	}
 	if nw.Namespace == "" {
 		nw.Namespace = metav1.NamespaceDefault
 	}
-	return nw, check(nw).ToAggregate()
+	return nw, at.fields(check(nw))
 }
 
 // onlyDocument returns the one document of a YAML stream.
@@ -150,11 +151,11 @@ func wrongKind(kind *schema.GroupVersionKind) error {
 }
 
 // nodeWorkload returns the object, or what the manager makes of it for a node.
-func (r reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, error) {
+func (r Reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, error) {
 	switch o := object.(type) {
 	case *v1alpha1.NodeWorkload:
-		if r.node != "" && o.Spec.NodeName != "" && r.node != o.Spec.NodeName {
-			return nil, fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.node)
+		if r.Node != "" && o.Spec.NodeName != "" && r.Node != o.Spec.NodeName {
+			return nil, fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.Node)
 		}
 		return o, nil
 	case *v1alpha1.ManagedWorkload:
@@ -165,9 +166,9 @@ func (r reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, err
 
 // fromManagedWorkload is what the manager would write for the node.
 // (controllers/workload/nodes.go:newNodeWorkload)
-func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
+func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
 	switch {
-	case r.node == "":
+	case r.Node == "":
 		return nil, errors.New("it is a ManagedWorkload: --node-name must say for which node")
 	case mw.DeletionTimestamp != nil:
 		return nil, errors.New("metadata.deletionTimestamp: the ManagedWorkload is being deleted: give the NodeWorkload of the node")
@@ -177,15 +178,15 @@ func (r reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: mw.Namespace,
-			Name:      placement.NodeWorkloadName(mw.Name, r.node),
+			Name:      placement.NodeWorkloadName(mw.Name, r.Node),
 			Labels:    map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)},
 		},
-		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.node, Template: mw.Spec.Template},
+		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, Template: mw.Spec.Template},
 	}, nil
 }
 
-// check finds what the API server would not accept as far as a preview depends
-// on it, and what the shim refuses.
+// check finds what the API server would not accept as far as what is computed from an
+// object depends on it, and what the shim refuses.
 func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	var errs field.ErrorList
 	require := func(value string, path ...string) {

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package preview
+package manifest
 
 import (
 	"os"
@@ -61,12 +61,15 @@ func TestReadErrors(t *testing.T) {
 			text: strings.Replace(managed, "name: web,", "name: web, deletionTimestamp: 2026-01-01T00:00:00Z,", 1), node: "n1",
 			want: []string{"metadata.deletionTimestamp"},
 		},
-		"a list of two": {text: "{apiVersion: v1, kind: List, items: [{}, {}]}", want: []string{"list of 2 objects"}},
-		"too long":      {text: strings.Repeat("#", maxObject+1), want: []string{"longer than"}},
+		"an unknown field has its line":   {text: node(good + "  typo: 1\n"), want: []string{"line 7", `"spec.typo"`}},
+		"a missing image has its line":    {text: node("  nodeName: n1\n  template:\n    spec:\n      containers:\n      - name: c\n"), want: []string{"line 9", "spec.template.spec.containers[0].image"}},
+		"lines count from the file's top": {text: "# first\n---\n" + node(good+"  typo: 1\n"), want: []string{"line 9"}},
+		"a list of two":                   {text: "{apiVersion: v1, kind: List, items: [{}, {}]}", want: []string{"list of 2 objects"}},
+		"too long":                        {text: strings.Repeat("#", MaxSize+1), want: []string{"longer than"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := reader{node: tc.node}.read(strings.NewReader(tc.text))
+			_, err := Reader{Node: tc.node}.Read(strings.NewReader(tc.text))
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
@@ -98,7 +101,7 @@ func TestRead(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			nw, err := reader{node: tc.node}.read(strings.NewReader(tc.text))
+			nw, err := Reader{Node: tc.node}.Read(strings.NewReader(tc.text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +120,7 @@ func TestReadFromKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close() //nolint:errcheck // It is only read.
-	nw, err := reader{}.read(file)
+	nw, err := Reader{}.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

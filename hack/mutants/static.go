@@ -1,0 +1,21 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var staticMistakes = []mistake{
+	{"a directory that cannot be read ends all", "look.go",
+		"s.setCertain(false)\n\t\treturn interval", "s.setCertain(false)\n\t\ts.endAll(now)\n\t\treturn interval"},
+	{"a file that is not accepted ends what ran from it", "look.go",
+		"if s.files[w.path].err != nil && w.nw.DeletionTimestamp == nil {", "if false {"},
+	{"a file is read while it is written", "read.go",
+		"age >= 0 && age < settled", "age >= 0 && age < 0"},
+	{"what runs is replaced by a file of the same name", "look.go",
+		"cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.path, b.path))", "cmp.Compare(a.path, b.path)"},
+	{"any workload that no file is about is an orphan while a file is not accepted", "state.go",
+		"return !s.certain || s.workloads[uid] != nil", "return s.workloads[uid] != nil"},
+	{"a Secret is accepted", "read.go",
+		"for _, path := range objects.Paths(pod, template) {", "for _, path := range objects.Paths(pod, template)[:0] {"},
+	{"a workload is not kept for a restart", "state.go",
+		"err = statefile.Replace(s.pathOf(kept.UID), data)", "_ = s.pathOf(kept.UID)"},
+}

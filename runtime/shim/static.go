@@ -1,0 +1,81 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/static"
+)
+
+// reasonStaticRefused is the reason of the event about the Node.
+const reasonStaticRefused = "StaticWorkloadRefused"
+
+// staticDir is where static workloads are kept.
+func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static") }
+
+// makeStatic makes what runs the workloads of --static-dir.
+func (s *shim) makeStatic(log logr.Logger) (err error) {
+	s.static, err = static.New(static.Config{
+		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
+		Update:  func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
+		Refused: func(message string) { s.events.warnNode(reasonStaticRefused, message) },
+		Log:     log.WithName("static"),
+	})
+	return err
+}
+
+// staticPublisher keeps the objects of static workloads on the node, and leaves all others
+// to the API server.
+type staticPublisher struct {
+	podworker.Publisher
+	static *static.Source
+}
+
+// Publish implements podworker.Publisher.
+func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
+	if static.Is(id.UID) {
+		return p.static.Publish(id.UID, st)
+	}
+	return p.Publisher.Publish(ctx, id, st)
+}
+
+// Live implements podworker.Publisher.
+func (p staticPublisher) Live(ctx context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+	if nw := p.static.Live(key); nw != nil {
+		return nw, nil
+	}
+	return p.Publisher.Live(ctx, key)
+}
+
+// Release implements podworker.Publisher.
+func (p staticPublisher) Release(ctx context.Context, id podworker.Identity) error {
+	if static.Is(id.UID) {
+		return p.static.Release(id.UID)
+	}
+	return p.Publisher.Release(ctx, id)
+}
+
+// endStaticOrphans ends what came from files and is in neither a file nor what was kept of
+// them: the state directory was lost. The API server knows nothing of it.
+func (o *overseer) endStaticOrphans(ctx context.Context, pods []cri.Pod) {
+	for _, p := range pods {
+		if !p.Ours || !static.Is(p.UID) || o.knowsStatic(p.UID) {
+			continue
+		}
+		recorded, err := o.runtime.RecordedPod(ctx, p.UID)
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Failed to restore an orphan from its labels; retrying", "uid", p.UID)
+			continue
+		}
+		o.abandon(podworker.Identity{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, recorded)
+	}
+}

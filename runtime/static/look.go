@@ -1,0 +1,197 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package static
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// look brings the workloads to what the files say, and returns when to look again. What
+// cannot be read, or is not accepted, leaves what runs as it is.
+// (kubelet config/file_linux.go, file.go:listConfig)
+func (s *Source) look(now time.Time) (again time.Duration) {
+	paths, err := s.list()
+	if err != nil {
+		s.refuse(s.cfg.Dir, err)
+		s.setCertain(false)
+		return interval
+	}
+	delete(s.refused, s.cfg.Dir)
+	again = interval
+	certain := true
+	files := make(map[string]file, len(paths))
+	for _, path := range paths {
+		f := s.read(path, now)
+		switch {
+		case errors.Is(f.err, errUnsettled):
+			again = settled
+		case f.err != nil:
+			s.refuse(path, f.err)
+		}
+		certain = certain && f.err == nil
+		files[path] = f
+	}
+	s.files = files
+	wanted := s.wanted(paths)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(wanted, now)
+	s.begin(wanted, now)
+	s.certain = certain
+	return again
+}
+
+// list returns the paths of the files. Hidden ones are left out: editors and kubectl write
+// such files first.
+func (s *Source) list() ([]string, error) {
+	entries, err := os.ReadDir(s.cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || entry.IsDir() {
+			continue
+		}
+		paths = append(paths, filepath.Join(s.cfg.Dir, entry.Name()))
+	}
+	return paths, nil
+}
+
+// instance is an object with the file that it is from.
+type instance struct {
+	nw   *v1alpha1.NodeWorkload
+	path string
+}
+
+// wanted are the instances that the files stand for. Of two of the same name that counts
+// which was there before, or else the one whose file's name comes first. A file that is not
+// accepted keeps what ran from it.
+func (s *Source) wanted(paths []string) map[types.UID]instance {
+	var found []instance
+	for _, path := range paths {
+		if f := s.files[path]; f.err == nil {
+			found = append(found, instance{f.nw, path})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.workloads {
+		if s.files[w.path].err != nil && w.nw.DeletionTimestamp == nil {
+			found = append(found, instance{w.nw, w.path})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b instance) int {
+		return cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.path, b.path))
+	})
+	wanted := map[types.UID]instance{}
+	names := map[types.NamespacedName]instance{}
+	for _, i := range found {
+		key := types.NamespacedName{Namespace: i.nw.Namespace, Name: i.nw.Name}
+		first, taken := names[key]
+		if taken && first.path != i.path {
+			s.refuse(i.path, fmt.Errorf("metadata.name: %s has a workload %s too", first.path, key))
+		}
+		if taken {
+			continue
+		}
+		names[key], wanted[i.nw.UID] = i, i
+		if s.files[i.path].err == nil {
+			delete(s.refused, i.path)
+		}
+	}
+	return wanted
+}
+
+// rank is 0 for what is there, 1 for what is new. s.mu is held.
+func (s *Source) rank(i instance) int {
+	if w, ok := s.workloads[i.nw.UID]; ok && w.nw.DeletionTimestamp == nil {
+		return 0
+	}
+	return 1
+}
+
+// end ends what has no file any more. s.mu is held.
+func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
+	for uid, w := range s.workloads {
+		if i, ok := wanted[uid]; ok {
+			w.path = i.path
+			continue
+		}
+		if w.nw.DeletionTimestamp != nil {
+			continue
+		}
+		w.nw = w.nw.DeepCopy()
+		w.nw.DeletionTimestamp = &metav1.Time{Time: now}
+		w.nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: s.why(w.path)}
+		s.cfg.Log.Info("Ending a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
+		s.save(w)
+		s.cfg.Update(w.nw.DeepCopy())
+	}
+}
+
+// why says for what a workload from a file is ended.
+func (s *Source) why(path string) string {
+	if s.cfg.Dir == "" {
+		return "a shim without --static-dir"
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "removal of the file " + path
+	}
+	return "change of the file " + path
+}
+
+// begin runs what is new. s.mu is held. One that is ending as it was written is not taken
+// back: it runs again after its end.
+func (s *Source) begin(wanted map[types.UID]instance, now time.Time) {
+	for uid, i := range wanted {
+		if _, there := s.workloads[uid]; there {
+			continue
+		}
+		w := &workload{nw: i.nw.DeepCopy(), path: i.path}
+		w.nw.CreationTimestamp = metav1.NewTime(now)
+		s.workloads[uid] = w
+		s.cfg.Log.Info("Running a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
+		s.save(w)
+		s.cfg.Update(w.nw.DeepCopy())
+	}
+}
+
+// endAll ends all workloads: there is no directory any more.
+func (s *Source) endAll(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(nil, now)
+	s.certain = true
+}
+
+func (s *Source) setCertain(certain bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.certain = certain
+}
+
+// refuse says once why a file is not accepted.
+func (s *Source) refuse(path string, err error) {
+	message := fmt.Sprintf("%s is not accepted, and what runs from it is kept: %v", path, err)
+	if s.refused[path] == message {
+		return
+	}
+	s.refused[path] = message
+	s.cfg.Log.Info("A static workload is not accepted; what ran is kept", "file", path, "reason", err.Error())
+	s.cfg.Refused(message)
+}

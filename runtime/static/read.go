@@ -1,0 +1,135 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package static
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/manifest"
+)
+
+// errUnsettled says that a file has changed just now and may not be whole yet.
+var errUnsettled = errors.New("it has just been written")
+
+// file is what was read of a file.
+type file struct {
+	size    int64
+	changed time.Time
+	// nw is the object in it, nil with err.
+	nw  *v1alpha1.NodeWorkload
+	err error
+}
+
+// read reads a file, unless it is what it was at the last look.
+func (s *Source) read(path string, now time.Time) file {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return file{err: err}
+	case !info.Mode().IsRegular():
+		return file{err: errors.New("it is not a regular file")}
+	}
+	f := file{size: info.Size(), changed: info.ModTime()}
+	if age := now.Sub(f.changed); age >= 0 && age < settled {
+		return file{err: errUnsettled}
+	}
+	if before, ok := s.files[path]; ok && before.size == f.size && before.changed.Equal(f.changed) {
+		return before
+	}
+	f.nw, f.err = s.parse(path)
+	return f
+}
+
+// parse reads the object of a file.
+func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
+	in, err := os.Open(path) //nolint:gosec // It is in the directory that the flag names.
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close() //nolint:errcheck // Closing what was only read loses nothing.
+	data, err := io.ReadAll(io.LimitReader(in, manifest.MaxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	nw, err := manifest.Reader{Node: s.cfg.Node}.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if err := check(nw, s.cfg.Node).ToAggregate(); err != nil {
+		return nil, err
+	}
+	uid, err := uidOf(data, s.cfg.Node)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.NodeWorkload{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeWorkload"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: nw.Namespace, Name: nw.Name, Labels: nw.Labels, UID: uid, Generation: 1},
+		Spec:       nw.Spec,
+	}, nil
+}
+
+// check finds what a workload without an API server cannot have.
+func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
+	var errs field.ErrorList
+	meta, spec := field.NewPath("metadata"), field.NewPath("spec")
+	for _, name := range []struct {
+		path  *field.Path
+		value string
+		valid func(string) []string
+	}{
+		{meta.Child("name"), nw.Name, validation.IsDNS1123Subdomain},
+		{meta.Child("namespace"), nw.Namespace, validation.IsDNS1123Label},
+	} {
+		for _, problem := range name.valid(name.value) {
+			errs = append(errs, field.Invalid(name.path, name.value, problem))
+		}
+	}
+	if nw.Spec.NodeName != node {
+		errs = append(errs, field.Invalid(spec.Child("nodeName"), nw.Spec.NodeName, fmt.Sprintf("this is node %q", node)))
+	}
+	template := spec.Child("template", "spec")
+	pod := &nw.Spec.Template.Spec
+	for _, path := range objects.Paths(pod, template) {
+		errs = append(errs, field.Forbidden(path, "a static workload has no API server to get ConfigMaps, Secrets and tokens from"))
+	}
+	if pod.ServiceAccountName != "" {
+		errs = append(errs, field.Forbidden(template.Child("serviceAccountName"), "a static workload has no service account"))
+	}
+	if pod.RuntimeClassName != nil {
+		errs = append(errs, field.Forbidden(template.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from"))
+	}
+	return errs
+}
+
+// uidOf is the UID of what a file says on a node, whatever its comments and the order of its
+// fields are. Another content is another instance. (kubelet config/common.go:applyDefaults)
+func uidOf(data []byte, node string) (types.UID, error) {
+	var content any
+	if err := yaml.Unmarshal(data, &content); err != nil {
+		return "", err
+	}
+	canonical, err := json.Marshal([]any{node, content})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return types.UID(uidPrefix + hex.EncodeToString(sum[:16])), nil
+}

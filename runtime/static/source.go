@@ -1,0 +1,111 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package static
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
+)
+
+const (
+	// interval is the time between two looks at the directory, whatever is heard of it.
+	// (kubelet KubeletConfiguration: fileCheckFrequency)
+	interval = 20 * time.Second
+	// settled is how long a file must not have changed before it is read: it may be half
+	// written.
+	settled = time.Second
+	// uidPrefix is what the UIDs of these workloads begin with.
+	uidPrefix = "static-"
+)
+
+// Is reports whether a UID is that of a workload from a file.
+func Is(uid types.UID) bool { return strings.HasPrefix(string(uid), uidPrefix) }
+
+// Config is what a Source needs.
+type Config struct {
+	// Dir is where the files are; "" if there is none: what ran from files is ended.
+	Dir string
+	// StateDir is where what must survive a restart is kept.
+	StateDir string
+	// Node is the name of the node.
+	Node string
+	// Update hands a version of an object to its worker. It must not block.
+	Update func(*v1alpha1.NodeWorkload)
+	// Refused says that a file is not accepted, once for each reason.
+	Refused func(message string)
+	Log     logr.Logger
+}
+
+// Source is where the workloads of this node come from that no API server has.
+type Source struct {
+	cfg Config
+
+	// kicked asks for a look soon.
+	kicked chan struct{}
+
+	mu sync.Mutex
+	// workloads are those whose end has not been seen, by UID.
+	workloads map[types.UID]*workload
+	// certain: all files were read and accepted at the last look.
+	certain bool
+
+	// What follows belongs to the goroutine of Run.
+
+	// files are what was read last, by path.
+	files map[string]file
+	// refused is why a file, or the directory, was not accepted last.
+	refused map[string]string
+}
+
+// workload is one instance.
+type workload struct {
+	nw *v1alpha1.NodeWorkload
+	// path is its file.
+	path string
+}
+
+// New makes a source, and takes over what an earlier process knew.
+func New(cfg Config) (*Source, error) {
+	s := &Source{cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{}, files: map[string]file{}, refused: map[string]string{}}
+	if err := s.restore(); err != nil {
+		return nil, fmt.Errorf("restore static workloads: %w", err)
+	}
+	return s, nil
+}
+
+// Run follows the directory until the context is done.
+func (s *Source) Run(ctx context.Context) error {
+	if s.cfg.Dir == "" {
+		s.endAll(time.Now())
+		return nil
+	}
+	watcher := s.watcher()
+	defer watcher.close()
+	for {
+		watcher.follow(s.cfg.Dir)
+		again := interval
+		_ = panics.Contain(s.cfg.Log, "static workloads", func() error { // it is logged
+			again = s.look(time.Now())
+			return nil
+		})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.kicked:
+		case <-watcher.events:
+		case err := <-watcher.errors:
+			s.cfg.Log.Info("Failed to hear of a change of the directory of static workloads; looking at it", "reason", fmt.Sprint(err))
+		case <-time.After(again):
+		}
+	}
+}

@@ -1,0 +1,282 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package static
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// station is a source with its directories, and what it has said.
+type station struct {
+	*Source
+	t          *testing.T
+	dir, state string
+	updates    []string
+	refused    []string
+	now        time.Time
+}
+
+func newStation(t *testing.T) *station {
+	t.Helper()
+	s := &station{t: t, dir: t.TempDir(), state: t.TempDir(), now: time.Now().Add(time.Hour)}
+	s.restart(s.dir)
+	return s
+}
+
+// restart makes the source of another process.
+func (s *station) restart(dir string) {
+	s.t.Helper()
+	source, err := New(Config{
+		Dir: dir, StateDir: s.state, Node: "n1", Log: logr.Discard(),
+		Update: func(nw *v1alpha1.NodeWorkload) {
+			verb := "run"
+			if nw.DeletionTimestamp != nil {
+				verb = "end by " + strings.ReplaceAll(nw.Annotations[v1alpha1.AnnotationRequestedBy], s.dir+"/", "")
+			}
+			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
+		},
+		Refused: func(m string) { s.refused = append(s.refused, strings.ReplaceAll(m, s.dir+"/", "")) },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Source = source
+	s.HandOver()
+}
+
+func (s *station) write(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *station) remove(name string) {
+	s.t.Helper()
+	if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect looks at the directory and compares what the workers were handed.
+func (s *station) expect(want ...string) {
+	s.t.Helper()
+	s.look(s.now)
+	got := s.updates
+	s.updates = nil
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("handed to the workers (-want +got):\n%s", diff)
+	}
+}
+
+func (s *station) expectRefused(want ...string) {
+	s.t.Helper()
+	s.look(s.now)
+	got := s.refused
+	s.refused = nil
+	if len(got) != len(want) {
+		s.t.Fatalf("refused %q, want %d", got, len(want))
+	}
+	for i := range want {
+		if !strings.Contains(got[i], want[i]) {
+			s.t.Errorf("refused %q, want %q", got[i], want[i])
+		}
+	}
+}
+
+func (s *station) uids() []types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.workloads))
+}
+
+func managed(name, image string) string {
+	return "apiVersion: managedworkload.dev/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: " + name + "}\n" +
+		"spec:\n  template:\n    spec:\n      containers:\n      - name: c\n        image: " + image + "\n"
+}
+
+func nodeWorkload(name, image string) string {
+	return strings.Replace(managed(name, image), "ManagedWorkload", "NodeWorkload", 1)
+}
+
+func TestAFileRunsChangesAndEnds(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.expect()
+	s.write("a.yaml", "# a comment\n"+nodeWorkload("web", "a:1"))
+	s.expect() // the same content
+	first := s.uids()
+	s.write("a.yaml", nodeWorkload("web", "a:22"))
+	s.expect("web a:1: end by change of the file a.yaml", "web a:22: run")
+	if nw := s.Live(types.NamespacedName{Namespace: "default", Name: "web"}); nw == nil || nw.UID == first[0] {
+		t.Errorf("the live one is %v", nw)
+	}
+	if err := s.Release(first[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.remove("a.yaml")
+	s.expect("web a:22: end by removal of the file a.yaml")
+	s.expect()
+}
+
+// A name that editors use for what is not whole yet, and one that was moved.
+func TestHiddenAndMovedFiles(t *testing.T) {
+	s := newStation(t)
+	s.write(".a.yaml.swp", nodeWorkload("web", "a:1"))
+	s.expect()
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	if err := os.Rename(filepath.Join(s.dir, "a.yaml"), filepath.Join(s.dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	s.expect()
+	s.remove("b.yaml")
+	s.expect("web a:1: end by removal of the file b.yaml")
+}
+
+func TestWhatRunsIsKeptWhileItsFileIsNotAccepted(t *testing.T) {
+	broken := map[string]string{
+		"not YAML":        "a: b\n\tc: d\n",
+		"cut":             "",
+		"unknown field":   nodeWorkload("web", "a:1") + "  typo: 1\n",
+		"another node's":  strings.Replace(nodeWorkload("web", "a:1"), "spec:\n", "spec:\n  nodeName: n2\n", 1),
+		"with a Secret":   nodeWorkload("web", "a:1") + "        envFrom: [{secretRef: {name: s}}]\n",
+		"with an account": strings.Replace(nodeWorkload("web", "a:1"), "      containers:", "      serviceAccountName: s\n      containers:", 1),
+		"no DNS name":     nodeWorkload("Web_1", "a:1"),
+	}
+	for name, content := range broken {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.write("a.yaml", nodeWorkload("web", "a:1"))
+			s.expect("web a:1: run")
+			s.write("a.yaml", content)
+			s.expect()
+			if len(s.refused) != 1 || !strings.HasPrefix(s.refused[0], "a.yaml is not accepted") {
+				t.Errorf("refused %q", s.refused)
+			}
+			s.restart(s.dir)
+			s.expect("web a:1: run") // handed over
+			if s.Known("static-unknown") != true {
+				t.Error("any workload may be from a file that is not accepted")
+			}
+			s.remove("a.yaml")
+			s.expect("web a:1: end by removal of the file a.yaml")
+			if s.Known("static-unknown") {
+				t.Error("a workload that no file is about is known")
+			}
+		})
+	}
+}
+
+func TestReasonsNameFieldAndLine(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1")+"  typo: 1\n")
+	s.write("b.yaml", nodeWorkload("db", "a:1")+"        envFrom: [{secretRef: {name: s}}]\n")
+	s.expectRefused("line 10: ", "spec.template.spec.containers[0].envFrom[0]")
+	s.expectRefused() // each reason once
+}
+
+// The directory itself is away, as when it is on a disk that is not mounted yet.
+func TestAMissingDirectoryEndsNothing(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	if err := os.Rename(s.dir, s.dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect()
+	if len(s.refused) != 1 {
+		t.Errorf("refused %q", s.refused)
+	}
+	if err := os.Rename(s.dir+"-away", s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.expect()
+}
+
+// A shim that was restarted ends as it was written what lost its file meanwhile, and a
+// shim without the flag ends all.
+func TestEndsAfterARestart(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.write("b.yaml", nodeWorkload("db", "a:1"))
+	s.expect("db a:1: run", "web a:1: run")
+	s.remove("a.yaml")
+	s.restart(s.dir)
+	s.expect("db a:1: run", "web a:1: end by removal of the file a.yaml", "web a:1: run")
+	s.restart("")
+	s.updates = nil
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"db a:1: end by a shim without --static-dir"}, s.updates); diff != "" {
+		t.Errorf("handed to the workers (-want +got):\n%s", diff)
+	}
+}
+
+func TestTwoFilesOfOneName(t *testing.T) {
+	s := newStation(t)
+	s.write("b.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.write("a.yaml", nodeWorkload("web", "a:2"))
+	s.expect() // what runs is not replaced
+	if len(s.refused) != 1 || !strings.Contains(s.refused[0], "b.yaml has a workload default/web too") {
+		t.Errorf("refused %q", s.refused)
+	}
+	s.remove("b.yaml")
+	s.expect("web a:1: end by removal of the file b.yaml", "web a:2: run")
+}
+
+// A file that has just been written may not be whole.
+func TestAFileSettles(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.now = time.Now()
+	if again := s.look(s.now); again != settled || len(s.updates) != 0 {
+		t.Errorf("looks again after %v, handed over %q", again, s.updates)
+	}
+	s.now = s.now.Add(2 * settled)
+	s.expect("web a:1: run")
+}
+
+// The status is kept beside the object, for people and for the next process.
+func TestStatusIsKept(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", managed("web", "a:1"))
+	s.look(s.now)
+	uid := s.uids()[0]
+	if err := s.Publish(uid, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(s.state, string(uid)+".yaml"))
+	if err != nil || !strings.Contains(string(data), "phase: Running") || !strings.Contains(string(data), filepath.Join(s.dir, "a.yaml")) {
+		t.Errorf("kept %s (%v)", data, err)
+	}
+	s.restart(s.dir)
+	if nw := s.workloads[uid].nw; nw.Status.Phase != corev1.PodRunning || len(nw.Annotations) != 0 {
+		t.Errorf("read %+v", nw)
+	}
+	if err := s.Release(uid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(s.state, string(uid)+".yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a workload that is gone: %v", err)
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package static
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/statefile"
+)
+
+const (
+	// annotationFile names the file of a workload in what is kept of it.
+	annotationFile = "managedworkload.dev/static-file"
+	// suffix is that of the files in which workloads are kept.
+	suffix = ".yaml"
+)
+
+// Publish keeps the status of a workload beside its object: where there is no API server, people
+// read it there.
+func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.workloads[uid]
+	if w == nil {
+		return nil // it is gone
+	}
+	w.nw = w.nw.DeepCopy()
+	st.DeepCopyInto(&w.nw.Status)
+	return s.write(w)
+}
+
+// Live returns the object of a name, the one that is not ending before others; nil if there
+// is none.
+func (s *Source) Live(key types.NamespacedName) *v1alpha1.NodeWorkload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *v1alpha1.NodeWorkload
+	for _, w := range s.workloads {
+		if w.nw.Namespace == key.Namespace && w.nw.Name == key.Name && (found == nil || found.DeletionTimestamp != nil) {
+			found = w.nw
+		}
+	}
+	return found.DeepCopy()
+}
+
+// Known reports whether a workload has not been seen to end. As long as a file is not
+// accepted any workload may be from it.
+func (s *Source) Known(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.certain || s.workloads[uid] != nil
+}
+
+// Release forgets a workload of which nothing is left. If its file is there, it runs again.
+func (s *Source) Release(uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.workloads, uid)
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
+	if err := statefile.Remove(s.pathOf(uid)); err != nil {
+		return fmt.Errorf("forget static workload %s: %w", uid, err)
+	}
+	return nil
+}
+
+// HandOver hands the workers what an earlier process ran.
+func (s *Source) HandOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.workloads {
+		s.cfg.Update(w.nw.DeepCopy())
+	}
+}
+
+// save keeps a workload; the next change of its status tries again. s.mu is held.
+func (s *Source) save(w *workload) {
+	if err := s.write(w); err != nil {
+		s.cfg.Log.Error(err, "Failed to keep a static workload; retrying", "uid", w.nw.UID)
+	}
+}
+
+// write writes a workload into its file. s.mu is held.
+func (s *Source) write(w *workload) error {
+	kept := w.nw.DeepCopy()
+	if kept.Annotations == nil {
+		kept.Annotations = map[string]string{}
+	}
+	kept.Annotations[annotationFile] = w.path
+	data, err := yaml.Marshal(kept)
+	if err == nil {
+		err = statefile.Replace(s.pathOf(kept.UID), data)
+	}
+	if err != nil {
+		return fmt.Errorf("keep static workload %s/%s: %w", kept.Namespace, kept.Name, err)
+	}
+	return nil
+}
+
+func (s *Source) pathOf(uid types.UID) string {
+	return filepath.Join(s.cfg.StateDir, string(uid)+suffix)
+}
+
+// restore reads what an earlier process ran. A file that cannot be read is left out: the
+// directory of static workloads says what runs.
+func (s *Source) restore() error {
+	if err := os.MkdirAll(s.cfg.StateDir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		uid := types.UID(strings.TrimSuffix(entry.Name(), suffix))
+		if !Is(uid) || s.pathOf(uid) != filepath.Join(s.cfg.StateDir, entry.Name()) {
+			continue
+		}
+		w, err := s.readKept(uid)
+		if err != nil {
+			s.cfg.Log.Error(err, "Failed to read what was kept of a static workload; its file says what runs", "uid", uid)
+			continue
+		}
+		s.workloads[uid] = w
+	}
+	return nil
+}
+
+var errOtherWorkload = errors.New("it is of another workload")
+
+func (s *Source) readKept(uid types.UID) (*workload, error) {
+	data, err := os.ReadFile(s.pathOf(uid))
+	if err != nil {
+		return nil, err
+	}
+	nw := &v1alpha1.NodeWorkload{}
+	if err := yaml.Unmarshal(data, nw); err != nil {
+		return nil, err
+	}
+	if nw.UID != uid || nw.Name == "" || nw.Spec.NodeName != s.cfg.Node {
+		return nil, errOtherWorkload
+	}
+	path := nw.Annotations[annotationFile]
+	delete(nw.Annotations, annotationFile)
+	return &workload{nw: nw, path: path}, nil
+}

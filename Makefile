@@ -33,7 +33,7 @@ RACE ?= -race
 E2E_TIMEOUT ?= 45m
 # What make test-cgroup2 runs, and the tests (a regular expression) of it.
 PACKAGES ?= ./runtime/podcgroup ./runtime/poddir ./hack/e2e/environment ./hack/e2e/lifecycle
-RUN ?= Slice|Cgroup|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
+RUN ?= Slice|Cgroup|Paused|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
 # Passed on to hack/twin, such as TWINFLAGS='-run liveness -v'.
 TWINFLAGS ?=
 
@@ -43,7 +43,7 @@ NODE := kubelet kube-controller-manager kube-scheduler
 USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -82,8 +82,9 @@ manifests: ## Generate the CRDs and the manager's role.
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Generate docs/fields.md and docs/flags.md from the table of template fields and the flags.
+docs: ## Generate docs/fields.md, docs/flags.md and docs/metrics.md from the table of template fields, the flags and the sources.
 	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
+	text=$$(go run ./hack/metricsdoc) && printf '%s\n' "$$text" > docs/metrics.md
 	go test -count=1 -run TestFlagsAreDocumented . -args -update
 
 .PHONY: clean
@@ -188,7 +189,6 @@ endif
 .PHONY: test-cgroup2
 ifeq ($(ROOT_ON_LINUX),yes)
 test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.
-	@$(TOOL) kube-controller-manager
 	for driver in cgroupfs systemd; do hack/vm/cgroup2.sh -d $$driver -r '$(RUN)' $(PACKAGES); done
 else
 test-cgroup2:

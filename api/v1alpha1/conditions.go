@@ -67,6 +67,9 @@ const (
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
 	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
+	// ConditionHeld is True while a KillRequest keeps containers stopped; it is absent
+	// otherwise.
+	ConditionHeld = "Held"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
@@ -147,7 +150,9 @@ const (
 	// its containers run in another one; they are killed.
 	ReasonContainersOutsideCgroup = "ContainersOutsideCgroup"
 	// ReasonEvicted is the reason of a NodeWorkload's status that was ended because it used
-	// more of the node's disk than its limits say. The manager replaces it after a back-off.
+	// more of the node's disk than its limits say, or because its node was short of something.
+	// The manager replaces it after a back-off. It is the reason, too, why nothing new of one is
+	// started while its node is short.
 	ReasonEvicted = "Evicted"
 	// ReasonTerminated is the reason of a NodeWorkload's status that a shutdown of its node
 	// ended. The manager replaces it when the node is back.
@@ -163,6 +168,12 @@ const (
 	// ReasonNoUserNamespaces: the template says hostUsers: false, and the container runtime
 	// does not support user namespaces.
 	ReasonNoUserNamespaces = "NoUserNamespaces"
+	// ReasonStopRequested: a KillRequest stops containers, and keeps them stopped. It is also
+	// why such a container waits.
+	ReasonStopRequested = "StopRequested"
+	// ReasonKillRequested: a KillRequest is about to kill a container, and the workload counts
+	// as not ready before.
+	ReasonKillRequested = "KillRequested"
 	// ReasonRuntimeNotReady: the runtime does not answer.
 	ReasonRuntimeNotReady = "RuntimeNotReady"
 	// ReasonRuntimeReady: the runtime answers and is the shim's own.
@@ -216,6 +227,16 @@ const (
 	// AnnotationOrphansHeld on a shim's Lease says why orphans are kept and how to
 	// confirm that they may be killed.
 	AnnotationOrphansHeld = "managedworkload.dev/orphans-held"
+	// AnnotationNodePressure on a shim's Lease names the conditions of a node that is short of
+	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
+	// and new ones are not started.
+	AnnotationNodePressure = "managedworkload.dev/node-pressure"
+	// LabelStatic is "true" on the mirror of a workload that a shim runs from a file: an object
+	// that shows it, and that no shim runs. AnnotationStaticUID on it is the UID of the instance.
+	LabelStatic         = "managedworkload.dev/static"
+	AnnotationStaticUID = "managedworkload.dev/static-uid"
+	// AnnotationStaticMirrors on a shim's Lease asks the manager for mirrors.
+	AnnotationStaticMirrors = "managedworkload.dev/static-mirrors"
 	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed
 	// after that time, by the node's clock, is that of a node that is back.
 	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"

@@ -18,6 +18,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ManagedWorkload{}, &ManagedWorkloadList{},
 		&NodeWorkload{}, &NodeWorkloadList{},
 		&ManagedWorkloadRevision{}, &ManagedWorkloadRevisionList{},
+		&KillRequest{}, &KillRequestList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

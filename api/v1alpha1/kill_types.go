@@ -197,6 +197,10 @@ type KillRecord struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	StopSignal string `json:"stopSignal,omitempty"`
+	// paused: something had paused the container (ctr task pause) while it was to stop, so
+	// that it could not act on the stop signal.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 	// stopTimeoutSeconds is the timeout given to the runtime's StopContainer,
 	// after the hook's and the waiting time were taken off.
 	// +optional

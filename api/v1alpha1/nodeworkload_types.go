@@ -65,6 +65,12 @@ type NodeWorkloadSpec struct {
 	// restartBackoff is that of the ManagedWorkload.
 	// +optional
 	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
+	// requests are the KillRequests that this node carries out. They belong to no revision.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=16
+	Requests []NodeRequest `json:"requests,omitempty"`
 }
 
 // NodeWorkloadStatus is the observed state of a NodeWorkload.
@@ -152,6 +158,12 @@ type NodeWorkloadStatus struct {
 	// has the others. An init container that succeeded is not one.
 	// +optional
 	LastExit *ContainerExit `json:"lastExit,omitempty"`
+	// requests are what came of those of spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=16
+	Requests []NodeRequestStatus `json:"requests,omitempty"`
 }
 
 // ContainerExit is the end of a container that no kill of the shim caused: a crash,

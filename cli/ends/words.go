@@ -162,6 +162,9 @@ func course(k *v1alpha1.KillRecord) string {
 		}
 		parts = append(parts, text)
 	}
+	if k.Paused {
+		parts = append(parts, "the container was paused and could not act on it")
+	}
 	if k.Phase == v1alpha1.KillPhaseDone || k.Phase == v1alpha1.KillPhaseWaitingForTurn || len(parts) == 0 {
 		parts = append(parts, end(k))
 	}

@@ -28,6 +28,8 @@ type Index struct {
 	byWorkload map[types.UID]shares
 	byNode     map[string]shares
 	orphans    map[types.NamespacedName]shares
+	// byRequest finds the shares that a KillRequest is about, by its namespace and name.
+	byRequest map[types.NamespacedName]shares
 	// seen is the resourceVersion up to which everything is known, "" before the first list.
 	seen string
 	// listed are the NodeWorkloads that a list had that is not complete yet: it may be broken
@@ -55,7 +57,8 @@ type Change struct {
 func NewIndex(kills *Ledger, shims *Shims) *Index {
 	x := &Index{
 		kills: kills, shims: shims, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
-		listed: map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
+		byRequest: map[types.NamespacedName]shares{},
+		listed:    map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
 	}
 	shims.Listen(x.date)
 	return x
@@ -153,6 +156,7 @@ func (x *Index) reset(all shares, version string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.shares, x.byWorkload, x.byNode, x.orphans = make(shares, len(all)), map[types.UID]shares{}, map[string]shares{}, map[types.NamespacedName]shares{}
+	x.byRequest = map[types.NamespacedName]shares{}
 	for _, s := range all {
 		x.put(s)
 		version = Later(version, s.ResourceVersion)
@@ -167,6 +171,9 @@ func (x *Index) put(s *Share) {
 	if uid := s.Workload(); uid != "" {
 		file(x.byWorkload, uid, s)
 	}
+	for _, key := range s.requestKeys() {
+		file(x.byRequest, key, s)
+	}
 	if s.Controller == (Controller{}) {
 		file(x.orphans, s.orphanKey(), s)
 	}
@@ -178,6 +185,9 @@ func (x *Index) drop(s *Share) {
 	}
 	delete(x.shares, s.Key())
 	unfile(x.byNode, s.Node, s)
+	for _, key := range s.requestKeys() {
+		unfile(x.byRequest, key, s)
+	}
 	unfile(x.byWorkload, s.Workload(), s)
 	unfile(x.orphans, s.orphanKey(), s)
 }

@@ -48,6 +48,8 @@ type Node struct {
 	Runs string
 	// Ready: all containers were ready at the last report, or have succeeded.
 	Ready bool
+	// Killing: a person asked for kills there that are not over, or keeps containers stopped.
+	Killing bool
 	// ReadySince is when they became ready; the zero time is long ago.
 	ReadySince time.Time
 }
@@ -90,10 +92,24 @@ func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 		return !n.Ready // as at its last report
 	case !n.Available(s, now):
 		return true
+	case n.Killing && n.Responds:
+		return true
 	case !n.Responds && n.Revision != update:
 		return false
 	}
 	return !n.settled()
+}
+
+// Room is how many more of the nodes may become unavailable: those that are take up what
+// maxUnavailable allows.
+func Room(in *Input) int {
+	room := in.Strategy.MaxUnavailable
+	for i := range in.Nodes {
+		if in.Nodes[i].counts(&in.Strategy, in.Update, in.Now) {
+			room--
+		}
+	}
+	return room
 }
 
 // inOrder are the positions of nodes in the order in which a partition takes them:

@@ -32,6 +32,10 @@ const (
 	maxTokenBody  = 64 << 10
 	// tokenTimeout bounds the request to the API server.
 	tokenTimeout = 30 * time.Second
+	// referencesLag is how long what is known here of a NodeWorkload may be behind what its shim
+	// was shown: each has a watch of its own. referencesLook is the time between two looks.
+	referencesLag  = 2 * time.Second
+	referencesLook = 50 * time.Millisecond
 )
 
 // serveToken makes a token for a NodeWorkload of the caller's node.
@@ -57,7 +61,7 @@ func (h *handler) serveToken(w http.ResponseWriter, req *http.Request, u user.In
 	if err := h.gate.still(ctx, c); err != nil {
 		return statusOf(resourceToken, name, err)
 	}
-	account, err := h.mayHave(c, namespace, name, asked)
+	account, err := h.mayHaveSoon(ctx, c, namespace, name, asked)
 	if err != nil {
 		return statusOf(resourceToken, name, err)
 	}
@@ -94,6 +98,22 @@ func readTokenRequest(w http.ResponseWriter, req *http.Request) (*authentication
 		return nil, apierrors.NewBadRequest("spec.audiences: a token is for one audience, or for that of the API server")
 	}
 	return asked, nil
+}
+
+// mayHaveSoon returns what mayHave does, once this replica knows what the shim knows.
+func (h *handler) mayHaveSoon(ctx context.Context, c *caller, namespace, name string, asked *authenticationv1.TokenRequest) (account string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.referencesLag)
+	defer cancel()
+	for {
+		if account, err = h.mayHave(c, namespace, name, asked); err == nil {
+			return account, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(referencesLook):
+		}
+	}
 }
 
 // mayHave returns the service account of a token that the caller may have: one that the template

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -134,6 +136,27 @@ func TestTokenOfAnotherIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A shim may have been shown a NodeWorkload before this replica was: the token comes when it has.
+func TestATokenWaitsForItsNodeWorkload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := withTokens()
+		h := c.handler()
+		h.referencesLag = referencesLag
+		known := c.tokens["a/ns/web-a"]
+		delete(c.tokens, "a/ns/web-a")
+		time.AfterFunc(referencesLag/2, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.tokens["a/ns/web-a"] = known
+		})
+		w := httptest.NewRecorder()
+		h.routes(front(t)).ServeHTTP(w, as(post(t, tokenPath("ns", "web-a"), "{}"), shim, "a", "uid-a"))
+		if w.Code != http.StatusCreated {
+			t.Errorf("answer %d %s", w.Code, w.Body)
+		}
+	})
 }
 
 // Where the body is not JSON, the answer says so: there is no protobuf here.

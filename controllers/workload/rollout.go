@@ -105,6 +105,7 @@ func (r *Reconciler) nodeFacts(s *scope, node *corev1.Node, p placement.Placemen
 		n.Revision, n.Edited = s.revisionOf(share)
 		n.Reported = share.ObservedGeneration == share.Generation
 		n.RunsSpec, n.Runs = share.TemplateHash == share.SpecHash, s.runs(share)
+		n.Killing = share.Killing()
 		n.Ready, n.ReadySince = share.Ready() || share.Phase == corev1.PodSucceeded, share.ReadySince
 	}
 	return n

@@ -17,7 +17,7 @@ import (
 
 // guards are functions that a goroutine may consist of: they contain panics.
 var guards = []string{
-	"runtime/cri.keepFollowing", "runtime/executor.carryOut", "runtime/podworker.guardedRun", "runtime/probe.guardedLoop",
+	"runtime/cri.keepFollowing", "runtime/executor.carryOut", "runtime/logs.keep", "runtime/podworker.guardedRun", "runtime/probe.guardedLoop",
 }
 
 // containers are the functions that contain panics, of the shim and of the manager.
@@ -28,6 +28,7 @@ var containers = []string{"panics.Contain", "contain.Do", "contain.Call"}
 var unguarded = map[string]string{
 	"controllers/webhook.server.Start": "controller-runtime contains panics of a hook, and the source of the certificate calls the API client",
 	"runtime/executor.seeThrough":      "waits, and ends a context",
+	"runtime/logs.watch.run":           "closes a file",
 	"runtime/podworker.attend":         "hands its panic to the step that waits for it",
 	"runtime/podworker.saver.start":    "each round is contained",
 	"runtime/podworker.saver.write":    "notes an error",

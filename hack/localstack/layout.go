@@ -81,6 +81,7 @@ func (l layout) cniConfig() string           { return l.or("/etc/managedworkload
 func (l layout) cniData() string             { return l.path("cni", "ipam") }
 func (l layout) shimState() string           { return l.or("/var/lib/managedworkload/shim", "shim") }
 func (l layout) podLogs() string             { return l.or("/var/log/managedworkload/pods", "pods-logs") }
+func (l layout) logLinks() string            { return l.path("log-links") }
 func (l layout) registries() string          { return l.path("certs.d") }
 func (l layout) scratch() string             { return l.path("scratch") }
 func (l layout) kubectlCache() string        { return l.path("kubectl-cache") }

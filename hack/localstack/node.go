@@ -94,6 +94,9 @@ func (n *Node) ShimKubeconfig() string { return n.stack.layout.kubeconfig(n.shim
 // ShimStateDir is where the shim keeps its state and its pods' folders.
 func (n *Node) ShimStateDir() string { return n.layout.shimState() }
 
+// LogLinks holds links to the logs of the containers.
+func (n *Node) LogLinks() string { return n.layout.logLinks() }
+
 // PodLogDir holds the containers' logs.
 func (n *Node) PodLogDir() string { return n.layout.podLogs() }
 

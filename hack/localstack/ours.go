@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 )
 
 // prepareOurs finds or builds the managedworkload program.
@@ -71,11 +70,7 @@ func (s *Stack) startShims(ctx context.Context) error {
 const shimName = "shim"
 
 func (n *Node) shimArgs() []string {
-	found := []string{"--kubeconfig=" + n.ShimKubeconfig(), "--namespace=" + SystemNamespace, "--register-node"}
-	if dir := n.stack.opts.StaticDir; dir != "" {
-		found = []string{"--static-dir=" + dir}
-	}
-	return slices.Concat([]string{
+	args := []string{
 		"shim",
 		"--node-name=" + n.name,
 		"--runtime-endpoint=" + n.CRIEndpoint(),
@@ -84,7 +79,19 @@ func (n *Node) shimArgs() []string {
 		"--cgroup-parent=" + n.CgroupParent(),
 		"--metrics-bind-address=" + n.ShimMetrics,
 		"--health-probe-bind-address=" + n.ShimHealth,
-	}, found, n.stack.opts.ShimArgs)
+	}
+	if dir := n.stack.opts.StaticDir; dir != "" {
+		args = append(args, "--static-dir="+dir)
+	} else {
+		args = append(args, "--kubeconfig="+n.ShimKubeconfig(), "--namespace="+SystemNamespace, "--register-node")
+	}
+	if n.stack.built { // an earlier program may not know them
+		// Images that were imported cannot be pulled again.
+		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+		// What else fills the machine ends no workload.
+		args = append(args, "--eviction-hard=memory.available<0%")
+	}
+	return append(args, n.stack.opts.ShimArgs...)
 }
 
 func (n *Node) stopShim(ctx context.Context) error {

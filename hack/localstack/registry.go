@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
@@ -61,6 +62,29 @@ func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	if err != nil {
 		return err
 	}
+	return push(ctx, registry, tag, image)
+}
+
+// PushLarge gives the registry an image as Push does, with a file that takes so many bytes on
+// a node's disk and that no other image has.
+func (s *Stack) PushLarge(ctx context.Context, ref string, bytes int) error {
+	tag, image, err := s.programImage(ref)
+	if err != nil {
+		return err
+	}
+	content := make([]byte, bytes)
+	copy(content, ref)
+	layer, err := newLayer([]layerFile{{"large", 0o644, content}})
+	if err != nil {
+		return fmt.Errorf("image layer: %w", err)
+	}
+	if image, err = mutate.AppendLayers(image, layer); err != nil {
+		return fmt.Errorf("image %s: %w", ref, err)
+	}
+	return push(ctx, s.registryURL, tag, image)
+}
+
+func push(ctx context.Context, registry string, tag name.Tag, image v1.Image) error {
 	layers, err := image.Layers()
 	if err != nil {
 		return err
@@ -72,7 +96,7 @@ func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	repository := registry + "/v2/" + tag.RepositoryStr()
 	for _, blob := range append(layers, config) {
 		if err := pushBlob(ctx, repository, blob); err != nil {
-			return fmt.Errorf("push %s: %w", ref, err)
+			return fmt.Errorf("push %s: %w", tag, err)
 		}
 	}
 	manifest, err := image.RawManifest()
@@ -97,6 +121,12 @@ func (n *Node) Import(ctx context.Context, ref string) error {
 		return fmt.Errorf("write image %s: %w", ref, err)
 	}
 	return n.stack.importArchive(ctx, n.layout, archive, []string{ref})
+}
+
+// Ctr asks the node's containerd, past CRI.
+func (n *Node) Ctr(ctx context.Context, args ...string) error {
+	args = append([]string{"--address", n.layout.containerdSocket(), "--namespace", "k8s.io"}, args...)
+	return run(ctx, command{path: n.stack.tools.ctr, args: args})
 }
 
 func (s *Stack) programImage(ref string) (name.Tag, v1.Image, error) {

@@ -113,7 +113,7 @@ var podworkerMistakes = []mistake{
 	{"a template above the bounds of the node replaces what runs", "desired.go",
 		`if d.refused == "" && d.exceeds == "" {`, `if d.refused == "" {`},
 	{"what is above new bounds of the node is started again", "sync.go",
-		`if !usable.OK || d.held != "" {`, "if !usable.OK {"},
+		`may := usable.OK && d.held == ""`, "may := usable.OK"},
 	{"a workload that the node does not take is started", "sync.go",
 		"if d.rejected() {", "if false {"},
 	{"the node is not asked about a changed template", "admit.go",

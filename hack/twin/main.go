@@ -105,6 +105,7 @@ type twin struct {
 	kube          client.WithWatch
 	kubelet, shim side
 	scratch       string
+	events        *eventLags
 	kubeletLives  *lives
 	shimLives     *lives
 }
@@ -129,7 +130,7 @@ func onStack(ctx context.Context, opts options, stack *localstack.Stack, scenari
 	s := &shimSide{kube: kube, node: stack.NodeName(), cri: shimCRI, saw: newSightings()}
 	t := &twin{
 		opts: opts, kube: kube, kubelet: k, shim: s, scratch: stack.Scratch(),
-		kubeletLives: newLives(), shimLives: newLives(),
+		events: newEventLags(), kubeletLives: newLives(), shimLives: newLives(),
 	}
 	listening, stop := context.WithCancel(ctx)
 	var listeners sync.WaitGroup
@@ -143,6 +144,7 @@ func onStack(ctx context.Context, opts options, stack *localstack.Stack, scenari
 		saw *sightings
 	}{
 		{k.watch, k.saw}, {s.watch, s.saw},
+		{func(ctx context.Context) error { return t.events.watch(ctx, t.kube) }, k.saw},
 		{func(ctx context.Context) error { return t.kubeletLives.listen(ctx, kubeletCRI) }, k.saw},
 		{func(ctx context.Context) error { return t.shimLives.listen(ctx, shimCRI) }, s.saw},
 	} {
@@ -261,7 +263,7 @@ func (t *twin) pair(ctx context.Context, s *scenario, try int) (result, error) {
 		rec   **record
 	}{{t.kubelet, t.kubeletLives, &r.kubelet}, {t.shim, t.shimLives, &r.shim}} {
 		group.Go(func() (err error) {
-			p := &pairing{scenario: s, side: one.side, kube: t.kube, name: name, try: try, dir: filepath.Join(t.scratch, one.side.name(), name)}
+			p := &pairing{scenario: s, side: one.side, kube: t.kube, name: name, try: try, events: t.events, dir: filepath.Join(t.scratch, one.side.name(), name)}
 			*one.rec, err = p.run(ctx, one.lives)
 			return err
 		})

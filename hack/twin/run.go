@@ -59,6 +59,7 @@ type pairing struct {
 	name     string
 	dir      string
 	try      int // the first is 1
+	events   *eventLags
 	rec      *record
 }
 
@@ -192,8 +193,7 @@ func (p *pairing) end(ctx context.Context) error {
 // collect reads what the containers, the runtime and the API have about it.
 func (p *pairing) collect(ctx context.Context, lives *lives) error {
 	p.rec.uid = p.uid()
-	// Events are sent after the fact.
-	if err := pause(ctx, settle); err != nil {
+	if err := p.events.await(ctx, p.side.name(), time.Now()); err != nil {
 		return err
 	}
 	p.rec.lives = lives.of(p.rec.uid)

@@ -35,24 +35,26 @@ type fakeRuntime struct {
 
 	socket string
 
-	mu         sync.Mutex
-	server     *grpc.Server
-	calls      []string                 // methods, in their order
-	requests   map[string]any           // the last request of each method
-	deadlines  map[string]time.Duration // what was left of the last call's time; 0: no deadline
-	hang       map[string]bool          // methods that never answer
-	fail       map[string]error         // methods that fail
-	sandboxes  []*runtimeapi.PodSandboxStatus
-	containers []*fakeContainer
-	images     []*runtimeapi.Image
-	stats      []*runtimeapi.ContainerStats
-	conditions []*runtimeapi.RuntimeCondition
-	handlers   []*runtimeapi.RuntimeHandler
-	dropSignal bool   // as containerd before 2.3
-	verbose    string // what a verbose status says about a container
-	events     chan *runtimeapi.ContainerEventResponse
-	noEvents   bool // as containerd 1.6
-	next       int
+	mu              sync.Mutex
+	server          *grpc.Server
+	calls           []string                 // methods, in their order
+	requests        map[string]any           // the last request of each method
+	deadlines       map[string]time.Duration // what was left of the last call's time; 0: no deadline
+	hang            map[string]bool          // methods that never answer
+	fail            map[string]error         // methods that fail
+	sandboxes       []*runtimeapi.PodSandboxStatus
+	containers      []*fakeContainer
+	images          []*runtimeapi.Image
+	stats           []*runtimeapi.ContainerStats
+	sandboxStats    []*runtimeapi.PodSandboxStats
+	sandboxStatsErr error
+	conditions      []*runtimeapi.RuntimeCondition
+	handlers        []*runtimeapi.RuntimeHandler
+	dropSignal      bool   // as containerd before 2.3
+	verbose         string // what a verbose status says about a container
+	events          chan *runtimeapi.ContainerEventResponse
+	noEvents        bool // as containerd 1.6
+	next            int
 }
 
 type fakeContainer struct {

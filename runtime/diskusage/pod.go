@@ -52,19 +52,19 @@ func (k *Keeper) measure(ctx context.Context, pod Pod) (used plan.DiskUsage, bou
 // volumes measures the emptyDirs. Those in memory use no disk: another file system is mounted
 // there.
 func (m *measurement) volumes(ctx context.Context, dir string) error {
-	return m.each(ctx, dir, func(name string, bytes int64, onDisk bool) {
-		m.used.Volumes[name] += bytes
+	return m.each(ctx, dir, func(name string, found result, onDisk bool) {
+		m.used.Volumes[name] += found.bytes
 		if onDisk {
-			m.used.Pod += bytes
+			m.used.Pod += found.bytes
 		}
 	})
 }
 
 // logs measures the logs of all containers.
 func (m *measurement) logs(ctx context.Context, dir string) error {
-	return m.each(ctx, dir, func(name string, bytes int64, _ bool) {
-		m.used.Containers[name] += bytes
-		m.used.Pod += bytes
+	return m.each(ctx, dir, func(name string, found result, _ bool) {
+		m.used.Containers[name] += found.bytes
+		m.used.Pod += found.bytes
 	})
 }
 
@@ -75,7 +75,7 @@ func (m *measurement) hosts(ctx context.Context, file string) error {
 }
 
 // each measures each entry of a directory. onDisk says that it is on the file system of dir.
-func (m *measurement) each(ctx context.Context, dir string, take func(name string, bytes int64, onDisk bool)) error {
+func (m *measurement) each(ctx context.Context, dir string, take func(name string, found result, onDisk bool)) error {
 	type list struct {
 		names  []string
 		device uint64
@@ -97,7 +97,7 @@ func (m *measurement) each(ctx context.Context, dir string, take func(name strin
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("measure %s: %w", name, err))
 		}
-		take(name, found.bytes, found.device == all.device)
+		take(name, found, found.device == all.device)
 	}
 	return errs
 }

@@ -45,6 +45,7 @@ type walk struct {
 	device   uint64
 	linked   map[uint64]bool
 	bytes    int64
+	inodes   int64
 	// failed is why something was not counted, nil if all was, bound which bound was met, and
 	// hung that the file system does not answer.
 	failed, bound error
@@ -54,6 +55,7 @@ type walk struct {
 // result is what a walk has found.
 type result struct {
 	bytes  int64
+	inodes int64
 	device uint64
 	// bound is which bound was met, nil for none: the rest is never counted.
 	bound error
@@ -78,7 +80,7 @@ func du(ctx context.Context, patience *hostfs.Patience, path string) (result, er
 	if top.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		w.enter(ctx, unix.AT_FDCWD, path, 0)
 	}
-	return result{w.bytes, w.device, w.bound}, w.failed
+	return result{w.bytes, w.inodes, w.device, w.bound}, w.failed
 }
 
 func notThere(err error) error {
@@ -113,6 +115,7 @@ func (w *walk) add(s *unix.Stat_t) {
 		w.linked[s.Ino] = true
 	}
 	w.bytes += s.Blocks * blockSize
+	w.inodes++
 }
 
 // miss notes the first thing that was not counted.

@@ -79,6 +79,8 @@ type Config struct {
 	// PodCgroup changes the limits of pods that run; nil means that pods have no
 	// cgroup of their own.
 	PodCgroup PodCgroup
+	// Freezer knows which containers are paused; nil means that this is not known.
+	Freezer Freezer
 	// LogDirectory is a pod's log directory on the node; nil means that restart
 	// counts cannot be taken from log files.
 	LogDirectory func(pod *corev1.Pod) string
@@ -101,6 +103,7 @@ type Executor struct {
 	clock       *clock.Clock
 	prepare     func(ctx context.Context, pod *corev1.Pod) error
 	cgroup      PodCgroup
+	freezer     Freezer
 	logDir      func(pod *corev1.Pod) string
 	disk        *hostfs.Patience // with the log directories
 	runtimeName string
@@ -128,6 +131,7 @@ func New(cfg Config) *Executor {
 		clock:       cfg.Clock,
 		prepare:     cfg.Prepare,
 		cgroup:      cfg.PodCgroup,
+		freezer:     cfg.Freezer,
 		logDir:      cfg.LogDirectory,
 		disk:        hostfs.NewPatience(hostfs.DefaultPatience),
 		runtimeName: cfg.RuntimeName,

@@ -21,6 +21,7 @@ const reachTime = time.Second
 // container: from then on its time counts whether or not this process lives. stop
 // ends the wait.
 func (k *kill) awaitReached(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -31,12 +32,14 @@ func (k *kill) awaitReached(ctx context.Context) (stop func()) {
 		case <-timer.C:
 			_ = panics.Contain(logr.FromContextOrDiscard(ctx), "the record of a kill", func() error {
 				k.change(func(*v1alpha1.KillRecord) { k.fresh = 0 })
+				k.notePaused(ctx)
 				return nil
 			})
 		}
 	}()
 	return func() {
 		close(over)
+		cancel()
 		<-done
 	}
 }

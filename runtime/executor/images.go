@@ -86,8 +86,13 @@ type imagePull struct {
 // runtime is asked. Its errors are startErrors.
 func (m *imageManager) ensure(ctx context.Context, pod *corev1.Pod, container string, key plan.ImageKey, need plan.ImageNeed) (string, error) {
 	p := m.pullFor(pod, container, key)
-	if need.Use == plan.ImagePulled && p.stillThere(ctx, need.Ref) {
-		return need.Ref, nil
+	if need.Use == plan.ImagePulled {
+		if _, err := p.access.Use(ctx, need.Ref); err != nil {
+			return "", err
+		}
+		if p.stillThere(ctx, need.Ref) {
+			return need.Ref, nil
+		}
 	}
 	return p.ensure(ctx, need)
 }
@@ -131,7 +136,7 @@ func (p *imagePull) ensure(ctx context.Context, need plan.ImageNeed) (string, er
 			return "", err
 		}
 	}
-	if need, err = p.admitted(ctx, need); err != nil {
+	if need, err = p.kept(ctx, need); err != nil {
 		return "", err
 	}
 	switch need.Use {
@@ -178,6 +183,22 @@ func (p *imagePull) admitted(ctx context.Context, need plan.ImageNeed) (plan.Ima
 		return p.key.Decide(""), nil
 	}
 	return need, nil
+}
+
+// kept is admitted, and keeps an image that is present from being collected. One that was
+// being collected is asked for again.
+func (p *imagePull) kept(ctx context.Context, need plan.ImageNeed) (plan.ImageNeed, error) {
+	need, err := p.admitted(ctx, need)
+	if err != nil || need.Use != plan.ImagePresent {
+		return need, err
+	}
+	if there, err := p.access.Use(ctx, need.Ref); there || err != nil {
+		return need, err
+	}
+	if need, err = p.ask(ctx); err != nil {
+		return need, err
+	}
+	return p.admitted(ctx, need)
 }
 
 // pull pulls the image unless an earlier failure holds it back.

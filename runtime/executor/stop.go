@@ -52,8 +52,10 @@ type stopCalls struct {
 	k       *kill
 	results chan stopResult
 	pending int
-	// deadline is the earliest of the calls'.
+	// deadline is the earliest of the calls', and overdue is when a container that is paused
+	// does not end by the last of them alone.
 	deadline time.Time
+	overdue  <-chan time.Time
 }
 
 // stopResult is what became of one call, which was to end in force at deadline.
@@ -82,6 +84,8 @@ func (s *stopCalls) run(ctx context.Context, left int64) error {
 			case !failed:
 				first, failed = r.err, true
 			}
+		case <-s.overdue:
+			s.k.thaw(ctx)
 		case <-s.k.shortened:
 			// A container that has stopped needs no second call.
 			if less := s.k.Stop(s.k.limitLeft()); !succeeded && time.Now().Add(seconds(less.TimeoutSeconds)).Before(s.deadline) {
@@ -98,7 +102,7 @@ func (s *stopCalls) run(ctx context.Context, left int64) error {
 func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 	s.k.stopping(stop.TimeoutSeconds, s.pending == 0)
 	deadline := time.Now().Add(seconds(stop.TimeoutSeconds))
-	s.deadline = deadline
+	s.deadline, s.overdue = deadline, time.After(stop.ThawAfter())
 	s.k.setStopEnd(deadline)
 	s.pending++
 	go func() {

@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,9 +102,9 @@ func (s *syncRun) killPod(ctx context.Context) error {
 	return nil
 }
 
-// requested names who asked for the sync.
+// requested names who asked for the sync, unless the kill says who asked for it.
 func (s *syncRun) requested(kill plan.Kill) plan.Kill {
-	kill.RequestedBy = s.in.Asks(kill.Trigger)
+	kill.RequestedBy = cmp.Or(kill.RequestedBy, s.in.Asks(kill.Trigger))
 	return kill
 }
 

@@ -47,6 +47,20 @@ func (r Root) Stat(path string) (fs.FileInfo, error) {
 	return info, errors.Join(err, handle.Close())
 }
 
+// Statfs says what the file system has on which a path lies.
+func (r Root) Statfs(path string) (unix.Statfs_t, error) {
+	var s unix.Statfs_t
+	handle, err := r.Open(path, unix.O_PATH)
+	if err != nil {
+		return s, err
+	}
+	err = unix.Fstatfs(int(handle.Fd()), &s)
+	if err = errors.Join(err, handle.Close()); err != nil {
+		return s, fmt.Errorf("statfs %q: %w", path, err)
+	}
+	return s, nil
+}
+
 // ReadFile reads a file of the node whole.
 func (r Root) ReadFile(path string) ([]byte, error) {
 	if r == "" {

@@ -1,9 +1,10 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package images decides which pod may use an image that the runtime has, and with which
-// credentials a pod pulls. It touches the records of pulls below its folder, and nothing
-// else: it reads Secrets and asks the runtime through interfaces that it declares.
+// Package images decides which pod may use an image that the runtime has, with which
+// credentials a pod pulls, and which images are removed when the disk gets full. It touches
+// the records of pulls below its folder, and images that are not used; it reads Secrets and
+// asks the runtime through interfaces that it declares.
 //
 // An image that was pulled with the Secret of one tenant is not another's: who does not
 // know the same credentials has to pull it again, and the registry decides. Images that

@@ -53,8 +53,12 @@ type Manager struct {
 	disk     disk
 	patience *hostfs.Patience
 
+	// pulledOne is signalled after a pull.
+	pulledOne chan struct{}
+
 	mu sync.Mutex
 	*memory
+	uses uses
 }
 
 // diskPatience is how long a pull waits for its record to be written. (as kills do)
@@ -65,7 +69,7 @@ const diskPatience = 2 * time.Second
 func New(cfg Config, log logr.Logger) *Manager {
 	m := &Manager{
 		secrets: cfg.Secrets, runtime: cfg.Runtime, events: cfg.Events,
-		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience),
+		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience), uses: newUses(), pulledOne: make(chan struct{}, 1),
 	}
 	var err error
 	if m.memory, err = readAll(m.disk); err != nil {

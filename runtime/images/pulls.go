@@ -76,7 +76,14 @@ func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credentia
 		}
 	}
 	m.noteGrant(ctx, ref, withoutTag(image), used)
+	defer func() {
+		select {
+		case m.pulledOne <- struct{}{}:
+		default:
+		}
+	}()
 	m.mu.Lock()
+	m.uses.since[ref] = time.Now()
 	i := m.intents[image]
 	if i.pulls--; i.pulls > 0 {
 		m.mu.Unlock()

@@ -46,6 +46,8 @@ type Input struct {
 	// OutsideCgroup: the pod's cgroup is gone, and all running containers are proved
 	// to run outside of it. Any doubt is false.
 	OutsideCgroup bool
+	// Asked is what KillRequests ask, by container.
+	Asked map[string]Asked
 	// Differences from the kubelet.
 	Differences Differences
 }

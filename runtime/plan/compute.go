@@ -41,6 +41,8 @@ func (p *planner) sync() {
 		p.killPodForSandbox(change)
 	}
 	switch {
+	case change.needed && p.staysStopped():
+		return
 	case p.RestartAllContainers:
 		p.actions.ContainersToReset = p.containersToReset()
 		return
@@ -77,7 +79,9 @@ func (p *planner) confirmed() *Definitions {
 
 // candidate is a running container that a rule may kill.
 func (p *planner) candidate(c *corev1.Container, s *ContainerStatus) candidate {
-	f := candidate{container: c, probed: p.probedBy(c), status: s, probes: p.Probes[s.ID], definitions: p.confirmed()}
+	f := candidate{
+		container: c, probed: p.probedBy(c), status: s, probes: p.Probes[s.ID], definitions: p.confirmed(), asked: p.Asked[c.Name],
+	}
 	if f.definitions == nil {
 		return f
 	}
@@ -121,7 +125,8 @@ func (p *planner) decide(s *ContainerStatus, why Kill) Kill {
 	if p.Probed != nil && isProbes(why.Trigger) {
 		pod = p.Probed
 	}
-	return decideKill(pod, s, why, DefinitionChanged(p.Definitions, s), nil, p.Differences)
+	why, override := p.asked(s, why)
+	return decideKill(pod, s, why, DefinitionChanged(p.Definitions, s), override, p.Differences)
 }
 
 // isProbes is whether a probe asks for a kill.

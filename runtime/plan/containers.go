@@ -19,7 +19,9 @@ func (p *planner) mainContainers() {
 		c := &p.Pod.Spec.Containers[i]
 		s := p.Observed.Current(c.Name)
 		if s == nil || s.State != ContainerRunning {
-			p.stoppedContainer(i, c, s)
+			if p.stoppedContainer(i, c, s) {
+				kept++
+			}
 		} else if p.runningContainer(i, c, s) {
 			kept++
 		}
@@ -29,16 +31,20 @@ func (p *planner) mainContainers() {
 	}
 }
 
-// stoppedContainer starts a container again if its policy says so, after a kill
-// if it is not known whether it still runs.
-func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatus) {
-	if !shouldBeRestarted(p.Pod, c, s) {
-		return
+// stoppedContainer starts a container again if its policy says so, or a request, after a kill
+// if it is not known whether it still runs. One that a request keeps stopped is kept so.
+func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatus) (kept bool) {
+	stops := p.stops(c.Name)
+	if !stops && !shouldBeRestarted(p.Pod, c, s) && !p.Asked[c.Name].restarts(s) {
+		return false
 	}
-	p.start(i)
+	if !stops {
+		p.start(i)
+	}
 	if s != nil && s.State == ContainerUnknown {
 		p.killUnknown("Container", s)
 	}
+	return stops
 }
 
 // runningContainer returns whether the container is kept as it is.
@@ -50,6 +56,10 @@ func (p *planner) runningContainer(i int, c *corev1.Container, s *ContainerStatu
 		return true
 	}
 	kill := rule.kill(f)
+	if rule.stays {
+		p.kill(s, kill)
+		return true
+	}
 	if rule.restarts || restartsWhenKilled(p.Pod, c) {
 		if !rule.plain {
 			kill.Message += ", will be restarted"

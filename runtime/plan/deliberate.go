@@ -62,6 +62,9 @@ func deliberatelyKilled(r *SyncRequest, c *corev1.Container, entry *Backoff) str
 	if newest == nil {
 		return ""
 	}
+	if r.forgives(newest.ID) {
+		return newest.ID
+	}
 	if slices.ContainsFunc(r.Actions.ContainersToKill, func(k Kill) bool { return k.ID == newest.ID && deliberate(k.Trigger) }) {
 		return newest.ID
 	}

@@ -18,13 +18,15 @@
 //	WorkloadFinished      containers.go   finish
 //	UnknownState          containers.go   killUnknown; strays.go strays (a second instance)
 //	DefinitionChanged     definition.go   DefinitionChanged
-//	RestartRequested      definition.go   RestartRequested
+//	RestartRequested      definition.go   RestartRequested; asked.go restartAsked
+//	StopRequested         asked.go        stopAsked
 //	LivenessProbe         rules.go        livenessFailed
 //	StartupProbe          rules.go        startupFailed
 //	ResizeRequired        resize.go       resizeRequired
 //	ContainerRemoved      strays.go       removed
 //	RestartAllContainers  reset.go        containersToReset
 //	Evicted               evict.go        DecideEviction
+//	NodePressure          pressureend.go  DecidePressureEviction
 //
 // Which of them wait for the image of what is started next: wait.go, awaits.
 //

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -177,10 +178,14 @@ func DecideEviction(limits *DiskLimits, used DiskUsage) *Termination {
 }
 
 // Evicted returns the end of a pod that was evicted before, by its status: that says why,
-// whatever its containers answer. It is nil for all others.
+// whatever its containers answer. It is nil for all others. What was evicted for its node's sake
+// keeps its own grace period here: the status does not say whether a threshold was hard or soft.
 func Evicted(previous *corev1.PodStatus) *Termination {
 	if previous == nil || previous.Reason != ReasonEvicted || !Ended(previous.Phase) {
 		return nil
+	}
+	if strings.HasPrefix(previous.Message, lowPrefix) {
+		return pressureTermination(previous.Message)
 	}
 	return eviction(previous.Message)
 }

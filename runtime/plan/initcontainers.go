@@ -39,7 +39,7 @@ func (p *planner) initContainers() bool {
 			return false
 		}
 	}
-	if !scan.passed {
+	if !scan.passed && !p.stops(p.Pod.Spec.InitContainers[0].Name) {
 		p.startInit(0)
 	}
 	return scan.initialized
@@ -61,6 +61,9 @@ func (p *planner) initContainer(i int, scan *initScan) {
 	c := &p.Pod.Spec.InitContainers[i]
 	s := p.Observed.Current(c.Name)
 	switch {
+	case podspec.IsSidecar(c) && p.stops(c.Name) && (s == nil || s.State != ContainerRunning):
+		p.stoppedSidecar(i, s, scan)
+		return
 	case s == nil && scan.passed && podspec.IsSidecar(c):
 		// It ran once and its remains are gone.
 		p.startInit(i)
@@ -101,10 +104,25 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 	}
 	if rule := p.ruleFor(sidecarRules, f, started); rule != nil {
 		p.kill(s, rule.kill(f))
-		p.startInit(i)
+		if !rule.stays {
+			p.startInit(i)
+		}
 	} else if started && sidecarMayResize(f) {
 		p.keep(f)
 	}
+}
+
+// stoppedSidecar leaves a sidecar alone that a request keeps stopped. It holds up no other
+// container once it has run.
+func (p *planner) stoppedSidecar(i int, s *ContainerStatus, scan *initScan) {
+	switch {
+	case s == nil && !scan.passed:
+		return
+	case s != nil && s.State == ContainerUnknown:
+		p.killUnknown("Init container", s)
+	}
+	p.initialized(i, scan, !scan.passed)
+	scan.passed = true
 }
 
 // initialized continues with the next init container, or to the main ones.

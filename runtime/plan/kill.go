@@ -5,7 +5,9 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +52,17 @@ type Kill struct {
 type Stop struct {
 	ID             string
 	TimeoutSeconds int64
+}
+
+// thawDelay is what a runtime has after its SIGKILL to let a paused container end: runc
+// resumes it for that, others leave it to the kernel, which does not on cgroup v1.
+const thawDelay = 2 * time.Second
+
+// ThawAfter is how long after the call a container that is paused, and has not ended, is
+// resumed, so that the runtime's SIGKILL reaches it. Before that it stays paused: whoever has
+// paused it may not want it to run.
+func (s Stop) ThawAfter() time.Duration {
+	return time.Duration(min(s.TimeoutSeconds, math.MaxInt32))*time.Second + thawDelay
 }
 
 // Stop returns the call that ends a kill of which so many seconds are left.

@@ -27,6 +27,8 @@ type SyncRequest struct {
 	// RequestedBy is written to the records of the kills of this sync, and ChangedBy, where
 	// it is known, to those that a change of the template asks for.
 	RequestedBy, ChangedBy string
+	// Forgiven are instances whose end counts for no back-off.
+	Forgiven []string
 }
 
 // Asks names who asked for a kill of this sync.

@@ -19,6 +19,8 @@ type candidate struct {
 	status      *ContainerStatus
 	probes      ProbeResults
 	definitions *Definitions
+	// asked is what requests ask of it.
+	asked Asked
 	// current and desired are its resources; the same when one is not known.
 	current, desired Resources
 }
@@ -31,6 +33,8 @@ type killRule struct {
 	message string
 	// restarts whatever the restart policy.
 	restarts bool
+	// stays: nothing is started in its place.
+	stays bool
 	// plain: the message does not say that the container will be restarted.
 	plain bool
 	// onceStarted: not looked at before the container has started.
@@ -44,6 +48,12 @@ func (r *killRule) kill(f candidate) Kill {
 // mainRules are the reasons to kill a running main container, the first that
 // applies wins.
 var mainRules = []killRule{
+	{
+		trigger: v1alpha1.TriggerStopRequested,
+		applies: stopAsked,
+		message: "Container %s stop requested",
+		stays:   true,
+	},
 	{
 		trigger:  v1alpha1.TriggerDefinitionChanged,
 		applies:  definitionChanged,
@@ -78,6 +88,17 @@ var mainRules = []killRule{
 // sidecarRules are the reasons to kill a running sidecar, the first that applies
 // wins. Sidecars always restart.
 var sidecarRules = []killRule{
+	{
+		trigger: v1alpha1.TriggerStopRequested,
+		applies: stopAsked,
+		message: "Init container %s stop requested",
+		stays:   true,
+	},
+	{
+		trigger: v1alpha1.TriggerRestartRequested,
+		applies: func(f candidate) bool { return f.asked.Force && restartAsked(f) },
+		message: "Init container %s restart requested",
+	},
 	{
 		trigger: v1alpha1.TriggerStartupProbe,
 		applies: func(f candidate) bool { return f.probed.StartupProbe != nil && startupFailed(f) },
@@ -136,7 +157,9 @@ func (p *planner) ruleFor(rules []killRule, f candidate, started bool) *killRule
 
 func definitionChanged(f candidate) bool { return DefinitionChanged(f.definitions, f.status) }
 
-func restartRequested(f candidate) bool { return RestartRequested(f.definitions, f.status) }
+func restartRequested(f candidate) bool {
+	return RestartRequested(f.definitions, f.status) || restartAsked(f)
+}
 
 // livenessFailed is the one place that decides about a liveness verdict.
 func livenessFailed(f candidate) bool { return f.probes.Liveness == ProbeFailure }

@@ -12,7 +12,7 @@ import (
 )
 
 // The kubelet's priority within one sync, with RestartRequested beside
-// DefinitionChanged.
+// DefinitionChanged. What is to stay stopped comes first: nothing is started for another reason.
 func TestRuleOrder(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -22,6 +22,7 @@ func TestRuleOrder(t *testing.T) {
 		"main": {
 			rules: mainRules,
 			want: []v1alpha1.KillTrigger{
+				v1alpha1.TriggerStopRequested,
 				v1alpha1.TriggerDefinitionChanged,
 				v1alpha1.TriggerRestartRequested,
 				v1alpha1.TriggerLivenessProbe,
@@ -32,6 +33,8 @@ func TestRuleOrder(t *testing.T) {
 		"sidecar": {
 			rules: sidecarRules,
 			want: []v1alpha1.KillTrigger{
+				v1alpha1.TriggerStopRequested,
+				v1alpha1.TriggerRestartRequested, // before it has started, by force
 				v1alpha1.TriggerStartupProbe,
 				v1alpha1.TriggerDefinitionChanged,
 				v1alpha1.TriggerRestartRequested,

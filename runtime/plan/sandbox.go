@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -127,11 +129,15 @@ func (p *planner) startOver(change sandboxVerdict) {
 	}
 	toStart := p.startedAnew()
 	switch {
+	case len(toStart) == 0 && p.stopsAny():
+		p.actions.CreateSandbox = false
 	case len(toStart) == 0 && anyMainContainerCreated(p.Pod, p.Observed):
 		p.actions.CreateSandbox = false
 		p.finish("no container is left to start")
 	case len(p.Pod.Spec.InitContainers) > 0:
-		p.startInit(0)
+		if !p.stops(p.Pod.Spec.InitContainers[0].Name) {
+			p.startInit(0)
+		}
 	default:
 		p.actions.ContainersToStart = toStart
 	}
@@ -144,13 +150,29 @@ func (p *planner) staysDown(change sandboxVerdict) bool {
 		change.attempt != 0 && len(p.Observed.Containers) != 0 && !change.redefined
 }
 
+// staysStopped is whether there is nothing to do about a sandbox, because requests keep all
+// stopped that would be started in another one, and nothing runs.
+func (p *planner) staysStopped() bool {
+	if !p.stopsAny() || len(p.startedAnew()) > 0 || p.anyMayRunOrUnknown() {
+		return false
+	}
+	p.actions = Actions{SandboxID: p.actions.SandboxID}
+	return true
+}
+
+func (p *planner) anyMayRunOrUnknown() bool {
+	return slices.ContainsFunc(p.Observed.Containers, func(s ContainerStatus) bool {
+		return s.State == ContainerRunning || s.State == ContainerUnknown
+	})
+}
+
 // startedAnew returns the main containers that a new sandbox starts: all but
-// those that succeeded under OnFailure.
+// those that succeeded under OnFailure, and those that requests keep stopped.
 func (p *planner) startedAnew() []int {
 	var toStart []int
 	for i := range p.Pod.Spec.Containers {
 		c := &p.Pod.Spec.Containers[i]
-		if !runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name)) {
+		if !p.stops(c.Name) && (!runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name))) {
 			toStart = append(toStart, i)
 		}
 	}

@@ -27,6 +27,8 @@ type Termination struct {
 	Condition *corev1.PodCondition `json:"condition,omitempty"`
 	// RequestedBy is written to the records; empty is the shim.
 	RequestedBy string `json:"requestedBy,omitempty"`
+	// EventAnnotations are those of the event about the end, for programs.
+	EventAnnotations map[string]string `json:"eventAnnotations,omitempty"`
 }
 
 // Joined returns the termination after another caller has asked for the end, too: the
@@ -57,7 +59,9 @@ const (
 	requestedByDeadline = "shim (activeDeadlineSeconds)"
 	// requestedByDiskLimit is a pod that used more of the node's disk than its limits say.
 	requestedByDiskLimit = "shim (disk limits)"
-	requestedByShutdown  = "shim (node shutdown)"
+	// requestedByPressure is a node that is short of memory, disk or process IDs.
+	requestedByPressure = "shim (node pressure)"
+	requestedByShutdown = "shim (node shutdown)"
 	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
 	// for example.
 	requestedByDeletion = "deletion of the NodeWorkload"

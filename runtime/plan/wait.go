@@ -193,7 +193,7 @@ func (p *planner) holds(c *corev1.Container) Reason {
 // definition, or before the restart that was requested.
 func (p *planner) outdated(c *corev1.Container) bool {
 	s := p.Observed.Current(c.Name)
-	return s != nil && (DefinitionChanged(p.confirmed(), s) || RestartRequested(p.confirmed(), s))
+	return s != nil && (DefinitionChanged(p.confirmed(), s) || RestartRequested(p.confirmed(), s) || p.Asked[c.Name].restarts(s))
 }
 
 // replaced is whether the start of a container is one that a deliberate change asked

@@ -66,6 +66,8 @@ type Manager struct {
 	bounds   boundsKeeper
 	hostRoot hostfs.Root
 	process  func(ctx context.Context, containerID string) (pid int, cgroup string, err error)
+	// cgroupMount is where the freezer is looked for.
+	cgroupMount string
 
 	mu     sync.Mutex
 	driver string
@@ -80,8 +82,9 @@ type Manager struct {
 func New(config Config) (*Manager, error) {
 	m := &Manager{
 		parent: config.Parent, podPids: config.PodPids, hostRoot: config.HostRoot, process: config.Process,
-		bounds: boundsKeeper{bounds: config.Bounds, file: config.BoundsFile},
-		driver: DriverFS, applied: map[types.UID]limits{}, vanished: map[types.UID][]string{},
+		bounds:      boundsKeeper{bounds: config.Bounds, file: config.BoundsFile},
+		cgroupMount: cgroupMount,
+		driver:      DriverFS, applied: map[types.UID]limits{}, vanished: map[types.UID][]string{},
 	}
 	bounded := config.PodPids > 0 || config.Bounds.limits(DriverFS) != Bounds{}.limits(DriverFS)
 	if bounded && filepath.Join("/", config.Parent) == "/" {

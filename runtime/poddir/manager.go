@@ -156,6 +156,9 @@ func (m *Manager) UserNamespace(pod *corev1.Pod) (userns.Range, error) {
 	return m.users.Of(pod.UID)
 }
 
+// LogRoot is the directory of the log directories of all pods.
+func (m *Manager) LogRoot() string { return m.config.LogRoot }
+
 // LogDirectory is the host directory of the pod's container logs. (kubelet
 // kuberuntime/helpers.go:BuildPodLogsDirectory)
 func (m *Manager) LogDirectory(pod *corev1.Pod) string {

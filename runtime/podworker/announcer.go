@@ -139,6 +139,10 @@ func (a *announcer) send(o outbox) {
 		return
 	}
 	for _, n := range o.texts() {
+		if annotated, ok := a.events.(AnnotatedEvents); ok && len(n.Annotations) > 0 {
+			annotated.AnnotatedEvent(pod, n.Annotations, n.Type, n.Reason, n.Message)
+			continue
+		}
 		a.events.Event(pod, n.FieldPath, n.Type, n.Reason, n.Message)
 	}
 }

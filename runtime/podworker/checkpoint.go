@@ -75,6 +75,8 @@ type Checkpoint struct {
 	DiskLimits *plan.DiskLimits `json:"diskLimits,omitempty"`
 	// RestartBackoff is the workload's own policy, nil if it has none.
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
+	// Requests are the KillRequests of the object; what is noted about them is in Status.
+	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
 	// Orphan: the containers were known from the runtime only.

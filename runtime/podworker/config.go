@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -52,6 +53,8 @@ type Config struct {
 	// ever ran, or a changed template. It is asked about one pod at a time, again every 10 s and
 	// on AskAgain, and must not block for long.
 	Admit func(*corev1.Pod) *plan.Refusal
+	// Signal sends a signal, by its name, to the first process of a container that runs.
+	Signal func(ctx context.Context, containerID, signal string) error
 	// RecursiveReadOnly reports whether the runtime can make such mounts.
 	RecursiveReadOnly func() bool
 }
@@ -75,6 +78,9 @@ func (cfg *Config) complete() {
 	}
 	if cfg.Admit == nil {
 		cfg.Admit = func(*corev1.Pod) *plan.Refusal { return nil }
+	}
+	if cfg.Signal == nil {
+		cfg.Signal = func(context.Context, string, string) error { return errNoSignals }
 	}
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func() bool { return false }

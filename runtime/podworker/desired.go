@@ -31,6 +31,8 @@ type desired struct {
 	hash string
 	// restartBackoff is the workload's own policy, nil if it has none.
 	restartBackoff *v1alpha1.RestartBackoff
+	// requests are the KillRequests of the latest object. They are not changed.
+	requests []v1alpha1.NodeRequest
 	// generation is that of the latest object, accepted or not, and spec identifies
 	// its spec: after a restore of the API's storage another one can have the same
 	// generation.
@@ -99,6 +101,7 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	}
 	d.generation, d.spec = nw.Generation, spec
 	d.restartBackoff = nw.Spec.RestartBackoff.DeepCopy()
+	d.requests = nw.Spec.DeepCopy().Requests
 	latest := template.Pod(nw)
 	d.shown = latest
 	d.refused, d.exceeds = refusal(&nw.Spec.Template), exceeds(latest)

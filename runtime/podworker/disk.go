@@ -35,7 +35,7 @@ func (m *memory) snapshot() (*Checkpoint, int64) {
 	cp.Ran = m.want.ran
 	cp.Gone, cp.Orphan, cp.RequestedBy = m.want.gone, m.want.orphan, m.want.requestedBy
 	cp.Termination = m.want.asked
-	cp.RestartBackoff = m.want.restartBackoff
+	cp.RestartBackoff, cp.Requests = m.want.restartBackoff, m.want.requests
 	return &cp, m.disk.revision
 }
 

@@ -35,6 +35,8 @@ type memory struct {
 	earlier string
 	// keeps is the pod by which a sandbox that waits is kept, nil without one.
 	keeps *corev1.Pod
+	// released: what has ended has no volumes and no cgroup any more.
+	released bool
 }
 
 func newMemory(id Identity, bootID string) *memory {

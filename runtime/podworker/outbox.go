@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/managedworkload/managedworkload/runtime/text"
@@ -27,6 +28,13 @@ type notice struct {
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
+	// Annotations are those of the event, for programs.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// same reports whether two notices say the same.
+func (n notice) same(o notice) bool {
+	return n.FieldPath == o.FieldPath && n.Type == o.Type && n.Reason == o.Reason && n.Message == o.Message && maps.Equal(n.Annotations, o.Annotations)
 }
 
 // outbox holds the notices that were not sent yet, the oldest first.
@@ -42,7 +50,7 @@ func (o outbox) add(due ...notice) outbox {
 	notices := slices.Clone(o.Notices)
 	for _, n := range due {
 		n.Message = text.Cut(n.Message, maxNoticeMessage)
-		if len(notices) == 0 || notices[len(notices)-1] != n {
+		if len(notices) == 0 || !notices[len(notices)-1].same(n) {
 			notices = append(notices, n)
 		}
 	}

@@ -136,6 +136,12 @@ type Events interface {
 	Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string)
 }
 
+// AnnotatedEvents are Events that may have annotations.
+type AnnotatedEvents interface {
+	// AnnotatedEvent reports an event about the whole workload, with annotations for programs.
+	AnnotatedEvent(pod *corev1.Pod, annotations map[string]string, eventtype, reason, message string)
+}
+
 // Store keeps checkpoints.
 type Store interface {
 	Save(c *Checkpoint) error

@@ -80,6 +80,7 @@ func (s *remover) release(ctx context.Context) (time.Duration, error) {
 		return jitter(errorDelay), fmt.Errorf("release volumes and cgroup: %w", err)
 	}
 	s.released = true
+	s.mem.setReleased()
 	return jitter(resyncInterval), nil
 }
 

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,9 @@ func (v view) compute() report {
 		v.Ending = plan.ShutDown(v.Previous)
 	}
 	if v.Ending != nil && v.Ending.Reason != "" && (v.Previous == nil || !plan.Ended(v.Previous.Phase)) {
-		r.due = append(r.due, notice{Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message})
+		r.due = append(r.due, notice{
+			Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message, Annotations: v.Ending.EventAnnotations,
+		})
 	}
 	v.StartupProbesEnded = !v.syncing
 	r.pod = status.Compute(v.Input)
@@ -95,6 +98,8 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			Terminal:                terminal,
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     now.Wall,
+			Held:                    s.held(syncing),
+			Unready:                 s.requests.Unready,
 			HostIPs:                 s.cfg.HostIPs,
 			RuntimeName:             s.cfg.RuntimeName,
 			RecursiveReadOnlyMounts: s.cfg.RecursiveReadOnly(),
@@ -130,7 +135,8 @@ func (s *scope) report(d desired, r report, usable Usable) {
 	if d.pod != nil {
 		r.of = s.probed(d)
 	}
-	news, restarts := s.mem.report(d, r, append(conditions(d, usable), s.waitConditions(d)...), s.moment())
+	s.cfg.Metrics.reported(s.mem.podStatus(), &r.pod, &s.started)
+	news, restarts := s.mem.report(d, r, slices.Concat(conditions(d, usable), s.waitConditions(d), s.holdConditions()), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)

@@ -51,6 +51,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		ran:         cp.Ran || hasRun(cp.TemplateHash, cp.PodStatus),
 
 		restartBackoff: cp.RestartBackoff,
+		requests:       cp.Requests,
 	}
 	if cp.Pod != nil {
 		m.want.held = cfg.Exceeds(cp.Pod)

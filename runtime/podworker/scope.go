@@ -32,6 +32,9 @@ type scope struct {
 	// askNode has the node decide about the pod that the memory asks for.
 	askNode func()
 
+	// started is how long the first start takes.
+	started startWatch
+
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
 	// waits is what deliberate changes wait for, and pulls what becomes of that.
@@ -41,6 +44,8 @@ type scope struct {
 	// the newest sandbox was made from.
 	made    plan.Made
 	sandbox sandboxOf
+	// requests are what KillRequests ask, as they were looked at last.
+	requests plan.RequestProgress
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
 	// killFailures is how often kills have failed since one worked.
@@ -99,6 +104,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Prepared:    s.waits.prepared,
 		Missing:     s.waits.missing,
 		Probed:      s.probed(d),
+		Asked:       s.requests.Asked,
 		Differences: plan.AllDifferences(),
 	}
 }

@@ -67,10 +67,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 
 // keep reports what was observed, and has it made what the template says.
 func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
-	if usable.OK && d.held == "" {
-		if s.awaitImages(ctx, d, observed); s.mem.changed() {
-			return 0, nil
-		}
+	may := usable.OK && d.held == ""
+	if may && s.prepare(ctx, d, observed) {
+		return 0, nil
 	}
 	r := s.look(ctx, d, observed, false)
 	ended := d.terminates(&r.pod)
@@ -82,8 +81,12 @@ func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, 
 		s.advanceEnded()
 		return 0, nil
 	}
-	if !usable.OK || d.held != "" {
+	if !may {
 		return jitter(resyncInterval), nil
+	}
+	if s.advanceRequests(ctx, d, observed, &r.pod) {
+		s.wakeUp() // to plan with that
+		return 0, nil
 	}
 	if err := s.networkError(ctx, d, observed); err != nil {
 		s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())
@@ -94,6 +97,14 @@ func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, 
 		delay = min(delay, left)
 	}
 	return delay, err
+}
+
+// prepare looks at what requests ask and at what changes wait for. It says whether the change
+// that came meanwhile is to be handled first.
+func (s *syncer) prepare(ctx context.Context, d desired, observed *plan.PodStatus) (again bool) {
+	s.advanceRequests(ctx, d, observed, s.mem.podStatus())
+	s.awaitImages(ctx, d, observed)
+	return s.mem.changed()
 }
 
 // removeDead removes older dead instances of containers that have exited since
@@ -128,7 +139,9 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.cfg.Prober.Update(s.probed(d), observed, &r.pod)
 	s.cfg.PodDir.Follow(d.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
+	began := time.Now()
 	actions := plan.Compute(in)
+	s.cfg.Metrics.planned(began)
 	if !needed(actions) {
 		s.runs(ctx, d, observed, r, actions, usable)
 		return jitter(resyncInterval), nil
@@ -152,6 +165,10 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.mem.noteRan(after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
+	if s.advanceRequests(ctx, d, after, &r.pod) {
+		r = s.look(ctx, d, after, false) // with what is held now
+		s.wakeUp()
+	}
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
 	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
@@ -208,7 +225,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	request := plan.SyncRequest{
 		Pod: in.Pod, Observed: observed, Actions: actions,
 		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
-		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy,
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy, Forgiven: s.forgiven(),
 	}
 	var outcome plan.SyncOutcome
 	begun := time.Now()

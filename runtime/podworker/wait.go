@@ -194,6 +194,7 @@ func waitedFor(waits []plan.ImageWait) iter.Seq[plan.ImageKey] {
 func (s *scope) endWaits() {
 	s.pulls.stop()
 	s.waits = imageWaits{}
+	s.requests = plan.RequestProgress{}
 	s.mem.keep(nil)
 }
 

@@ -38,6 +38,7 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 	}}
 	features := &nodeadmission.Features{Runtime: asked.latest, Handler: s.runtime.RuntimeHandler}
 	return nodeadmission.Handlers{
+		func(pod *corev1.Pod) *plan.Refusal { return s.pressure.Admit(pod) },
 		s.options.sysctls.Admit,
 		features.Admit,
 		ports.Admit,

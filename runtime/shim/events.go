@@ -113,14 +113,28 @@ func (s *lateSink) wait(event *corev1.Event) {
 // Event implements the Events of executor, probe and podworker: the pod stands
 // for the NodeWorkload of its name and UID.
 func (e *events) Event(pod *corev1.Pod, fieldPath, eventtype, reason, message string) {
-	e.record(&corev1.ObjectReference{
+	e.record(workloadOf(pod, fieldPath), eventtype, reason, message)
+}
+
+// AnnotatedEvent implements podworker.AnnotatedEvents.
+func (e *events) AnnotatedEvent(pod *corev1.Pod, annotations map[string]string, eventtype, reason, message string) {
+	select {
+	case <-e.ended:
+	default:
+		e.recorder.AnnotatedEventf(workloadOf(pod, ""), annotations, eventtype, reason, "%s", bounded(message))
+	}
+}
+
+// workloadOf is the NodeWorkload that a pod stands for.
+func workloadOf(pod *corev1.Pod, fieldPath string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(),
 		Kind:       "NodeWorkload",
 		Namespace:  pod.Namespace,
 		Name:       pod.Name,
 		UID:        pod.UID,
 		FieldPath:  fieldPath,
-	}, eventtype, reason, message)
+	}
 }
 
 // warnNode writes a Warning event about the node.

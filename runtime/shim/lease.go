@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,11 @@ type lease struct {
 	// one that is there.
 	held *string
 
+	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
+	// one that is there.
+	pressure atomic.Pointer[string]
+	// mirrors is the annotation about the mirrors of static workloads, as pressure.
+	mirrors atomic.Pointer[string]
 	// shutdown is until when the node's workloads end, the zero time while it does not shut
 	// down.
 	shutdown atomic.Pointer[time.Time]
@@ -133,14 +139,42 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.HolderIdentity = &l.holder
 	found.Spec.LeaseDurationSeconds = ptr.To[int32](leaseDurationSeconds)
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
+	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
+	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+	annotate(found, v1alpha1.AnnotationStaticMirrors, l.mirrors.Load())
 	l.markShutdown(found)
+}
+
+// annotate sets an annotation, removes one that is empty, and leaves the one that is there where
+// there is nothing to say.
+func annotate(found *coordinationv1.Lease, name string, text *string) {
 	switch {
-	case l.held == nil:
-	case *l.held == "":
-		delete(found.Annotations, v1alpha1.AnnotationOrphansHeld)
+	case text == nil:
+	case *text == "":
+		delete(found.Annotations, name)
 	default:
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationOrphansHeld, *l.held)
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, name, *text)
 	}
+}
+
+// setPressure has the Lease say soon what the node is short of: a Lease has no conditions. It
+// waits for nothing.
+func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
+	names := make([]string, 0, len(conditions))
+	for _, c := range conditions {
+		names = append(names, string(c))
+	}
+	l.pressure.Store(new(strings.Join(names, ",")))
+	kick(l.kicked)
+}
+
+// setMirrors has the lease ask the manager for mirrors of static workloads, at once where that is
+// news; "" asks for nothing.
+func (l *lease) setMirrors(report string) {
+	if before := l.mirrors.Swap(&report); before == nil && report == "" || before != nil && *before == report {
+		return
+	}
+	kick(l.kicked)
 }
 
 // setShutdown has the lease say at once until when the workloads of a node end that shuts down;

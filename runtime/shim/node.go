@@ -51,12 +51,16 @@ type node struct {
 	name    string
 	ips     []string
 	runtime func() string
+	// pressure are the conditions that the node has for being short of something; nil where
+	// that is not looked at.
+	pressure func() []corev1.NodeConditionType
+	// kicked holds a token when the Node is to be looked at now; nil never does.
+	kicked chan struct{}
 	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
 	// shutsDown reports whether the machine shuts down, and kicked has that written.
 	shutsDown func() bool
-	kicked    <-chan struct{}
 }
 
 // keep registers the Node and keeps it alive until the context is done.
@@ -138,13 +142,17 @@ func (n *node) keepLabelsAndTaints(ctx context.Context, found *corev1.Node) erro
 // heartbeat writes the Node's status when it changed or is a minute old.
 func (n *node) heartbeat(ctx context.Context, found *corev1.Node) error {
 	ready, condition := nodeCondition(found, corev1.NodeReady), n.readiness()
-	if ready != nil && ready.Status == condition.Status && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval {
+	now := metav1.NewTime(n.clock.Now())
+	pressure := n.pressureConditions(now)
+	if ready != nil && ready.Status == condition.Status && !n.written.IsZero() && time.Since(n.written) < heartbeatInterval && hasConditions(found, pressure) {
 		return nil
 	}
 	base := found.DeepCopy()
-	now := metav1.NewTime(n.clock.Now())
 	condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
 	setNodeCondition(found, condition)
+	for _, c := range pressure {
+		setNodeCondition(found, c)
+	}
 	found.Status.Capacity = capacity()
 	found.Status.Allocatable = capacity()
 	found.Status.Addresses = n.addresses()

@@ -75,6 +75,10 @@ type Options struct {
 
 	// sysctls are those that pods may set.
 	sysctls *nodeadmission.Sysctls
+	DiskOptions
+
+	// eviction are the flags about node pressure.
+	eviction evictionOptions
 	// bounds are MaxCPU, MaxMemory and MaxPids.
 	bounds podcgroup.Bounds
 	// shutdown are the groups of a shutdown; none: it does not end workloads.
@@ -96,6 +100,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
 	flags.StringVar(&o.StaticDir, "static-dir", "", "Directory of files with static workloads, each a NodeWorkload or a ManagedWorkload: they run without an API server, and end with their files")
+	o.DiskOptions.addFlags(flags)
 	flags.StringVar(&o.CgroupParent, "cgroup-parent", "/managedworkload", "Parent cgroup of the workloads' cgroups; it must be outside a kubelet's")
 	flags.StringVar(&o.CgroupDriver, "cgroup-driver", cgroupDriverAuto, "Cgroup driver: cgroupfs, systemd, or auto, which is the one that the runtime reports")
 	flags.StringVar(&o.MaxCPU, "max-cpu", "", `CPUs that all workloads of this node may use together, such as 2 or 500m; "" or 0: no bound`)
@@ -114,6 +119,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.RegisterNode, "register-node", false, "Create and update a Node object (tainted against Pods); for nodes without a kubelet")
 	o.addShutdownFlags(flags)
 	flags.BoolVar(&o.AllowForeignPods, "allow-foreign-pods", false, "Start workloads even if the runtime has pods that this shim does not manage")
+	o.eviction.addFlags(flags)
 }
 
 // complete checks the options and fills in what can be found out.
@@ -121,8 +127,8 @@ func (o *Options) complete() error {
 	var err error
 	o.bounds, err = o.parseBounds()
 	errs := []error{
-		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(),
-		o.completeShutdown(),
+		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
+		o.eviction.complete(o.RegisterNode), o.completeShutdown(),
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

@@ -68,6 +68,8 @@ type overseer struct {
 	policy       *policyProbe
 	progress     *progress
 	allowForeign bool
+	// happened is called when something has happened to a container; it may be nil.
+	happened func()
 	// firstSeen is called when the runtime answers for the first time.
 	firstSeen func(ctx context.Context) error
 	// kicked asks for a list soon.
@@ -149,6 +151,9 @@ func (o *overseer) kick() {
 // reason to list.
 func (o *overseer) watch(ctx context.Context) error {
 	err := o.runtime.Watch(ctx, func(uid types.UID) {
+		if o.happened != nil {
+			o.happened()
+		}
 		if uid == cri.Every {
 			o.pool.WakeAll()
 		}

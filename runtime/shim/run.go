@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -15,27 +14,27 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
 	"github.com/managedworkload/managedworkload/runtime/executor"
-	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/images"
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/nodestats"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/pressure"
 	"github.com/managedworkload/managedworkload/runtime/probe"
 	"github.com/managedworkload/managedworkload/runtime/shutdown"
+	"github.com/managedworkload/managedworkload/runtime/signal"
 	"github.com/managedworkload/managedworkload/runtime/static"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
@@ -99,11 +98,21 @@ type shim struct {
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
 	stats    *nodestats.Source
-	overseer *overseer
-	lease    *lease
-	static   *static.Source
+	// postUsage tells the manager what the node uses.
+	postUsage func(ctx context.Context, usage *subresources.NodeUsage) error
+	logs      *logs.Manager
+	// collector removes images that are not used.
+	collector *images.Collector
+	pressure  *pressure.Manager
+	overseer  *overseer
+	lease     *lease
+	static    *static.Source
+	// mirrors show static workloads in the API, nil without one.
+	mirrors *mirrors
 	// alone: there is no API server.
 	alone bool
+	// node is the Node that this shim keeps, nil where a kubelet does.
+	node *node
 	// tokenFile is where client-go reads the token from; "" if it has none.
 	tokenFile string
 	garbage   *collector
@@ -125,7 +134,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer} {
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makeMirrors, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -134,91 +143,6 @@ func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 		}
 	}
 	return s, nil
-}
-
-// openRuntime makes what acts on the node.
-func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
-	o := s.options
-	if err := s.openPodDirs(log); err != nil {
-		return err
-	}
-	var err error
-	s.runtime, err = cri.Dial(ctx, cri.Config{
-		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
-		Differences: plan.AllDifferences(),
-	})
-	if err != nil {
-		return fmt.Errorf("open the container runtime: %w", err)
-	}
-	s.runtimeName = s.askRuntimeName(ctx)
-	s.dns = newDNSWarnings(s.dirs, s.events)
-	s.images = images.New(images.Config{Dir: o.imagesDir(), Runtime: s.runtime, Secrets: s.objects, Events: s.events}, log.WithName("images"))
-	s.executor = executor.New(executor.Config{
-		Runtime: s.runtime, Events: s.events, Kills: killSink{func() *podworker.Pool { return s.pool }},
-		Differences: plan.AllDifferences(),
-		Clock:       s.clock,
-		Images:      s.images,
-		Prepare:     s.dns.prepare, PodCgroup: s.cgroups, LogDirectory: s.dirs.LogDirectory,
-		RuntimeName: s.runtimeName,
-	})
-	s.probes = probe.NewManager(ctx, s.runtime, s.events, func(uid types.UID) { s.pool.Wake(uid) }, s.survivorsBefore())
-	return nil
-}
-
-// openPodDirs makes what keeps the pods' directories, volumes and cgroups on the node.
-func (s *shim) openPodDirs(log logr.Logger) error {
-	o := s.options
-	driver := o.CgroupDriver
-	if driver == cgroupDriverAuto {
-		driver = ""
-	}
-	var err error
-	s.cgroups, err = podcgroup.New(podcgroup.Config{
-		Parent: o.CgroupParent, Driver: driver, HostRoot: hostfs.Root(o.HostRoot),
-		Bounds: o.bounds, BoundsFile: o.boundsFile(), PodPids: o.PodMaxPids,
-		Process: func(ctx context.Context, id string) (int, string, error) { return s.runtime.ContainerProcess(ctx, id) },
-	})
-	if err != nil {
-		return fmt.Errorf("open the pod cgroups: %w", err)
-	}
-	s.bounds = &boundKeeper{cgroups: s.cgroups, warn: s.events.warnNode, ready: make(chan struct{})}
-	capacity := poddir.NodeCapacity(o.StateDir)
-	s.volumes, err = volume.New(volume.Config{
-		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
-		PodMemory: podcgroup.MemoryLimit, Objects: s.objects, Allocatable: capacity,
-		Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
-	})
-	if err != nil {
-		return fmt.Errorf("open the volumes: %w", err)
-	}
-	s.dirs, err = poddir.New(poddir.Config{
-		LogRoot: o.PodLogDir, NodeName: o.NodeName, NodeIPs: o.NodeIPs,
-		ClusterDNS: o.ClusterDNS, ClusterDomain: o.ClusterDomain, ResolvConf: o.ResolvConf, HostRoot: hostfs.Root(o.HostRoot),
-		Objects: s.objects, APIServer: poddir.APIServer{Host: o.APIServerHost, Port: o.APIServerPort},
-		Capacity: capacity, Logger: log,
-	}, s.volumes, s.cgroups)
-	if err != nil {
-		return fmt.Errorf("open the pod directories: %w", err)
-	}
-	return nil
-}
-
-// forgetPod drops what is kept in memory of a pod whose place on the node is removed.
-func (s *shim) forgetPod(uid types.UID) {
-	s.executor.Forget(uid)
-	s.dns.forget(uid)
-	s.objects.ForgetPod(uid)
-}
-
-// askRuntimeName is the scheme of container IDs.
-func (s *shim) askRuntimeName(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	name, _, _, err := s.runtime.RuntimeInfo(ctx)
-	if err != nil {
-		return defaultRuntimeName
-	}
-	return name
 }
 
 // makePool makes the workers.
@@ -238,7 +162,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Executor:     s.executor,
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
-		Publisher:    staticPublisher{publisher, s.static},
+		Publisher:    staticPublisher{publisher, s.static, s.mirrors},
 		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,
@@ -253,12 +177,13 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		HostIPs:      s.options.NodeIPs,
 		RuntimeName:  s.runtimeName,
 
+		Signal:            signal.NewSender(s.processOf).Send,
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
 		Admit:             s.admission(ctx),
 		Measure:           func() { s.usage.Kick() },
 	})
-	s.usage = s.makeDiskUsage(log)
+	s.usage, s.logs, s.collector = s.makeDiskUsage(log), s.makeLogs(log), s.makeImageCollector(log)
 	if err := s.makeStats(); err != nil {
 		return fmt.Errorf("serve the use of resources: %w", err)
 	}
@@ -269,89 +194,6 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	return nil
 }
 
-// makeOverseer makes what looks at the runtime as a whole, and the reconciler.
-func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
-	identity := newClusterIdentity(s.api, s.options.StateDir)
-	identity.alone = s.alone
-	identity.use = s.runtime.SetClusterID
-	synced, err := s.syncedFunc(ctx)
-	if err != nil {
-		return err
-	}
-	made := newProgress()
-	s.lease = shimLease(s.api, s.clock, s.options)
-	keeper := &orphanKeeper{
-		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
-		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
-		progress: made,
-	}
-	s.overseer = &overseer{
-		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, kicked: make(chan struct{}, 1),
-		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
-	}
-	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
-		return fmt.Errorf("add the health check: %w", err)
-	}
-	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
-	countStream(s.counted, s.runtime.Healthy)
-	if s.alone {
-		return nil
-	}
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
-	return r.setup(s.mgr)
-}
-
-// cached reads what the API server has without asking it.
-func (s *shim) cached() client.Reader {
-	if s.alone {
-		return noObjects{}
-	}
-	return s.mgr.GetCache()
-}
-
-// syncedFunc reports whether the list of NodeWorkloads is complete. It makes the
-// informer without waiting for it.
-func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
-	if s.alone {
-		return func() bool { return true }, nil
-	}
-	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("make the informer: %w", err)
-	}
-	err = s.mgr.AddReadyzCheck("cache", func(*http.Request) error {
-		if !informer.HasSynced() {
-			return errors.New("the NodeWorkloads are not listed yet")
-		}
-		return nil
-	})
-	return informer.HasSynced, err
-}
-
-// runtimeSeen does what needs the runtime's answer once.
-func (s *shim) runtimeSeen(ctx context.Context) error {
-	name, version, driver, err := s.runtime.RuntimeInfo(ctx)
-	if err != nil {
-		return err
-	}
-	log := logr.FromContextOrDiscard(ctx)
-	log.Info("Container runtime answers", "name", name, "version", version, "cgroupDriver", driver)
-	s.overseer.setVersion(name + "://" + version)
-	recursive, err := s.runtime.RecursiveReadOnly(ctx)
-	if err != nil {
-		return err
-	}
-	s.dirs.SetRecursiveReadOnly(recursive)
-	if s.options.CgroupDriver == cgroupDriverAuto && driver != "" {
-		if err := s.cgroups.SetDriver(driver); err != nil {
-			return fmt.Errorf("take the runtime's cgroup driver: %w", err)
-		}
-	}
-	close(s.bounds.ready)
-	return nil
-}
-
 // run runs all parts until the context is done or one of them fails.
 // A panic of a part is a failure of it.
 func (s *shim) run(ctx context.Context) error {
@@ -359,22 +201,20 @@ func (s *shim) run(ctx context.Context) error {
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	parts := []func(context.Context) error{
-		s.mgr.Start, s.volumes.Run, s.pool.Run, s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.garbage.run, s.garbage.runLeftovers,
-		s.overseer.cluster.keep, s.bounds.run, s.images.Run, s.usage.Run, s.objects.watch.run, s.objects.uid.keep,
-		s.static.Run, s.interruptAtEnd,
+		s.mgr.Start, s.interruptAtEnd,
+		s.volumes.Run, s.pool.Run, s.static.Run,
+		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
+		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
+		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
-		parts = append(parts, s.lease.keep)
+		parts = append(parts, s.lease.keep, s.mirrors.run, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
 	}
 	if s.shutdown != nil {
 		parts = append(parts, s.shutdown.Run)
 	}
-	if s.options.RegisterNode {
-		n := &node{
-			api: s.api, clock: s.clock, name: s.options.NodeName, ips: s.options.NodeIPs, runtime: s.overseer.version,
-			shutsDown: func() bool { return !s.shutdown.Until().IsZero() }, kicked: s.nodeKicked,
-		}
-		parts = append(parts, n.keep, nodeLease(s.api, s.clock, s.options).keep)
+	if s.node != nil {
+		parts = append(parts, s.node.keep, nodeLease(s.api, s.clock, s.options).keep)
 		if s.tokenFile != "" {
 			t := &tokenKeeper{api: s.api, clock: s.clock, file: s.tokenFile, node: s.options.NodeName}
 			parts = append(parts, t.keep)
@@ -406,17 +246,4 @@ func (s *shim) count(all prometheus.Registerer) (stop func(), err error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	return func() { all.Unregister(s.counted) }, nil
-}
-
-// countStream reports whether the runtime's events arrive.
-func countStream(reg prometheus.Registerer, healthy func() bool) {
-	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "managedworkload_shim_runtime_events_healthy",
-		Help: "1 while container events arrive from the runtime, 0 while it has to be listed each second.",
-	}, func() float64 {
-		if healthy() {
-			return 1
-		}
-		return 0
-	}))
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -290,6 +291,7 @@ func TestLock(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	valid := Options{Shared: options.Shared{Namespace: "system"}, NodeName: "node", StateDir: "/state", PodLogDir: "/logs"}
+	valid.addFlags(pflag.NewFlagSet("shim", pflag.ContinueOnError)) // those about disks have defaults
 	tests := map[string]struct {
 		change func(*Options)
 		want   string
@@ -313,6 +315,19 @@ func TestOptions(t *testing.T) {
 		"negative pids":    {func(o *Options) { o.MaxPids = -1 }, "--max-pids"},
 		"too many pids":    {func(o *Options) { o.MaxPids = 1<<22 + 1 }, "--max-pids"},
 		"negative of pods": {func(o *Options) { o.PodMaxPids = -1 }, "--pod-max-pids"},
+
+		"rotation off":         {func(o *Options) { o.LogMaxSize = "-1" }, ""},
+		"no size of logs":      {func(o *Options) { o.LogMaxSize = "ten" }, "--container-log-max-size"},
+		"logs of no size":      {func(o *Options) { o.LogMaxSize = "0" }, "--container-log-max-size"},
+		"one file of a log":    {func(o *Options) { o.LogMaxFiles = 1 }, "--container-log-max-files"},
+		"no links":             {func(o *Options) { o.LogLinks = "" }, ""},
+		"relative links":       {func(o *Options) { o.LogLinks = "containers" }, "--container-log-link-dir"},
+		"high above 100":       {func(o *Options) { o.Images.HighPercent = 101 }, "--image-gc-high-threshold"},
+		"low below 0":          {func(o *Options) { o.Images.LowPercent = -1 }, "--image-gc-low-threshold"},
+		"low above high":       {func(o *Options) { o.Images.LowPercent = 90 }, "--image-gc-low-threshold=90"},
+		"no collection":        {func(o *Options) { o.Images.HighPercent = 100 }, ""},
+		"images of a negative": {func(o *Options) { o.Images.MinAge = -1 }, "--minimum-image-ttl-duration"},
+		"age below the least":  {func(o *Options) { o.Images.MaxAge = time.Minute }, "--image-maximum-gc-age"},
 
 		"API server":                   {func(o *Options) { o.APIServerHost, o.APIServerPort = "api.example.com", "6443" }, ""},
 		"API server without its host":  {func(o *Options) { o.APIServerPort = "6443" }, "--api-server-port is given without --api-server-host"},

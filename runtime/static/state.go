@@ -4,10 +4,12 @@
 package static
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,6 +63,18 @@ func (s *Source) Live(key types.NamespacedName) *v1alpha1.NodeWorkload {
 		}
 	}
 	return found.DeepCopy()
+}
+
+// List returns all workloads, those that end too.
+func (s *Source) List() []*v1alpha1.NodeWorkload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*v1alpha1.NodeWorkload, 0, len(s.workloads))
+	for _, w := range s.workloads {
+		list = append(list, w.nw.DeepCopy())
+	}
+	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.UID, b.UID) })
+	return list
 }
 
 // Known reports whether a workload has not been seen to end. As long as a file is not

@@ -44,6 +44,11 @@ type Input struct {
 	// Resizing is set while a running container does not have the resources of
 	// its spec, with a reason and a message if the last try to change them failed.
 	Resizing *Reason
+	// Held says why containers are kept stopped, by name.
+	Held map[string]Reason
+	// Unready is why the pod counts as not ready whatever its containers are, nil if it
+	// does not.
+	Unready *Reason
 	// Conditions are those that others observe about the pod: its volumes and its
 	// cgroup. One that is missing is removed.
 	Conditions []corev1.PodCondition

@@ -50,7 +50,7 @@ func (c *conversion) conditions(st, old *corev1.PodStatus) []corev1.PodCondition
 			Status: conditionStatus(sandboxUsable(pod, c.observed)),
 		},
 		initializedCondition(&pod.Spec, statuses, st.Phase, old.Conditions),
-		readyCondition(&pod.Spec, conditions, containersReady),
+		c.unready(readyCondition(&pod.Spec, conditions, containersReady)),
 		containersReady,
 		corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	)
@@ -168,6 +168,14 @@ func readyCondition(spec *corev1.PodSpec, conditions []corev1.PodCondition, cont
 		condition.Message = strings.Join(messages, ", ")
 	}
 	return condition
+}
+
+// unready turns the condition Ready that is True to False where something asks for that.
+func (c *conversion) unready(ready corev1.PodCondition) corev1.PodCondition {
+	if c.in.Unready != nil && ready.Status == corev1.ConditionTrue {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, c.in.Unready.Reason, c.in.Unready.Message
+	}
+	return ready
 }
 
 // initializedCondition is True when init containers have succeeded and sidecars

@@ -136,10 +136,7 @@ func (c *conversion) applyWaiting(status *corev1.ContainerStatus, container *cor
 			return
 		}
 	}
-	if !plan.ShouldContainerBeRestarted(c.in.Pod, container, c.observed) {
-		return
-	}
-	reason, ok := c.in.Waiting[container.Name]
+	reason, ok := c.waitReason(container, current)
 	if !ok {
 		return
 	}
@@ -147,6 +144,19 @@ func (c *conversion) applyWaiting(status *corev1.ContainerStatus, container *cor
 		status.LastTerminationState = status.State
 	}
 	status.State = waiting(reason.Reason, reason.Message)
+}
+
+// waitReason returns why a container waits that does not run, if that is known: one that is
+// kept stopped, and one that is to be started.
+func (c *conversion) waitReason(container *corev1.Container, current *plan.ContainerStatus) (reason Reason, ok bool) {
+	if held, ok := c.in.Held[container.Name]; ok && (current == nil || current.State != plan.ContainerRunning) {
+		return held, true
+	}
+	if !plan.ShouldContainerBeRestarted(c.in.Pod, container, c.observed) {
+		return Reason{}, false
+	}
+	reason, ok = c.in.Waiting[container.Name]
+	return reason, ok
 }
 
 // newestInstances returns at most the two newest instances of a name, newest

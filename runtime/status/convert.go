@@ -80,6 +80,7 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 		ContainerStatuses:     st.ContainerStatuses,
 		Kills:                 boundedKills(in.Kills),
 		KillCount:             in.KillCount,
+		Requests:              previous.Requests,
 		LastExit:              lastExit(st, previous, in.Kills, in.OOMKilled),
 	}
 }

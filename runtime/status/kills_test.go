@@ -226,6 +226,10 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, PreStop: hook("", 0)},
 			want:   "terminated; stop signal sent",
 		},
+		"paused": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, StopSignal: "SIGTERM", StopTimeoutSeconds: l(9), StopTime: stopped, Paused: true},
+			want:   "terminated; SIGTERM sent, 9s allowed; paused, so it could not act on it",
+		},
 		"waits for its turn": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseWaitingForTurn, PreStop: hook(v1alpha1.PreStopFailed, 1)},
 			want:   "terminated; preStop failed after 1s; waiting for its turn",
@@ -326,7 +330,7 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerLivenessProbe, Message: "HTTP 500", Phase: v1alpha1.KillPhasePreStop},
 			want:   "liveness probe failed (HTTP 500)",
 		},
-		"a trigger to come": {record: v1alpha1.KillRecord{Trigger: "LaterTrigger"}, want: "NodeShutdown"},
+		"a trigger to come": {record: v1alpha1.KillRecord{Trigger: "LaterTrigger"}, want: "LaterTrigger"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,6 +50,9 @@ func KillSummary(r v1alpha1.KillRecord) string {
 	}
 	parts = append(parts, preStopPart(r)...)
 	parts = append(parts, stopPart(r)...)
+	if r.Paused {
+		parts = append(parts, "paused, so it could not act on it")
+	}
 	parts = append(parts, endPart(r)...)
 	return truncateRunes(oneLine(strings.Join(parts, "; ")), maxSummary)
 }
@@ -87,6 +90,8 @@ var standing = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerLivenessProbe:       "failed liveness probe",
 	v1alpha1.TriggerStartupProbe:        "failed startup probe",
 	v1alpha1.TriggerDefinitionChanged:   "definition changed",
+	v1alpha1.TriggerRestartRequested:    "restart requested",
+	v1alpha1.TriggerStopRequested:       "stop requested",
 }
 
 func causeDetail(r v1alpha1.KillRecord) string {

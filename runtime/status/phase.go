@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
@@ -103,7 +104,7 @@ func (t *tally) addMain(pod *corev1.Pod, container *corev1.Container, status *co
 		t.running++
 	case exit != nil:
 		t.stopped++
-		if !restarts(pod, container, exit) {
+		if !held(status) && !restarts(pod, container, exit) {
 			t.notRestarts++
 		}
 		// The exit of one that waits for its restart is not a success yet.
@@ -115,6 +116,11 @@ func (t *tally) addMain(pod *corev1.Pod, container *corev1.Container, status *co
 	default:
 		t.unknown++
 	}
+}
+
+// held is whether a container is kept stopped: it is started again some time.
+func held(status *corev1.ContainerStatus) bool {
+	return status.State.Waiting != nil && status.State.Waiting.Reason == v1alpha1.ReasonStopRequested
 }
 
 // exitOf returns how a container ended that has ended or waits for its restart,

@@ -75,12 +75,18 @@ containers:
 // restart ends the container, which its policy then starts again.
 func restart(t *testing.T, w *harness.Workload) {
 	t.Helper()
+	restartOf(t, w, "c")
+}
+
+// restartOf is restart for the workload's first container, by its name.
+func restartOf(t *testing.T, w *harness.Workload, container string) {
+	t.Helper()
 	before := w.Node().Status.ContainerStatuses[0].ContainerID
-	_, _ = w.Exec("c", "signal", "KILL", "1") // it ends with the container
-	_, _ = w.Exec("c", "http-get", "http://127.0.0.1:8080/exit?code=1")
+	_, _ = w.Exec(container, "signal", "KILL", "1") // it ends with the container
+	_, _ = w.Exec(container, "http-get", "http://127.0.0.1:8080/exit?code=1")
 	w.Await("the container runs again", func(nw *v1alpha1.NodeWorkload) bool {
 		c := nw.Status.ContainerStatuses
-		return len(c) == 1 && c[0].State.Running != nil && c[0].ContainerID != before
+		return len(c) > 0 && c[0].State.Running != nil && c[0].ContainerID != before
 	})
 }
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true, Nodes: 2, ManagerArgs: []string{"--leader-elect"}}))
+	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true, UserNamespaces: true, Nodes: 2, ManagerArgs: []string{"--leader-elect"}}))
 }
 
 const testImage = localstack.ImageV1
@@ -54,6 +54,7 @@ func TestObjects(t *testing.T) {
 			})
 		}
 	})
+	t.Run("user namespaces", testUserNamespaces)
 	t.Run("manager away", testManagerAway)
 	t.Run("replicas", testReplicas)
 	t.Run("removal", testRemovalOrder)

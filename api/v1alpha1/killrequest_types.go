@@ -1,0 +1,410 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// KillRequest asks for the restart of containers of a ManagedWorkload on chosen nodes, for a
+// signal to them, or that they are stopped and stay so until the request is deleted.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=kr,categories=all
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a KillRequest may have 63 characters"
+// +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.workloadName`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="Nodes that the request chooses"
+// +kubebuilder:printcolumn:name="Done",type=integer,JSONPath=`.status.doneNodes`,description="Nodes on which all was done"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failedNodes`
+// +kubebuilder:printcolumn:name="Requested-By",type=string,JSONPath=`.spec.requestedBy`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type KillRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for. It is immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable; make another KillRequest"
+	Spec KillRequestSpec `json:"spec"`
+	// status is what came of it, written by the manager.
+	// +optional
+	Status KillRequestStatus `json:"status,omitzero"`
+}
+
+// RequestAction is what a KillRequest asks for.
+//
+// +kubebuilder:validation:Enum=Restart;Signal;Stop
+type RequestAction string
+
+// The actions of a KillRequest.
+const (
+	// RequestRestart kills each container that runs, and another instance is started.
+	RequestRestart RequestAction = "Restart"
+	// RequestSignal sends a signal to the first process of each container, and kills nothing.
+	RequestSignal RequestAction = "Signal"
+	// RequestStop kills each container that runs, and none is started until the request is
+	// deleted.
+	RequestStop RequestAction = "Stop"
+)
+
+// RequestOrder is in which order nodes are served.
+//
+// +kubebuilder:validation:Enum=Parallel;Ordered;RollOut
+type RequestOrder string
+
+// The orders of a KillRequest.
+const (
+	// RequestParallel serves all nodes at once.
+	RequestParallel RequestOrder = "Parallel"
+	// RequestOrdered serves one node after another, by name.
+	RequestOrdered RequestOrder = "Ordered"
+	// RequestRollOut serves nodes within maxUnavailable of the ManagedWorkload, as a roll-out
+	// does: those that are unavailable first.
+	RequestRollOut RequestOrder = "RollOut"
+)
+
+// RequestFailurePolicy is what happens after a failure.
+//
+// +kubebuilder:validation:Enum=Fail;Ignore
+type RequestFailurePolicy string
+
+// The failure policies of a KillRequest.
+const (
+	// RequestFail begins with no further container and no further node.
+	RequestFail RequestFailurePolicy = "Fail"
+	// RequestIgnore continues with the others.
+	RequestIgnore RequestFailurePolicy = "Ignore"
+)
+
+// KillRequestSpec is what a KillRequest asks for.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.signal) == (self.action == 'Signal')",message="must be set when action is Signal, and only then",fieldPath=".signal"
+// +kubebuilder:validation:XValidation:rule="!has(self.order) || self.order != 'RollOut' || self.action == 'Restart'",message="may be RollOut only when action is Restart",fieldPath=".order"
+// +kubebuilder:validation:XValidation:rule="!has(self.precondition) || !has(self.precondition.containerID) || has(self.containers) && size(self.containers) == 1 && has(self.nodes.names) && size(self.nodes.names) == 1 && !has(self.nodes.selector)",message="may be set only for one container on one node, both by name",fieldPath=".precondition.containerID"
+type KillRequestSpec struct {
+	// workloadName is the ManagedWorkload, in the same namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	WorkloadName string `json:"workloadName"`
+	// nodes are those that the request is about, of those that run the workload.
+	// +required
+	Nodes RequestNodes `json:"nodes"`
+	// containers are names of main containers and sidecars; unset means all main containers.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Containers []string `json:"containers,omitempty"`
+	// action is Restart, Signal or Stop.
+	// +required
+	Action RequestAction `json:"action"`
+	// signal is what action Signal sends.
+	// +optional
+	// +kubebuilder:validation:Enum=SIGHUP;SIGINT;SIGQUIT;SIGUSR1;SIGUSR2;SIGALRM;SIGTERM;SIGCONT;SIGWINCH
+	Signal string `json:"signal,omitempty"`
+	// reason is why, for the kill records and for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+	// requestedBy is the user who made the request: the API server's admission sets it where
+	// it is empty, and refuses another name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	RequestedBy string `json:"requestedBy,omitempty"`
+	// precondition must hold on a node, or nothing is done there.
+	// +optional
+	Precondition *RequestPrecondition `json:"precondition,omitempty"`
+	// order is that of the nodes; unset means Parallel.
+	// +optional
+	Order RequestOrder `json:"order,omitempty"`
+	// failurePolicy is what happens after a container or a node has failed; unset means Fail.
+	// +optional
+	FailurePolicy RequestFailurePolicy `json:"failurePolicy,omitempty"`
+	// orderedRecreate: on a node, the next container waits until the one before is done.
+	// +optional
+	OrderedRecreate bool `json:"orderedRecreate,omitempty"`
+	// forceRecreate: a container that is starting is not waited for, and one that waits for its
+	// restart (CrashLoopBackOff) is started at once.
+	// +optional
+	ForceRecreate bool `json:"forceRecreate,omitempty"`
+	// terminationGracePeriodSeconds is the grace period of the kills; unset means that of the
+	// template.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+	// unreadyGracePeriodSeconds is how long the NodeWorkload is not Ready before a container is
+	// killed, so that what follows the condition stops sending requests.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	UnreadyGracePeriodSeconds int64 `json:"unreadyGracePeriodSeconds,omitempty"`
+	// minStartedSeconds is how long a new instance must have run, and be ready, for the restart
+	// to count as done.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	MinStartedSeconds int32 `json:"minStartedSeconds,omitempty"`
+	// activeDeadlineSeconds is how long after its creation the request may begin kills and wait
+	// for their end: then it has failed where it is not done. Unset means no deadline.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+	// ttlSecondsAfterFinished is how long after its completion the request is deleted; unset
+	// means never.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// dryRun: nothing is done, and the status says what would be.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// RequestNodes chooses nodes: by name, by labels, or all.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.all) && self.all) != (has(self.names) || has(self.selector))",message="either all, or names or a selector must be set"
+type RequestNodes struct {
+	// all: every node that runs the workload when the request is made; with action Stop, those
+	// that come later, too.
+	// +optional
+	All bool `json:"all,omitempty"`
+	// names are names of nodes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Names []string `json:"names,omitempty"`
+	// selector are labels of nodes, beside those named.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// RequestPrecondition is what must hold on a node.
+//
+// +kubebuilder:validation:MinProperties=1
+type RequestPrecondition struct {
+	// containerID is the instance that the container must be, as its status has it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ContainerID string `json:"containerID,omitempty"`
+	// revision is what the node must run: the label controller-revision-hash.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+}
+
+// RequestPhase is how far a request, or a node or container of it, is.
+//
+// +kubebuilder:validation:Enum=Pending;InProgress;Held;Succeeded;Failed
+type RequestPhase string
+
+// The phases of a request.
+const (
+	// RequestPending: nothing was done yet.
+	RequestPending RequestPhase = "Pending"
+	// RequestInProgress: something was done, or is about to be.
+	RequestInProgress RequestPhase = "InProgress"
+	// RequestHeld: it is stopped, until the request is deleted.
+	RequestHeld RequestPhase = "Held"
+	// RequestSucceeded: all is done.
+	RequestSucceeded RequestPhase = "Succeeded"
+	// RequestFailed: it is over, and not all was done.
+	RequestFailed RequestPhase = "Failed"
+)
+
+// KillRequestStatus is what came of a KillRequest.
+type KillRequestStatus struct {
+	// phase is how far the request is. Held stays until the request is deleted.
+	// +optional
+	Phase RequestPhase `json:"phase,omitempty"`
+	// message says more about the phase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// nodes is how many nodes the request chooses.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// doneNodes is on how many all was done, held ones among them.
+	// +optional
+	DoneNodes int32 `json:"doneNodes,omitempty"`
+	// failedNodes is on how many it has failed.
+	// +optional
+	FailedNodes int32 `json:"failedNodes,omitempty"`
+	// startTime is when the manager began.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when the request was over: succeeded or failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// nodeStates are nodes, failed ones first, then those that are not done: 100 at most.
+	// NodeWorkloads have the rest.
+	// +optional
+	// +listType=map
+	// +listMapKey=nodeName
+	// +kubebuilder:validation:MaxItems=100
+	NodeStates []RequestNodeState `json:"nodeStates,omitempty"`
+}
+
+// RequestNodeState is what came of a KillRequest on a node.
+type RequestNodeState struct {
+	// nodeName is the node.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName"`
+	// phase is how far the request is on this node.
+	// +required
+	Phase RequestPhase `json:"phase"`
+	// message says more about the phase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// containers are those of the request, 16 at most.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Containers []RequestContainerState `json:"containers,omitempty"`
+}
+
+// RequestContainerState is what came of a request for a container.
+type RequestContainerState struct {
+	// name is the name of the container.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// phase is how far the request is for this container.
+	// +required
+	Phase RequestPhase `json:"phase"`
+	// message says more about the phase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// containerID is the instance that the request found, by the runtime's ID: no other is
+	// killed for it, and none gets its signal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ContainerID string `json:"containerID,omitempty"`
+	// beginTime is when the request began with this container.
+	// +optional
+	BeginTime *metav1.Time `json:"beginTime,omitempty"`
+}
+
+// NodeRequest is a KillRequest as the shim of a node gets it.
+type NodeRequest struct {
+	// id is the UID of the KillRequest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+	// name is the name of the KillRequest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// action is Restart, Signal or Stop.
+	// +required
+	Action RequestAction `json:"action"`
+	// containers are names; unset means all main containers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	Containers []string `json:"containers,omitempty"`
+	// signal is what action Signal sends.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Signal string `json:"signal,omitempty"`
+	// requestedBy is who made the KillRequest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	RequestedBy string `json:"requestedBy,omitempty"`
+	// reason is that of the KillRequest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+	// containerID is the instance that the container must be.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ContainerID string `json:"containerID,omitempty"`
+	// templateHash identifies the template that must run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TemplateHash string `json:"templateHash,omitempty"`
+	// ignoreFailures: the other containers follow after one has failed.
+	// +optional
+	IgnoreFailures bool `json:"ignoreFailures,omitempty"`
+	// ordered: the next container waits until the one before is done.
+	// +optional
+	Ordered bool `json:"ordered,omitempty"`
+	// force: a container that is starting is not waited for, and no back-off counts.
+	// +optional
+	Force bool `json:"force,omitempty"`
+	// gracePeriodSeconds is the grace period of the kills; unset means that of the template.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
+	// unreadySeconds is how long the workload is not Ready before a container is killed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UnreadySeconds int64 `json:"unreadySeconds,omitempty"`
+	// minStartedSeconds is how long a new instance must have run.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinStartedSeconds int32 `json:"minStartedSeconds,omitempty"`
+	// deadline is until when kills may begin.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// dryRun: nothing is done.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// NodeRequestStatus is what a shim reports about a NodeRequest.
+type NodeRequestStatus struct {
+	// id is that of the NodeRequest.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+	// name is the name of the KillRequest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// phase is how far the request is.
+	// +required
+	Phase RequestPhase `json:"phase"`
+	// message says more about the phase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// containers are those of the request.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Containers []RequestContainerState `json:"containers,omitempty"`
+}
+
+// KillRequestList is a list of KillRequests.
+//
+// +kubebuilder:object:root=true
+type KillRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the KillRequests.
+	Items []KillRequest `json:"items"`
+}

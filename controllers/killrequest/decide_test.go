@@ -1,0 +1,225 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package killrequest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// shareOn is a NodeWorkload of a node that was there before the request; reported is how far
+// the request k is there, "" where the node does not have it.
+func shareOn(node string, reported v1alpha1.RequestPhase) *fleet.Share {
+	nw := &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{Name: "w-" + node, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)), Labels: map[string]string{v1alpha1.LabelRevision: "r1"}},
+		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: node},
+	}
+	if reported != "" {
+		nw.Spec.Requests = []v1alpha1.NodeRequest{{ID: "k-uid", Name: "k"}}
+		nw.Status.Requests = []v1alpha1.NodeRequestStatus{{ID: "k-uid", Name: "k", Phase: reported, Message: string("on " + node)}}
+	}
+	s := fleet.ShareOf(nw, nil)
+	return s
+}
+
+func newFacts(edit func(*v1alpha1.KillRequestSpec), shares ...*fleet.Share) *facts {
+	f := &facts{
+		kr: &v1alpha1.KillRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "k-uid", CreationTimestamp: metav1.NewTime(epoch)},
+			Spec:       v1alpha1.KillRequestSpec{WorkloadName: "w", Nodes: v1alpha1.RequestNodes{All: true}, Action: v1alpha1.RequestRestart},
+		},
+		exists: true, shares: shares, nodes: map[string]map[string]string{}, responds: map[string]bool{}, unavailable: map[string]bool{}, now: epoch.Add(time.Second),
+	}
+	for _, s := range shares {
+		f.nodes[s.Node] = map[string]string{"zone": s.Node[:1]}
+		f.responds[s.Node] = true
+	}
+	if edit != nil {
+		edit(&f.kr.Spec)
+	}
+	return f
+}
+
+// begins are the nodes that get the request next, and the status then.
+func begins(t *testing.T, f *facts) (nodes string, st v1alpha1.KillRequestStatus) {
+	t.Helper()
+	targets, err := f.targets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range f.next(targets) {
+		names = append(names, targets[i].node)
+	}
+	return strings.Join(names, " "), f.status(targets)
+}
+
+func TestChosenNodes(t *testing.T) {
+	t.Parallel()
+	young := shareOn("b2", "")
+	young.Created = epoch.Add(time.Minute)
+	shares := []*fleet.Share{shareOn("b1", ""), shareOn("a1", ""), young}
+	tests := map[string]struct {
+		edit func(*v1alpha1.KillRequestSpec)
+		want string
+	}{
+		"all that are there": {nil, "a1 b1"},
+		"a stop follows":     {func(s *v1alpha1.KillRequestSpec) { s.Action = v1alpha1.RequestStop }, "a1 b1 b2"},
+		"by label": {func(s *v1alpha1.KillRequestSpec) {
+			s.Nodes = v1alpha1.RequestNodes{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}}
+		}, "b1"},
+		"by name and label": {func(s *v1alpha1.KillRequestSpec) {
+			s.Nodes = v1alpha1.RequestNodes{Names: []string{"a1"}, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}}
+		}, "a1 b1"},
+		"in order": {func(s *v1alpha1.KillRequestSpec) { s.Order = v1alpha1.RequestOrdered }, "a1"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, st := begins(t, newFacts(tt.edit, shares...)); got != tt.want || st.Phase != v1alpha1.RequestPending {
+				t.Errorf("begins with %q, want %q; %s", got, tt.want, st.Phase)
+			}
+		})
+	}
+}
+
+// One node after another: the next when the one before is done, none after one has failed,
+// unless failures are ignored.
+func TestOrderOfNodes(t *testing.T) {
+	t.Parallel()
+	ordered := func(s *v1alpha1.KillRequestSpec) { s.Order = v1alpha1.RequestOrdered }
+	for phase, want := range map[v1alpha1.RequestPhase]string{
+		v1alpha1.RequestInProgress: "", v1alpha1.RequestSucceeded: "b", v1alpha1.RequestFailed: "",
+	} {
+		if got, _ := begins(t, newFacts(ordered, shareOn("a", phase), shareOn("b", ""))); got != want {
+			t.Errorf("a is %s: begins with %q, want %q", phase, got, want)
+		}
+	}
+	f := newFacts(ordered, shareOn("a", v1alpha1.RequestFailed), shareOn("b", ""))
+	if _, st := begins(t, f); st.Phase != v1alpha1.RequestFailed || st.FailedNodes != 2 || st.CompletionTime == nil ||
+		st.Message != "0 of 2 nodes done, 2 failed: node a: on a" {
+		t.Errorf("after a failure: %+v", st)
+	}
+	f.kr.Spec.FailurePolicy = v1alpha1.RequestIgnore
+	if got, st := begins(t, f); got != "b" || st.CompletionTime != nil {
+		t.Errorf("failures ignored: begins with %q, %+v", got, st)
+	}
+}
+
+// Within the budget of a roll-out those that are unavailable need none of it, and a node whose
+// shim is away is waited for.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.Order = v1alpha1.RequestRollOut },
+		shareOn("a", ""), shareOn("b", ""), shareOn("c", ""), shareOn("d", ""))
+	f.unavailable["c"], f.responds["d"] = true, false
+	for room, want := range map[int]string{-1: "c", 0: "c", 1: "a c", 2: "a b c"} {
+		f.room = room
+		if got, _ := begins(t, f); got != want {
+			t.Errorf("room for %d: begins with %q, want %q", room, got, want)
+		}
+	}
+}
+
+func TestPhases(t *testing.T) {
+	t.Parallel()
+	stop := func(s *v1alpha1.KillRequestSpec) { s.Action = v1alpha1.RequestStop }
+	tests := map[string]struct {
+		f    *facts
+		want v1alpha1.RequestPhase
+		over bool
+	}{
+		"done":             {newFacts(nil, shareOn("a", v1alpha1.RequestSucceeded)), v1alpha1.RequestSucceeded, true},
+		"half done":        {newFacts(nil, shareOn("a", v1alpha1.RequestSucceeded), shareOn("b", "")), v1alpha1.RequestInProgress, false},
+		"held":             {newFacts(stop, shareOn("a", v1alpha1.RequestHeld)), v1alpha1.RequestHeld, false},
+		"held, one failed": {newFacts(stop, shareOn("a", v1alpha1.RequestHeld), shareOn("b", v1alpha1.RequestFailed)), v1alpha1.RequestHeld, false},
+		"nothing to hold":  {newFacts(stop), v1alpha1.RequestHeld, false},
+		"nothing there":    {newFacts(nil), v1alpha1.RequestFailed, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, st := begins(t, tt.f); st.Phase != tt.want || (st.CompletionTime != nil) != tt.over {
+				t.Errorf("phase %s, complete at %v", st.Phase, st.CompletionTime)
+			}
+		})
+	}
+}
+
+// What cannot be carried out on a node fails there, but a stop holds what comes later.
+func TestNodesThatCannot(t *testing.T) {
+	t.Parallel()
+	named := func(s *v1alpha1.KillRequestSpec) { s.Nodes = v1alpha1.RequestNodes{Names: []string{"a"}} }
+	ended, deleting, other := shareOn("a", ""), shareOn("a", ""), shareOn("a", "")
+	ended.Phase, deleting.Deleted = corev1.PodFailed, epoch
+	for name, f := range map[string]*facts{
+		"not there": newFacts(named), "ended": newFacts(named, ended), "deleting": newFacts(named, deleting),
+	} {
+		if _, st := begins(t, f); st.Phase != v1alpha1.RequestFailed {
+			t.Errorf("%s: %+v", name, st)
+		}
+		f.kr.Spec.Action = v1alpha1.RequestStop
+		if _, st := begins(t, f); st.Phase != v1alpha1.RequestHeld {
+			t.Errorf("%s, stop: %+v", name, st)
+		}
+	}
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.Precondition = &v1alpha1.RequestPrecondition{Revision: "r2"} }, other)
+	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestFailed {
+		t.Errorf("another revision: begins with %q, %+v", got, st)
+	}
+}
+
+// After the deadline what is not done has failed, and what is done stays done.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.ActiveDeadlineSeconds = new(int64(60)) },
+		shareOn("a", v1alpha1.RequestSucceeded), shareOn("b", v1alpha1.RequestInProgress), shareOn("c", ""))
+	if got, _ := begins(t, f); got != "c" || f.wake(1) > time.Minute || f.wake(1) == 0 {
+		t.Errorf("begins with %q, wakes after %v", got, f.wake(1))
+	}
+	f.now = epoch.Add(time.Minute)
+	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestFailed || st.DoneNodes != 1 || st.FailedNodes != 2 {
+		t.Errorf("begins with %q, %+v", got, st)
+	}
+}
+
+// The status names the nodes that a person looks for, and is bounded.
+func TestStatusIsBounded(t *testing.T) {
+	t.Parallel()
+	shares := []*fleet.Share{}
+	for i := range 300 {
+		shares = append(shares, shareOn(string(rune('a'+i/26))+string(rune('a'+i%26)), v1alpha1.RequestSucceeded))
+	}
+	shares = append(shares, shareOn("zz", v1alpha1.RequestFailed))
+	_, st := begins(t, newFacts(nil, shares...))
+	if len(st.NodeStates) != maxNodeStates || st.NodeStates[0].NodeName != "zz" || st.Nodes != 301 {
+		t.Errorf("%d nodes, the first %+v", len(st.NodeStates), st.NodeStates[0])
+	}
+}
+
+// A node gets the request as it is, with the template that the revision stands for.
+func TestEntry(t *testing.T) {
+	t.Parallel()
+	share := shareOn("a", "")
+	share.SpecHash = "hash"
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) {
+		s.RequestedBy, s.Reason, s.Containers, s.FailurePolicy = "alice", "leaks", []string{"app"}, v1alpha1.RequestIgnore
+		s.Precondition, s.ActiveDeadlineSeconds = &v1alpha1.RequestPrecondition{Revision: "r1", ContainerID: "c1"}, new(int64(60))
+	}, share)
+	got := f.entry(&target{share: share})
+	if got.ID != "k-uid" || got.RequestedBy != "alice" || got.Reason != "leaks" || !slices.Equal(got.Containers, []string{"app"}) || !got.IgnoreFailures ||
+		got.TemplateHash != "hash" || got.ContainerID != "c1" || !got.Deadline.Time.Equal(epoch.Add(time.Minute)) {
+		t.Errorf("%+v", got)
+	}
+}

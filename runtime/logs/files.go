@@ -1,0 +1,143 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// stampFormat is what follows the name of a log when it is rotated. (kubelet
+	// container_log_manager.go:timestampFormat)
+	stampFormat = "20060102-150405"
+	compressed  = ".gz"
+	temporary   = ".tmp"
+)
+
+var errNotRegular = errors.New("not a regular file")
+
+// logSize is the size of a log. No link is followed.
+func logSize(path string) (int64, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, &fs.PathError{Op: "lstat", Path: path, Err: errNotRegular}
+	}
+	return info.Size(), nil
+}
+
+// rotated is a file that a log was rotated to.
+type rotated struct {
+	path string
+	// stamp orders the files of a log.
+	stamp string
+	size  int64
+	// written is when it was written last.
+	written time.Time
+}
+
+func (r rotated) isCompressed() bool { return strings.HasSuffix(r.path, compressed) }
+
+// list returns the rotated files of a log, the oldest first, and what a rotation has left
+// that was cut off: what was being compressed, and what has been. (kubelet
+// container_log_manager.go:filterUnusedLogs)
+func list(log string) (files []rotated, leftovers []string, err error) {
+	dir, prefix := filepath.Dir(log), filepath.Base(log)+"."
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), prefix) {
+			names[e.Name()] = true
+		}
+	}
+	for name := range names {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, temporary) || names[name+compressed] {
+			leftovers = append(leftovers, path)
+			continue
+		}
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		stamp := strings.TrimSuffix(strings.TrimPrefix(name, prefix), compressed)
+		files = append(files, rotated{path, stamp, info.Size(), info.ModTime()})
+	}
+	slices.SortFunc(files, func(a, b rotated) int { return cmp.Compare(a.stamp, b.stamp) })
+	return files, leftovers, nil
+}
+
+// Before is the file in which a log begins that was rotated: the newest, if it is not
+// compressed; "" without one.
+func Before(log string) string {
+	files, _, err := list(log)
+	if err != nil || len(files) == 0 || files[len(files)-1].isCompressed() {
+		return ""
+	}
+	return files[len(files)-1].path
+}
+
+// maxInSecond is how many rotations of one second have names of their own.
+const maxInSecond = 1000
+
+// nextStamp is the stamp of a rotation: later than that of all before, also if there are
+// several in a second or the clock was set back.
+func nextStamp(files []rotated, now time.Time) string {
+	stamp := now.Format(stampFormat)
+	if len(files) == 0 || stamp > files[len(files)-1].stamp {
+		return stamp
+	}
+	last := files[len(files)-1].stamp
+	second, number, _ := strings.Cut(last, ".")
+	n, _ := strconv.Atoi(number) // 0 for the first of a second
+	at, err := time.Parse(stampFormat, second)
+	switch {
+	case err != nil: // not of a rotation
+		return last + "." + stamp
+	case n+1 < maxInSecond:
+		return fmt.Sprintf("%s.%03d", second, n+1)
+	}
+	return at.Add(time.Second).Format(stampFormat)
+}
+
+// rename renames a file, but replaces none.
+func rename(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system cannot
+		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: cmp.Or(err, error(unix.EEXIST))}
+		}
+		return os.Rename(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

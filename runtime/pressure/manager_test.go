@@ -1,0 +1,329 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pressure
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// fake is a node with workloads.
+type fake struct {
+	mu       sync.Mutex
+	observed plan.Observations
+	pods     []*corev1.Pod
+	uses     map[types.UID]*plan.PodUse
+	statsErr error
+	// diesAfter is how long a workload takes to end.
+	diesAfter time.Duration
+
+	began      time.Time
+	ended      []string
+	ends       map[types.UID]plan.Termination
+	gone       map[types.UID]time.Time
+	conditions []corev1.NodeConditionType
+	warned     []string
+	reclaimed  int
+	// frees is what is available once images are removed.
+	frees plan.Observations
+}
+
+func (f *fake) Observe(context.Context) (plan.Observations, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.observed), false, nil
+}
+
+func (f *fake) Uses(context.Context, []*corev1.Pod, bool) (map[types.UID]*plan.PodUse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.uses, f.statsErr
+}
+
+func (f *fake) Candidates() []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.pods), func(pod *corev1.Pod) bool { _, ended := f.ends[pod.UID]; return ended })
+}
+
+func (f *fake) Terminate(uid types.UID, t plan.Termination) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends[uid], f.gone[uid] = t, time.Now().Add(f.diesAfter)
+	f.ended = append(f.ended, string(uid)+" at "+time.Since(f.began).String())
+	return true
+}
+
+func (f *fake) Ended(uid types.UID) (dead, released bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	over := !time.Now().Before(f.gone[uid])
+	return over, over
+}
+
+func (f *fake) Reclaim(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reclaimed++
+	if f.frees != nil {
+		f.observed = f.frees
+	}
+	return nil
+}
+
+func (f *fake) set(observed plan.Observations) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.observed = observed
+}
+
+// seen is what has happened, and when.
+func (f *fake) seen() (ended []string, conditions []corev1.NodeConditionType) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.ended), slices.Clone(f.conditions)
+}
+
+func newFake(names ...string) *fake {
+	f := &fake{began: time.Now(), ends: map[types.UID]plan.Termination{}, gone: map[types.UID]time.Time{}, uses: map[types.UID]*plan.PodUse{}}
+	for i, name := range names {
+		f.pods = append(f.pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(60)), Containers: []corev1.Container{{Name: "c"}}},
+		})
+		f.uses[types.UID(name)] = &plan.PodUse{Memory: new(int64(i + 1)), Containers: []plan.ContainerUse{{Name: "c", Memory: new(int64(i + 1))}}}
+	}
+	return f
+}
+
+// has are observations of one signal: so much of 100Gi.
+func has(s plan.Signal, available string) plan.Observations {
+	return plan.Observations{s: {{Available: new(resource.MustParse(available)), Capacity: new(resource.MustParse("100Gi"))}}}
+}
+
+// manage runs a manager of a fake.
+func manage(t *testing.T, f *fake, flags plan.EvictionFlags, change func(*Config)) *Manager {
+	t.Helper()
+	thresholds, err := flags.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{
+		Thresholds: thresholds, MaxGraceSeconds: 20, Transition: 5 * time.Minute, Node: f, Stats: f, Workloads: f,
+		Changed: func(c []corev1.NodeConditionType) { f.mu.Lock(); defer f.mu.Unlock(); f.conditions = c },
+		Warn: func(reason, message string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.warned = append(f.warned, reason+": "+message)
+		},
+		Evicted: func(plan.Signal) {}, StateFile: filepath.Join(t.TempDir(), "pressure"), Logger: logr.Discard(),
+	}
+	if change != nil {
+		change(&config)
+	}
+	m := New(config)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = m.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return m
+}
+
+func after(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+// One workload a round: the next one only when the one before is gone and a round is over.
+func TestOneWorkloadARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("small", "big", "bigger")
+		f.observed, f.diesAfter = has(plan.SignalMemoryAvailable, "50Mi"), 7*time.Second
+		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, nil)
+		after(20 * time.Second)
+		ended, _ := f.seen()
+		if diff := cmp.Diff([]string{"bigger at 0s", "big at 17s"}, ended); diff != "" {
+			t.Error(diff)
+		}
+		end := f.ends["bigger"]
+		if *end.Override != 1 || end.Trigger != v1alpha1.TriggerNodePressure || end.Reason != "Evicted" || end.Condition.Type != corev1.DisruptionTarget {
+			t.Errorf("ended by %+v", end)
+		}
+		if f.warned[0] != "EvictionThresholdMet: Attempting to reclaim memory" {
+			t.Errorf("warned: %v", f.warned)
+		}
+	})
+}
+
+// What does not end is waited for half as long again as its grace period, at least 10 s, and 30 s
+// more for what it leaves.
+func TestDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("hangs", "next")
+		f.observed, f.diesAfter = has(plan.SignalMemoryAvailable, "50Mi"), time.Hour
+		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, nil)
+		after(time.Minute)
+		ended, _ := f.seen()
+		if diff := cmp.Diff([]string{"next at 0s", "hangs at 51s"}, ended); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A soft threshold ends a workload once it was met for its grace period without an interruption,
+// with the smaller of the two grace periods.
+func TestSoftThreshold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("w")
+		f.observed = has(plan.SignalMemoryAvailable, "150Mi")
+		manage(t, f, plan.EvictionFlags{
+			Soft:            plan.ThresholdTexts{plan.SignalMemoryAvailable: "200Mi"},
+			SoftGracePeriod: plan.ThresholdTexts{plan.SignalMemoryAvailable: "25s"},
+		}, nil)
+		after(15 * time.Second)
+		f.set(has(plan.SignalMemoryAvailable, "250Mi"))
+		after(10 * time.Second) // 20 s: not met
+		f.set(has(plan.SignalMemoryAvailable, "150Mi"))
+		after(30 * time.Second) // met at 30 s
+		if ended, _ := f.seen(); len(ended) > 0 {
+			t.Errorf("ended too early: %v", ended)
+		}
+		after(10 * time.Second)
+		if ended, _ := f.seen(); !slices.Equal(ended, []string{"w at 1m0s"}) {
+			t.Errorf("ended: %v", ended)
+		}
+		if end := f.ends["w"]; *end.Override != 20 {
+			t.Errorf("grace period %d", *end.Override)
+		}
+	})
+}
+
+// What was met stays so until the minimum is available again.
+func TestMinimumReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("a", "b", "c")
+		f.observed = has(plan.SignalMemoryAvailable, "50Mi")
+		manage(t, f, plan.EvictionFlags{
+			Hard:           plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"},
+			MinimumReclaim: plan.ThresholdTexts{plan.SignalMemoryAvailable: "50Mi"},
+		}, nil)
+		after(5 * time.Second)
+		f.set(has(plan.SignalMemoryAvailable, "149Mi"))
+		after(10 * time.Second)
+		f.set(has(plan.SignalMemoryAvailable, "150Mi"))
+		after(20 * time.Second)
+		if ended, _ := f.seen(); len(ended) != 2 {
+			t.Errorf("ended: %v, want two", ended)
+		}
+	})
+}
+
+// New workloads are refused while the node has a condition, and for the transition period.
+func TestConditionsAndAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.observed = has(plan.SignalPIDAvailable, "1")
+		m := manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalPIDAvailable: "10"}}, nil)
+		after(time.Second)
+		pod := newFake("new").pods[0]
+		want := &plan.Refusal{Reason: "Evicted", Message: "The node had condition: [PIDPressure]. "}
+		if diff := cmp.Diff(want, m.Admit(pod)); diff != "" {
+			t.Error(diff)
+		}
+		f.set(has(plan.SignalPIDAvailable, "1000"))
+		after(5*time.Minute - 2*time.Second)
+		if m.Admit(pod) == nil {
+			t.Error("admitted within the transition period")
+		}
+		after(10 * time.Second)
+		if _, conditions := f.seen(); m.Admit(pod) != nil || len(conditions) > 0 {
+			t.Errorf("still refused: %v, conditions %v", m.Admit(pod), conditions)
+		}
+	})
+}
+
+// Images and dead containers go first, and only for disk space; nothing ends where that is
+// enough.
+func TestReclaimsFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		signal    plan.Signal
+		frees     string
+		reclaimed int
+		ended     int
+	}{
+		"enough":     {plan.SignalNodeFsAvailable, "11Gi", 1, 0},
+		"not enough": {plan.SignalNodeFsAvailable, "9Gi", 1, 1},
+		"not a disk": {plan.SignalMemoryAvailable, "11Gi", 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake("w")
+				f.observed, f.frees = has(tt.signal, "5Gi"), has(tt.signal, tt.frees)
+				manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{tt.signal: "10%"}}, func(c *Config) { c.Reclaimers = []Reclaimer{f} })
+				after(5 * time.Second)
+				if ended, _ := f.seen(); len(ended) != tt.ended || f.reclaimed != tt.reclaimed {
+					t.Errorf("ended %v, reclaimed %d times", ended, f.reclaimed)
+				}
+			})
+		})
+	}
+}
+
+// Nothing ends while it is not known what workloads use, and what is critical never does.
+func TestKeepsInDoubt(t *testing.T) {
+	for name, change := range map[string]func(*fake){
+		"no stats": func(f *fake) { f.statsErr = errors.New("the runtime does not answer") },
+		"critical": func(f *fake) { f.pods[0].Spec.PriorityClassName = "system-node-critical" },
+		"unknown":  func(f *fake) { f.observed = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake("w")
+				f.observed = has(plan.SignalMemoryAvailable, "1Mi")
+				change(f)
+				manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, nil)
+				after(25 * time.Second)
+				if ended, _ := f.seen(); len(ended) > 0 {
+					t.Errorf("ended: %v", ended)
+				}
+			})
+		})
+	}
+}
+
+// A shim that restarts refuses what the one before did, for the rest of the transition period.
+func TestRestartKeepsConditions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.observed = has(plan.SignalMemoryAvailable, "1Mi")
+		flags := plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}
+		var config Config
+		manage(t, f, flags, func(c *Config) { config = *c })
+		after(time.Second)
+		f.set(has(plan.SignalMemoryAvailable, "1Gi"))
+		after(4 * time.Minute)
+		pod := newFake("new").pods[0]
+		if New(config).Admit(pod) == nil {
+			t.Error("admitted after 4 minutes")
+		}
+		after(61 * time.Second)
+		if New(config).Admit(pod) != nil {
+			t.Error("refused after 5 minutes")
+		}
+	})
+}

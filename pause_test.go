@@ -33,7 +33,7 @@ func TestPause(t *testing.T) {
 		if err != nil && delay < 5*time.Second {
 			continue // too early
 		}
-		if err != nil || used > most {
+		if err != nil || used > most && !raced {
 			t.Errorf("asked to end: %v; it used %d kB, want at most %d", err, used, most)
 		}
 		return

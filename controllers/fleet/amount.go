@@ -43,7 +43,7 @@ func AmountIn(list corev1.ResourceList) Amount {
 // computed again while its generation stays.
 func amountOf(nw *v1alpha1.NodeWorkload, before *Share) Amount {
 	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
-		return before.Requested
+		return before.Amount
 	}
 	return AmountIn(resource.PodRequests(&corev1.Pod{Spec: nw.Spec.Template.Spec}, resource.PodResourcesOptions{}))
 }
@@ -65,11 +65,11 @@ func (x *Index) SharesOn(node string) []*Share {
 	return found
 }
 
-// ListenRequested calls listener for each node on which another amount may be requested, or
+// ListenAmounts calls listener for each node on which another amount may be requested, or
 // another NodeWorkload has it, or says another thing about it. It must not block.
-func (x *Index) ListenRequested(listener func(node string)) {
+func (x *Index) ListenAmounts(listener func(node string)) {
 	x.Listen(func(c Change) {
-		if c.Old.sameRequested(c.New) {
+		if c.Old.sameAmount(c.New) {
 			return
 		}
 		for _, node := range c.nodes() {
@@ -78,11 +78,11 @@ func (x *Index) ListenRequested(listener func(node string)) {
 	})
 }
 
-// sameRequested reports whether two Shares of one object, either of which may be nil, request
+// sameAmount reports whether two Shares of one object, either of which may be nil, request
 // the same of the same node, and say the same about it.
-func (s *Share) sameRequested(o *Share) bool {
+func (s *Share) sameAmount(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.UID == o.UID && s.Node == o.Node && s.Requested == o.Requested && s.Terminal() == o.Terminal() && s.Reserved.same(o.Reserved)
+	return s.UID == o.UID && s.Node == o.Node && s.Amount == o.Amount && s.Terminal() == o.Terminal() && s.Reserved.same(o.Reserved)
 }

@@ -44,8 +44,8 @@ type Share struct {
 	SpecHash string
 	// References are what that template refers to, never nil.
 	References *References
-	// Requested is what it requests of a node.
-	Requested      Amount
+	// Amount is what it requests of a node.
+	Amount         Amount
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -109,7 +109,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Finalizers: finalizersOf(nw), Annotated: len(nw.Annotations) > 0,
 		RequestedBy: intern(nw.Annotations[v1alpha1.AnnotationRequestedBy]), ChangedBy: intern(nw.Annotations[v1alpha1.AnnotationChangedBy]),
 
-		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Requested: amountOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
+		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Amount: amountOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
 		DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds), TemplateGrace: copied(nw.Spec.Template.Spec.TerminationGracePeriodSeconds),
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),

@@ -52,14 +52,14 @@ func decide(f facts) decision {
 			}
 			continue
 		}
-		next := d.want.Plus(s.Requested)
+		next := d.want.Plus(s.Amount)
 		fits := f.allocatable == fleet.Amount{} || next.Within(f.allocatable)
 		if fits {
 			d.want = next
 		}
-		granted := fits && f.pod != nil && have.Plus(s.Requested).Within(f.pod.Granted)
+		granted := fits && f.pod != nil && have.Plus(s.Amount).Within(f.pod.Granted)
 		if granted {
-			have = have.Plus(s.Requested)
+			have = have.Plus(s.Amount)
 		}
 		if said, known := f.say(s, fits, granted); known {
 			d.said[s.UID] = said
@@ -75,7 +75,7 @@ func (f facts) say(s *fleet.Share, fits, granted bool) (said *fleet.Said, known 
 		return &fleet.Said{Status: metav1.ConditionFalse, Reason: reason, Message: message}, true
 	}
 	switch {
-	case s.Requested == fleet.Amount{}:
+	case s.Amount == fleet.Amount{}:
 		return &fleet.Said{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNothingRequested, Message: "the template requests neither CPU nor memory"}, true
 	case granted:
 		return &fleet.Said{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReserved, Message: "the scheduler and the kubelet count what the template requests"}, true

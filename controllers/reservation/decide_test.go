@@ -23,7 +23,7 @@ func plus(milliCPU, mebibytes int64) fleet.Amount {
 // shares are those of a node, the oldest first, each with what it requests of CPU.
 func shares(milliCPU ...int64) (all []*fleet.Share) {
 	for i, m := range milliCPU {
-		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Requested: fleet.Amount{MilliCPU: m}})
+		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Amount: fleet.Amount{MilliCPU: m}})
 	}
 	return all
 }

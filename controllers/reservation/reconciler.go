@@ -40,6 +40,9 @@ var usual = timing{
 	reword: time.Minute, trial: 5 * time.Second, drop: 10 * time.Minute,
 }
 
+// labelRegisteredBy is the label of a Node whose shim registered it.
+const labelRegisteredBy = "managedworkload.dev/registered-by"
+
 // writeQPS and writeBurst bound the writes of all nodes together, per second: other writes are
 // not held up. writeRetry is when one above that is tried again, or twice as much later.
 const writeQPS, writeBurst, writeRetry = 50, 100, 2 * time.Second
@@ -95,6 +98,7 @@ func (r *Reconciler) gather(node string, now time.Time, next *earliest) facts {
 	}
 	f.pod, f.used = r.pods.On(node)
 	if n := r.nodes.Get(node); n != nil {
+		f.used = f.used && n.Labels[labelRegisteredBy] != "shim" // no kubelet runs Pods there
 		f.allocatable = fleet.AmountIn(n.Status.Allocatable)
 	}
 	want, known := decide(f).want, r.memos.of(node)

@@ -47,7 +47,7 @@ func (r *Reconciler) wake(q requestQueue, node string) {
 // condition.
 func (r *Reconciler) watchIndex(q requestQueue) {
 	r.index.Listen(func(c fleet.Change) { r.memos.observe(c, time.Now().Add(r.timing.drop)) })
-	r.index.ListenRequested(func(node string) { r.wake(q, node) })
+	r.index.ListenAmounts(func(node string) { r.wake(q, node) })
 }
 
 // watchNodes wakes nodes whose Pod has changed, all of them when there is a first Pod or none any

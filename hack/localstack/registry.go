@@ -65,23 +65,36 @@ func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	return push(ctx, registry, tag, image)
 }
 
-// PushLarge gives the registry an image as Push does, with a file that takes so many bytes on
-// a node's disk and that no other image has.
-func (s *Stack) PushLarge(ctx context.Context, ref string, bytes int) error {
-	tag, image, err := s.programImage(ref)
-	if err != nil {
-		return err
-	}
-	content := make([]byte, bytes)
-	copy(content, ref)
-	layer, err := newLayer([]layerFile{{"large", 0o644, content}})
+// PushLarge gives the registry images as Push does, each with a file that takes so many bytes
+// on a node's disk and that no other image has.
+func (s *Stack) PushLarge(ctx context.Context, bytes int, refs ...string) error {
+	program, err := programLayer(s.opts.TestProgram)
 	if err != nil {
 		return fmt.Errorf("image layer: %w", err)
 	}
-	if image, err = mutate.AppendLayers(image, layer); err != nil {
-		return fmt.Errorf("image %s: %w", ref, err)
+	content := make([]byte, bytes)
+	for _, ref := range refs {
+		tag, err := name.NewTag(ref)
+		if err != nil {
+			return err
+		}
+		copy(content, ref)
+		layer, err := newLayer([]layerFile{{"large", 0o644, content}})
+		if err != nil {
+			return fmt.Errorf("image layer: %w", err)
+		}
+		image, err := newImage(program, runtime.GOARCH, func(*v1.Config) {})
+		if err != nil {
+			return err
+		}
+		if image, err = mutate.AppendLayers(image, layer); err != nil {
+			return fmt.Errorf("image %s: %w", ref, err)
+		}
+		if err := push(ctx, s.registryURL, tag, image); err != nil {
+			return err
+		}
 	}
-	return push(ctx, s.registryURL, tag, image)
+	return nil
 }
 
 func push(ctx context.Context, registry string, tag name.Tag, image v1.Image) error {

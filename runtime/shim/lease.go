@@ -39,6 +39,9 @@ type lease struct {
 	// ownShim: it is that by which the manager knows the shim.
 	ownShim bool
 
+	// alone: there is no API server.
+	alone bool
+
 	mu sync.Mutex
 	// last is the lease as it was written last.
 	last *coordinationv1.Lease
@@ -92,8 +95,11 @@ func (l *lease) confirmation(ctx context.Context) string {
 	return found.Annotations[v1alpha1.AnnotationConfirmOrphans]
 }
 
-// renew writes the lease.
+// renew writes the lease. Without an API server there is none.
 func (l *lease) renew(ctx context.Context) error {
+	if l.alone {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -157,7 +163,7 @@ func annotate(found *coordinationv1.Lease, name string, text *string) {
 	}
 }
 
-// setPressure has the Lease say soon what the node is short of: a Lease has no conditions. It
+// setPressure has the lease say at once what the node is short of: a Lease has no conditions. It
 // waits for nothing.
 func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 	names := make([]string, 0, len(conditions))

@@ -54,13 +54,12 @@ type node struct {
 	// pressure are the conditions that the node has for being short of something; nil where
 	// that is not looked at.
 	pressure func() []corev1.NodeConditionType
-	// kicked holds a token when the Node is to be looked at now; nil never does.
-	kicked chan struct{}
 	// written is when the status was last written: by the time of this process, because
 	// the wall clock may be set back.
 	written time.Time
 	// shutsDown reports whether the machine shuts down, and kicked has that written.
 	shutsDown func() bool
+	kicked    <-chan struct{}
 }
 
 // keep registers the Node and keeps it alive until the context is done.

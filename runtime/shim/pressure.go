@@ -57,9 +57,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 func (s *shim) pressureChanged(conditions []corev1.NodeConditionType) {
 	s.pool.WakeAll()
 	s.lease.setPressure(conditions)
-	if s.node != nil {
-		kick(s.node.kicked)
-	}
+	kick(s.nodeKicked)
 }
 
 // podDiskUse measures emptyDirs and logs of a pod.

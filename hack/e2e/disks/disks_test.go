@@ -154,12 +154,14 @@ func templateOf(round int) string {
 // Twenty images, more than the disk can hold, run one after the other: those that nothing uses
 // make room. What runs, what is pinned and what a workload wants stays.
 func TestTwentyImages(t *testing.T) {
+	var all []string
 	for round := range rounds {
 		for n := range perRound {
-			if err := env.Stack.PushLarge(t.Context(), imageOf(round, n), imageSize); err != nil {
-				t.Fatal(err)
-			}
+			all = append(all, imageOf(round, n))
 		}
+	}
+	if err := env.Stack.PushLarge(t.Context(), imageSize, all...); err != nil {
+		t.Fatal(err)
 	}
 	w := env.Apply(t, templateOf(0))
 	w.AwaitReady()

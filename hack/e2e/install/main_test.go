@@ -34,6 +34,7 @@ const (
 	image     = "registry.example.com/managedworkload"
 	manager   = "deployment/managedworkload-manager"
 	shims     = "daemonset/managedworkload-shim"
+	reserved  = "daemonset/managedworkload-reserved"
 )
 
 func TestMain(m *testing.M) {

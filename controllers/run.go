@@ -33,6 +33,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/killrequest"
+	"github.com/managedworkload/managedworkload/controllers/mirror"
 	"github.com/managedworkload/managedworkload/controllers/objects"
 	"github.com/managedworkload/managedworkload/controllers/reservation"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
@@ -40,7 +41,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
-	"github.com/managedworkload/managedworkload/metricsauth"
+	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (
@@ -147,9 +148,12 @@ func stripNode(o any) (any, error) {
 		node.ManagedFields = nil
 		node.Annotations = nil
 		all := node.Status.Allocatable
-		node.Status = corev1.NodeStatus{Allocatable: corev1.ResourceList{}}
+		node.Status = corev1.NodeStatus{}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if amount, ok := all[name]; ok {
+				if node.Status.Allocatable == nil {
+					node.Status.Allocatable = corev1.ResourceList{}
+				}
 				node.Status.Allocatable[name] = amount
 			}
 		}
@@ -210,11 +214,11 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
+	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	reservations, err := newReservations(mgr, c, known, o)
 	if err != nil {
 		return err
 	}
-	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
@@ -229,13 +233,14 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.AddReadyzCheck("nodeworkloads", filled),
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
-		reservations.SetUp(mgr, controllerOptions(o)),
 		requests.SetUp(ctx, mgr, controllerOptions(o)),
+		reservations.SetUp(mgr, controllerOptions(o)),
+		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
-		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub}),
+		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, Workloads: known.Shares}),
 	)
 }
 

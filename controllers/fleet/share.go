@@ -65,9 +65,10 @@ type Share struct {
 	LateSince, lateAt, lateWordAt time.Time
 	// Killed: it has kill records.
 	Killed bool
-	// Evicted: it has ended because it used more of the node's disk than it may, or its node was
-	// short of something.
-	Evicted bool
+	// Evicted: its node has ended it, for its disk usage, because it was short of something or
+	// because it shut down, and it is made again. ShutDown: it was for the shutdown, and Runs:
+	// its containers have not all ended.
+	Evicted, ShutDown, Runs bool
 	// Waiting is why what its spec says does not run yet.
 	Waiting Waiting
 	// Complaint is why it is not ready, and Failure how it ended if it failed.
@@ -125,7 +126,9 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 	}
 	if s.Phase == corev1.PodFailed {
 		s.Failure = intern(writes.Limit(failure(&nw.Status), maxText))
-		s.Evicted = nw.Status.Reason == v1alpha1.ReasonEvicted
+		s.ShutDown = nw.Status.Reason == v1alpha1.ReasonTerminated
+		s.Evicted = nw.Status.Reason == v1alpha1.ReasonEvicted || s.ShutDown
+		s.Runs = runs(&nw.Status)
 	}
 	return s
 }
@@ -235,7 +238,7 @@ func (s *Share) Edit() *writes.Edit { return writes.NewEdit(s.Key(), s.UID, s.Re
 // a status depends on, but in the resourceVersion.
 func (s *Share) sameReport(o *Share) bool {
 	return s.sameSpec(o) && s.ObservedGeneration == o.ObservedGeneration && s.TemplateHash == o.TemplateHash && s.Phase == o.Phase &&
-		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
+		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.ShutDown == o.ShutDown && s.Runs == o.Runs && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
 		s.sameRequests(o) && s.sameShim(o)
 }
 

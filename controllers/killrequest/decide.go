@@ -44,6 +44,8 @@ func (f *facts) next(targets []target) []int {
 		case !t.open() || t.entered:
 		case len(t.share.RequestList()) >= maxRequests:
 			t.message = "the node has no room for another request"
+		case f.unsettled(t.share):
+			t.message = "precondition: the node does not run its revision yet"
 		default:
 			waiting = append(waiting, i)
 		}

@@ -178,6 +178,14 @@ func TestNodesThatCannot(t *testing.T) {
 	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestFailed {
 		t.Errorf("another revision: begins with %q, %+v", got, st)
 	}
+	f.kr.Spec.Precondition.Revision = "r1" // it is on its way to that
+	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestPending {
+		t.Errorf("the revision, not carried out: begins with %q, %+v", got, st)
+	}
+	other.TemplateHash = other.SpecHash
+	if got, _ := begins(t, f); got != "a" {
+		t.Errorf("the revision: begins with %q", got)
+	}
 }
 
 // After the deadline what is not done has failed, and what is done stays done.
@@ -185,8 +193,12 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.ActiveDeadlineSeconds = new(int64(60)) },
 		shareOn("a", v1alpha1.RequestSucceeded), shareOn("b", v1alpha1.RequestInProgress), shareOn("c", ""))
-	if got, _ := begins(t, f); got != "c" || f.wake(1) > time.Minute || f.wake(1) == 0 {
-		t.Errorf("begins with %q, wakes after %v", got, f.wake(1))
+	targets, err := f.targets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := begins(t, f); got != "c" || f.wake(targets, 1) < 58*time.Second || f.wake(targets, 1) > time.Minute || f.wake(targets, 0) != turnRetry {
+		t.Errorf("begins with %q, wakes after %v, or %v while c waits", got, f.wake(targets, 1), f.wake(targets, 0))
 	}
 	f.now = epoch.Add(time.Minute)
 	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestFailed || st.DoneNodes != 1 || st.FailedNodes != 2 {

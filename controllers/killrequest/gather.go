@@ -91,15 +91,21 @@ func (f *facts) over(message string) v1alpha1.KillRequestStatus {
 	return v1alpha1.KillRequestStatus{Phase: v1alpha1.RequestFailed, Message: message, StartTime: &now, CompletionTime: &now}
 }
 
-// wake is when to look again although nothing changes: at the deadline, for the rest of a
-// batch, and where nodes may become available.
-func (f *facts) wake(begun int) time.Duration {
+// wake is when to look again although no node that has the request changes: at the deadline,
+// and while nodes wait for their turn.
+func (f *facts) wake(targets []target, begun int) time.Duration {
+	waiting := -begun
+	for i := range targets {
+		if t := &targets[i]; t.open() && !t.entered {
+			waiting++
+		}
+	}
 	after := time.Duration(0)
 	if at := deadline(f.kr); at != nil && at.After(f.now) {
 		after = at.Sub(f.now) + time.Millisecond
 	}
-	if (begun == maxBatch || f.kr.Spec.Order == v1alpha1.RequestRollOut) && (after == 0 || after > budgetRetry) {
-		after = budgetRetry
+	if waiting > 0 && (after == 0 || after > turnRetry) {
+		after = turnRetry
 	}
 	return after
 }

@@ -49,8 +49,9 @@ func NewReconciler(c client.Client, recorder record.EventRecorder, f Fleet) *Rec
 	return &Reconciler{client: c, recorder: recorder, fleet: f}
 }
 
-// look again after so long, where nothing wakes the request: a node may become available.
-const budgetRetry = 2 * time.Second
+// turnRetry is when to look again while nodes wait for their turn: what they wait for may not
+// wake the request.
+const turnRetry = 2 * time.Second
 
 // Reconcile looks at one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -99,7 +100,7 @@ func (r *Reconciler) reconcile(ctx context.Context, kr *v1alpha1.KillRequest) (a
 			errs = append(errs, err)
 		}
 	}
-	return f.wake(len(begin)), errors.Join(errs...)
+	return f.wake(targets, len(begin)), errors.Join(errs...)
 }
 
 // enter hands the request to a node.

@@ -163,7 +163,15 @@ func (f *facts) holds() bool {
 	return f.exists && f.kr.Spec.Action == v1alpha1.RequestStop && !f.kr.Spec.DryRun
 }
 
+// otherRevision is whether the node has another revision than the precondition says.
 func (f *facts) otherRevision(share *fleet.Share) bool {
 	p := f.kr.Spec.Precondition
-	return p != nil && p.Revision != "" && (share.Revision() != p.Revision || !share.Current())
+	return p != nil && p.Revision != "" && share.Revision() != p.Revision
+}
+
+// unsettled is whether a precondition on the revision waits: the node has not reported that it
+// runs what it has.
+func (f *facts) unsettled(share *fleet.Share) bool {
+	p := f.kr.Spec.Precondition
+	return p != nil && p.Revision != "" && !share.Current()
 }

@@ -10,6 +10,8 @@ var rolloutMistakes = []mistake{
 		"case !n.Responds && n.Revision != update:", "case false:"},
 	{"a node that flaps becomes free", "node.go",
 		"case !n.Available(s, now):", "case false:"},
+	{"a node on which a request kills takes up no budget", "node.go",
+		"case n.Killing && n.Responds:", "case false:"},
 	{"a node is available as soon as it is ready", "node.go",
 		"n.Ready && n.availableIn(s, now) == 0", "n.Ready"},
 	{"the budget is spent twice", "next.go",

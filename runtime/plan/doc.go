@@ -27,6 +27,7 @@
 //	RestartAllContainers  reset.go        containersToReset
 //	Evicted               evict.go        DecideEviction
 //	NodePressure          pressureend.go  DecidePressureEviction
+//	NodeShutdown          shutdown.go     DecideShutdown
 //
 // Which of them wait for the image of what is started next: wait.go, awaits.
 //

@@ -60,7 +60,9 @@ func AdvanceRequests(in RequestInput) RequestProgress {
 	out := RequestProgress{}
 	for i := range in.Requests {
 		a := advance{RequestInput: in, out: &out, request: &in.Requests[i]}
-		out.Status = append(out.Status, a.run())
+		if !a.undecided() {
+			out.Status = append(out.Status, a.run())
+		}
 	}
 	return out
 }
@@ -73,8 +75,19 @@ type advance struct {
 	status  v1alpha1.NodeRequestStatus
 }
 
+// noted is where in Before the request is, -1 where it is new.
+func (a *advance) noted() int {
+	return slices.IndexFunc(a.Before, func(s v1alpha1.NodeRequestStatus) bool { return s.ID == a.request.ID })
+}
+
+// undecided is whether it is not known yet if a new request may begin: which template runs is
+// not, while a change is carried out.
+func (a *advance) undecided() bool {
+	return a.noted() < 0 && a.request.TemplateHash != "" && a.TemplateHash == "" && !a.late()
+}
+
 func (a *advance) run() v1alpha1.NodeRequestStatus {
-	at := slices.IndexFunc(a.Before, func(s v1alpha1.NodeRequestStatus) bool { return s.ID == a.request.ID })
+	at := a.noted()
 	if at < 0 {
 		a.status = v1alpha1.NodeRequestStatus{ID: a.request.ID, Name: a.request.Name, Phase: v1alpha1.RequestPending}
 		if refusal := a.refusal(); refusal != "" {

@@ -21,6 +21,8 @@ type story struct {
 	now time.Time
 	req plan.RequestInput
 	out plan.RequestProgress
+	// template is the one that runs, t1 where it is nil.
+	template *string
 }
 
 func newStory(requests ...v1alpha1.NodeRequest) *story {
@@ -39,6 +41,9 @@ func (s *story) look() *story {
 		})
 	}
 	s.req.Pod, s.req.Observed, s.req.Now, s.req.Before, s.req.TemplateHash = s.in.Pod, s.in.Observed, s.now, s.out.Status, "t1"
+	if s.template != nil {
+		s.req.TemplateHash = *s.template
+	}
 	if s.req.Status == nil {
 		s.req.Status = st
 		defer func() { s.req.Status = nil }()
@@ -158,7 +163,11 @@ func TestPreconditions(t *testing.T) {
 	newStory(hash).look().want(t, "Failed")
 	id.ContainerID, hash.TemplateHash = "containerd://a-id", "t1"
 	newStory(id).look().want(t, "InProgress a=InProgress", "a")
-	newStory(hash).look().want(t, "InProgress a=InProgress", "a")
+	s := newStory(hash)
+	s.template = new("")
+	s.look().want(t, "") // a change is under way
+	s.template = nil
+	s.look().want(t, "InProgress a=InProgress", "a")
 }
 
 func TestWhatCannotBeDone(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,6 +23,9 @@ import (
 
 // maxRequestMessage is what the API takes as the message of a request, in bytes.
 const maxRequestMessage = 1024
+
+// signalPatience is how long the runtime may take to say which process a container is.
+const signalPatience = 10 * time.Second
 
 var errNoSignals = errors.New("this shim sends no signals")
 
@@ -41,7 +45,7 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 	for _, signal := range s.requests.Signals {
 		s.saver.saveAndWait() // a process that comes after this one does not send it again
 		failed := ""
-		if err := s.cfg.Signal(ctx, signal.ContainerID, signal.Signal); err != nil {
+		if err := s.send(ctx, signal); err != nil {
 			s.log.Info("Failed to send a signal", "container", signal.Container, "signal", signal.Signal, "reason", err.Error())
 			failed = text.Cut(runtimeerror.Text(err), maxRequestMessage)
 		}
@@ -51,6 +55,13 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 		signal(s.news)
 	}
 	return news
+}
+
+// send sends a signal, and waits no longer than a deletion may.
+func (s *syncer) send(ctx context.Context, signal plan.SignalRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, signalPatience)
+	defer cancel()
+	return s.cfg.Signal(ctx, signal.ContainerID, signal.Signal)
 }
 
 // forgiven are instances whose end counts for no back-off.

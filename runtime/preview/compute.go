@@ -135,6 +135,9 @@ func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatu
 	if in.Ending == nil {
 		in.Ending = plan.Evicted(in.Previous)
 	}
+	if in.Ending == nil {
+		in.Ending = plan.ShutDown(in.Previous)
+	}
 	return status.Compute(in)
 }
 

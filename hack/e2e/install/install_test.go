@@ -51,6 +51,7 @@ func TestInstallation(t *testing.T) {
 		{"metrics", readMetrics},
 		{"manager that hangs", hangManager},
 		{"manager that is killed", killManager},
+		{"component objects", turnObjectsOnAndOff},
 		{"upgrade", upgrade},
 		{"removal", remove},
 	} {

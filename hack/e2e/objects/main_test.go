@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true, UserNamespaces: true, Nodes: 2, ManagerArgs: []string{"--leader-elect"}}))
+	os.Exit(harness.Run(m, &env, localstack.Options{WithObjects: true, UserNamespaces: true, Nodes: 2, ManagerArgs: []string{"--leader-elect"}}, harness.BuildPlugin))
 }
 
 const testImage = localstack.ImageV1
@@ -47,6 +47,7 @@ func TestObjects(t *testing.T) {
 			"deleted":   testDeleted,
 			"large":     testLarge,
 			"attacks":   testAttacks,
+			"usage":     testUsage,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

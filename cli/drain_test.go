@@ -132,13 +132,21 @@ func TestDrain(t *testing.T) {
 	n.run("low", "")
 	n.run("agent", "", corev1.Toleration{Operator: corev1.TolerationOpExists})
 	n.run("high", class.Name)
+	short := &v1alpha1.NodeWorkload{}
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: n.ns, Name: placement.NodeWorkloadName("high", n.name)}, short); err != nil {
+		t.Fatal(err)
+	}
+	short.Spec.DeletionGracePeriodSeconds = ptr.To[int64](9)
+	if err := api.Update(t.Context(), short); err != nil {
+		t.Fatal(err)
+	}
 	n.run("kept", "", corev1.Toleration{Key: v1alpha1.TaintDrain, Operator: corev1.TolerationOpExists})
 	line := func(name, priority, rest string) string {
 		return "nodeworkload " + n.ns + "/" + placement.NodeWorkloadName(name, n.name) + " (priority " + priority + ") " + rest + "\n"
 	}
 	stays := line("kept", "0", "stays: it tolerates managedworkload.dev/drain")
 	would := stays + line("agent", "0", "would end, grace 30s") + line("low", "0", "would end, grace 30s") +
-		line("high", "1000", "would end, grace 30s") + line("critical", "2000001000", "would end, grace 30s")
+		line("high", "1000", "would end, grace 9s") + line("critical", "2000001000", "would end, grace 30s")
 	n.drain("--dry-run=client").want(t, ExitNo, would+"node/"+n.name+" would be drained (dry run)\n", "")
 	n.drain("--dry-run=server").want(t, ExitNo, would+"node/"+n.name+" would be drained (server dry run)\n", "")
 	if got := n.taints(); got != "" || len(n.ended) != 0 {

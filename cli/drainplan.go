@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // classes are the priorities of the priority classes. Without the right to read them, those
@@ -134,15 +136,9 @@ func (d *drain) priority(spec *corev1.PodSpec) int32 {
 	return d.priorities[spec.PriorityClassName]
 }
 
-// graceOf is the grace period that a deletion leaves; 0 counts as 1, as in the kubelet.
+// graceOf is the grace period that a deletion leaves, in seconds.
 func graceOf(nw *v1alpha1.NodeWorkload) int64 {
-	const usual = int64(corev1.DefaultTerminationGracePeriodSeconds)
-	grace := usual
-	if of := nw.Spec.Template.Spec.TerminationGracePeriodSeconds; of != nil {
-		grace = *of
-	}
-	if of := nw.Spec.DeletionGracePeriodSeconds; of != nil {
-		grace = min(grace, *of)
-	}
-	return max(grace, 1)
+	deleted := *nw
+	deleted.DeletionTimestamp = &metav1.Time{}
+	return plan.Termination{}.Grace(template.Pod(&deleted), plan.Grace{}).Seconds
 }

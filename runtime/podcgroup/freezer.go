@@ -107,5 +107,5 @@ func (f freezer) thaw() error {
 	if f.unified {
 		name, state = "cgroup.freeze", "0"
 	}
-	return os.WriteFile(f.file(name), []byte(state), 0) //nolint:gosec // a file of the kernel
+	return os.WriteFile(f.file(name), []byte(state), 0)
 }

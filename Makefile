@@ -33,7 +33,7 @@ RACE ?= -race
 E2E_TIMEOUT ?= 45m
 # What make test-cgroup2 runs, and the tests (a regular expression) of it.
 PACKAGES ?= ./runtime/podcgroup ./runtime/poddir ./hack/e2e/environment ./hack/e2e/lifecycle
-RUN ?= Slice|Cgroup|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
+RUN ?= Slice|Cgroup|Paused|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
 # Passed on to hack/twin, such as TWINFLAGS='-run liveness -v'.
 TWINFLAGS ?=
 
@@ -43,7 +43,7 @@ NODE := kubelet kube-controller-manager kube-scheduler
 USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -82,8 +82,9 @@ manifests: ## Generate the CRDs and the manager's role.
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Generate docs/fields.md and docs/flags.md from the table of template fields and the flags.
+docs: ## Generate docs/fields.md, docs/flags.md and docs/metrics.md from the table of template fields, the flags and the sources.
 	text=$$(go run ./hack/fieldsdoc) && printf '%s\n' "$$text" > docs/fields.md
+	text=$$(go run ./hack/metricsdoc) && printf '%s\n' "$$text" > docs/metrics.md
 	go test -count=1 -run TestFlagsAreDocumented . -args -update
 
 .PHONY: clean
@@ -125,7 +126,7 @@ test: test-e2e conformance test-unit
 endif
 
 .PHONY: test-unit
-test-unit: assets race-needs promtool ## Run everything but e2e, with the race detector, against a real API server.
+test-unit: assets race-needs promtool dbus ## Run everything but e2e, with the race detector, against a real API server.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
 
@@ -152,7 +153,7 @@ mutants: assets ## Show that unit tests find deliberate mistakes around the kill
 
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
-test-e2e: assets runtime ## Run the tests on real containers, one package after the other.
+test-e2e: assets runtime dbus ## Run the tests on real containers, one package after the other.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
@@ -188,11 +189,19 @@ endif
 .PHONY: test-cgroup2
 ifeq ($(ROOT_ON_LINUX),yes)
 test-cgroup2: assets runtime ## Run the tests that cgroups matter to on v2, with both drivers, in a machine of its own.
-	@$(TOOL) kube-controller-manager
 	for driver in cgroupfs systemd; do hack/vm/cgroup2.sh -d $$driver -r '$(RUN)' $(PACKAGES); done
 else
 test-cgroup2:
 	@echo "Skipping: real containers need root on Linux" >&2
+endif
+
+.PHONY: test-logind
+ifeq ($(ROOT_ON_LINUX),yes)
+test-logind: ## Shut a machine of its own down, with a real systemd, dbus and logind, and check who waits for whom.
+	hack/vm/cgroup2.sh -l -r RealLogind ./runtime/shutdown
+else
+test-logind:
+	@echo "Skipping: a machine of its own needs root on Linux" >&2
 endif
 
 .PHONY: bench
@@ -279,6 +288,15 @@ runtime: ## Build containerd; install runc, CNI plugins and iptables if root, or
 .PHONY: promtool
 promtool:
 	@hack/tools/debian.sh promtool
+
+.PHONY: dbus
+ifeq ($(ROOT_ON_LINUX),yes)
+dbus:
+	@hack/tools/debian.sh dbus
+else
+dbus:
+	@command -v dbus-daemon >/dev/null || echo "There is no dbus-daemon: tests that need a bus are skipped" >&2
+endif
 
 .PHONY: race-needs
 race-needs:

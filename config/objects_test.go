@@ -77,11 +77,15 @@ func TestManagerServesTheAggregatedAPI(t *testing.T) {
 }
 
 // Without the component there is no aggregated API, and the manager may read no object of a tenant.
+// The roles for people name it: they are the same with and without the component.
 func TestDefaultHasNoAggregatedAPI(t *testing.T) {
 	for _, object := range (kustomization{base: "default"}).render(t) {
 		content, err := object.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if object.GetKind() == "ClusterRole" && slices.Contains([]string{"managedworkload-editor", "managedworkload-viewer"}, object.GetName()) {
+			continue
 		}
 		if strings.Contains(string(content), "subresources") && object.GetKind() != "CustomResourceDefinition" || object.GetKind() == "APIService" {
 			t.Errorf("%s %s", object.GetKind(), object.GetName())

@@ -22,6 +22,8 @@ type Options struct {
 	// IgnoreResourceQuotas accepts templates in namespaces whose quotas limit Pods and
 	// do not count NodeWorkloads.
 	IgnoreResourceQuotas bool
+	// Reserve makes Pods reserve what NodeWorkloads request.
+	Reserve bool
 	// Load bounds what the manager does at a time.
 	Load Load
 	// Webhook are the settings of the webhook that answers when a ManagedWorkload is applied.
@@ -48,6 +50,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Shared.AddFlags(fs, ":8080", ":8081")
 	fs.BoolVar(&o.IgnoreResourceQuotas, "ignore-resource-quotas", false,
 		"Accept templates in namespaces with a ResourceQuota that limits Pods, although none counts nodeworkloads.managedworkload.dev")
+	fs.BoolVar(&o.Reserve, "reserve", true,
+		"Have the Pods of the DaemonSet managedworkload-reserved request what the NodeWorkloads of their nodes request")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Let only one of several managers act at a time")
 	fs.Float32Var(&o.Load.QPS, "kube-api-qps", DefaultLoad.QPS, "Requests to the API server a second")
 	fs.IntVar(&o.Load.Burst, "kube-api-burst", DefaultLoad.Burst, "Requests to the API server at once")

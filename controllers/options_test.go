@@ -40,23 +40,23 @@ func TestOptions(t *testing.T) {
 		want      Options
 		wantError bool
 	}{
-		"defaults": {want: Options{Shared: shared, Load: DefaultLoad, Webhook: served, Subresources: aggregated}},
-		"no port":  {args: []string{"--webhook-bind-address=webhook"}, want: Options{Shared: shared, Load: DefaultLoad, Webhook: elsewhere, Subresources: aggregated}, wantError: true},
+		"defaults": {want: Options{Shared: shared, Reserve: true, Load: DefaultLoad, Webhook: served, Subresources: aggregated}},
+		"no port":  {args: []string{"--webhook-bind-address=webhook"}, want: Options{Shared: shared, Reserve: true, Load: DefaultLoad, Webhook: elsewhere, Subresources: aggregated}, wantError: true},
 		"no port of the aggregated API": {
 			args:      []string{"--subresources-bind-address=9444"},
-			want:      Options{Shared: shared, Load: DefaultLoad, Webhook: served, Subresources: unreachable},
+			want:      Options{Shared: shared, Reserve: true, Load: DefaultLoad, Webhook: served, Subresources: unreachable},
 			wantError: true,
 		},
 		"all set": {
 			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n",
 				"--webhook-bind-address=0", "--webhook-name=w", "--webhook-certificate-dir=d", "--webhook-rotate-certificates=false",
 				"--subresources-bind-address=:9444", "--subresources-name=s", "--subresources-certificate-dir=e", "--subresources-rotate-certificates=false",
-				"--kube-api-qps=7.5", "--kube-api-burst=8", "--concurrent-reconciles=9"},
+				"--reserve=false", "--kube-api-qps=7.5", "--kube-api-burst=8", "--concurrent-reconciles=9"},
 			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Load: Load{7.5, 8, 9}, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d"},
 				Subresources: subresources.Options{BindAddress: ":9444", Name: "s", CertificateDir: "e"}},
 		},
-		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Load: DefaultLoad, Webhook: served, Subresources: aggregated}, wantError: true},
-		"no load":      {args: []string{"--kube-api-qps=0", "--kube-api-burst=0", "--concurrent-reconciles=-1"}, want: Options{Shared: shared, Load: Load{0, 0, -1}, Webhook: served, Subresources: aggregated}, wantError: true},
+		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Reserve: true, Load: DefaultLoad, Webhook: served, Subresources: aggregated}, wantError: true},
+		"no load":      {args: []string{"--kube-api-qps=0", "--kube-api-burst=0", "--concurrent-reconciles=-1"}, want: Options{Shared: shared, Reserve: true, Load: Load{0, 0, -1}, Webhook: served, Subresources: aggregated}, wantError: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, apiKubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{LeaderElect: true, Load: DefaultLoad, Shared: options.Shared{
+	o := Options{LeaderElect: true, Reserve: true, Load: DefaultLoad, Shared: options.Shared{
 		Kubeconfig: kubeconfig, Namespace: v1alpha1.DefaultNamespace,
 		MetricsBindAddress: freeAddress(t), HealthProbeBindAddress: freeAddress(t),
 	}}

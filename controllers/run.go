@@ -33,13 +33,15 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/killrequest"
+	"github.com/managedworkload/managedworkload/controllers/mirror"
 	"github.com/managedworkload/managedworkload/controllers/objects"
+	"github.com/managedworkload/managedworkload/controllers/reservation"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 	"github.com/managedworkload/managedworkload/kubeconfig"
-	"github.com/managedworkload/managedworkload/metricsauth"
+	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (
@@ -140,12 +142,21 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manag
 	return mgr, nil
 }
 
-// stripNode keeps of a Node what placement reads.
+// stripNode keeps of a Node what placement reads, and what it has for Pods.
 func stripNode(o any) (any, error) {
 	if node, ok := o.(*corev1.Node); ok {
 		node.ManagedFields = nil
 		node.Annotations = nil
+		all := node.Status.Allocatable
 		node.Status = corev1.NodeStatus{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if amount, ok := all[name]; ok {
+				if node.Status.Allocatable == nil {
+					node.Status.Allocatable = corev1.ResourceList{}
+				}
+				node.Status.Allocatable[name] = amount
+			}
+		}
 	}
 	return o, nil
 }
@@ -184,7 +195,7 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown, nil
 }
 
-// setUp adds both reconcilers with their watches to mgr.
+// setUp adds all reconcilers with their watches to mgr.
 func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.EventRecorder, t timing) error {
 	known := newFleet(o.Namespace)
 	feed, err := watchFleet(ctx, mgr, known)
@@ -204,6 +215,10 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
+	reservations, err := newReservations(mgr, c, known, o)
+	if err != nil {
+		return err
+	}
 	keepContact := manager.RunnableFunc(func(ctx context.Context) error {
 		known.Shims.KeepContact(ctx, mgr.GetAPIReader())
 		return nil
@@ -219,12 +234,25 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		requests.SetUp(ctx, mgr, controllerOptions(o)),
+		reservations.SetUp(mgr, controllerOptions(o)),
+		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
-		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub}),
+		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, Workloads: known.Shares}),
 	)
+}
+
+func newReservations(mgr manager.Manager, c client.Client, known workload.Fleet, o Options) (*reservation.Reconciler, error) {
+	var pods *reservation.Pods
+	if o.Reserve {
+		var err error
+		if pods, err = reservation.NewPods(mgr, o.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	return reservation.NewReconciler(c, known.Shares, known.Nodes, pods, o.Namespace), nil
 }
 
 func newFleet(namespace string) workload.Fleet {

@@ -14,13 +14,16 @@ import (
 	"testing"
 )
 
-const page = "kubelet-differences.md"
+const (
+	page  = "kubelet-differences.md"
+	kills = "kill-semantics.md"
+)
 
 // row is a line of a table: its cells.
 type row []string
 
-// tables returns the rows of the page's tables whose head begins with a word.
-func tables(t *testing.T, head string) []row {
+// tables returns the rows of a page's tables whose head begins with a word.
+func tables(t *testing.T, page, head string) []row {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -55,22 +58,28 @@ var testName = regexp.MustCompile("^`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)`$")
 
 // Every difference names tests that exist.
 func TestDifferencesArePinned(t *testing.T) {
-	for _, r := range tables(t, "difference") {
+	for _, r := range tables(t, page, "difference") {
 		for i, cell := range r {
 			if cell == "" {
 				t.Errorf("%s: column %d is empty", r[0], i+1)
 			}
 		}
-		for test := range strings.SplitSeq(r[len(r)-1], ", ") {
-			name := testName.FindStringSubmatch(test)
-			if name == nil {
-				t.Errorf("%s: %s is no test", r[0], test)
-				continue
-			}
-			in := sources(t, filepath.Join("..", name[1], "*_test.go"))
-			if !strings.Contains(in, "\nfunc "+name[2]+"(t *testing.T) {") {
-				t.Errorf("%s: there is no %s in %s", r[0], name[2], name[1])
-			}
+		checkTests(t, r, "")
+	}
+}
+
+// checkTests checks that the tests in the last cell of a row exist, below a folder.
+func checkTests(t *testing.T, r row, folder string) {
+	t.Helper()
+	for test := range strings.SplitSeq(r[len(r)-1], ", ") {
+		name := testName.FindStringSubmatch(test)
+		if name == nil || !strings.HasPrefix(name[1], folder) {
+			t.Errorf("%s: %s is no test below %q", r[0], test, folder)
+			continue
+		}
+		in := sources(t, filepath.Join("..", name[1], "*_test.go"))
+		if !strings.Contains(in, "\nfunc "+name[2]+"(t *testing.T) {") {
+			t.Errorf("%s: there is no %s in %s", r[0], name[2], name[1])
 		}
 	}
 }
@@ -89,11 +98,11 @@ var declarations = map[string]struct {
 // The page has every name that a comparison declares, and no other.
 func TestDeclaredDifferencesAreListed(t *testing.T) {
 	differences := map[string]bool{}
-	for _, r := range tables(t, "difference") {
+	for _, r := range tables(t, page, "difference") {
 		differences[r[0]] = true
 	}
 	listed := map[string]bool{}
-	for _, r := range tables(t, "name") {
+	for _, r := range tables(t, page, "name") {
 		for folder := range strings.SplitSeq(r[1], ", ") {
 			listed[strings.Trim(folder, "`")+": "+strings.Trim(r[0], "`")] = true
 		}

@@ -4,22 +4,21 @@
 package kubeconfig
 
 import (
-	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
-// None reports whether an error of Load says that nothing at all names an API server.
-func None(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if clientcmd.IsEmptyConfig(err) {
-			return true
-		}
+// Named reports whether anything names an API server, whether or not Load can use it.
+func Named(file string) bool {
+	if file != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return true
 	}
-	return false
+	_, err := os.Stat(clientcmd.RecommendedHomeFile)
+	return err == nil
 }
 
 // Load returns how to reach the API server: by the file if one is named, else by

@@ -60,3 +60,18 @@ func TestLoad(t *testing.T) {
 		})
 	}
 }
+
+// A machine where nothing names an API server.
+func TestNothingIsNamed(t *testing.T) {
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	home := clientcmd.RecommendedHomeFile
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = home })
+	clientcmd.RecommendedHomeFile = filepath.Join(t.TempDir(), "config")
+	if Named("") || !Named("file") {
+		t.Error("named without anything, or not by a file")
+	}
+	if err := os.WriteFile(clientcmd.RecommendedHomeFile, nil, 0o600); err != nil || !Named("") {
+		t.Errorf("not named by the home directory (%v)", err)
+	}
+}

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,9 @@ func (p Placer) decide(node *corev1.Node) (Placement, string) {
 	case !fits:
 		return Placement{}, "spec.affinity.nodeAffinity does not match the node"
 	}
+	if hold, found := p.drained(node); found {
+		return Placement{ShouldContinue: hold}, "spec.tolerations does not name the taint " + v1alpha1.TaintDrain
+	}
 	if taint, found := p.untolerated(node, corev1.TaintEffectNoExecute); found {
 		return Placement{}, fmt.Sprintf("spec.tolerations does not tolerate the taint %s", taint.ToString())
 	}
@@ -85,7 +89,25 @@ func (p Placer) decide(node *corev1.Node) (Placement, string) {
 // untolerated returns the first taint of an effect that is not tolerated.
 func (p Placer) untolerated(node *corev1.Node, effect corev1.TaintEffect) (corev1.Taint, bool) {
 	return schedulinghelpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, p.tolerations,
-		func(t *corev1.Taint) bool { return t.Effect == effect }, false)
+		func(t *corev1.Taint) bool { return t.Effect == effect && t.Key != v1alpha1.TaintDrain }, false)
+}
+
+// drained reports whether a node is drained of the workload, and whether what runs there is
+// still held. Only a toleration that names the taint keeps a workload: agents that run
+// everywhere tolerate everything, and a drain is for them too. The effect plays no part, so that
+// the taint can leave Pods alone.
+func (p Placer) drained(node *corev1.Node) (hold, found bool) {
+	if slices.ContainsFunc(p.tolerations, func(t corev1.Toleration) bool { return t.Key == v1alpha1.TaintDrain }) {
+		return false, false
+	}
+	hold = true
+	for i := range node.Spec.Taints {
+		if t := &node.Spec.Taints[i]; t.Key == v1alpha1.TaintDrain {
+			found = true
+			hold = hold && t.Value == v1alpha1.TaintDrainHold
+		}
+	}
+	return hold, found
 }
 
 // automaticTolerations are those that a DaemonSet's pods get, and that for a node which

@@ -231,9 +231,14 @@ const (
 	// memory, disk or process IDs, such as MemoryPressure,DiskPressure: workloads are ended for it,
 	// and new ones are not started.
 	AnnotationNodePressure = "managedworkload.dev/node-pressure"
-	// AnnotationShutdownUntil on a shim's Lease: its node shuts down, and its workloads will
-	// have ended by then, by the node's clock. A Lease that is renewed later is that of a node
-	// that is back.
+	// LabelStatic is "true" on the mirror of a workload that a shim runs from a file: an object
+	// that shows it, and that no shim runs. AnnotationStaticUID on it is the UID of the instance.
+	LabelStatic         = "managedworkload.dev/static"
+	AnnotationStaticUID = "managedworkload.dev/static-uid"
+	// AnnotationStaticMirrors on a shim's Lease asks the manager for mirrors.
+	AnnotationStaticMirrors = "managedworkload.dev/static-mirrors"
+	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed
+	// after that time, by the node's clock, is that of a node that is back.
 	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"
 	// AnnotationConfirmOrphans on a shim's Lease, with the token that
 	// AnnotationOrphansHeld names as its value, confirms that orphans may be killed
@@ -244,6 +249,10 @@ const (
 	LeaseNamePrefix = "managedworkload-shim-"
 	// DefaultNamespace is the namespace of the manager and of the shims' leases.
 	DefaultNamespace = "managedworkload-system"
+	// TaintDrain, with any effect, ends the NodeWorkloads of a node whose ManagedWorkload has no
+	// toleration that names it. With the value TaintDrainHold it only keeps new ones away.
+	TaintDrain     = "managedworkload.dev/drain"
+	TaintDrainHold = "hold"
 	// TaintNoPods keeps Pods from a node that has a shim and no kubelet.
 	TaintNoPods = "managedworkload.dev/no-kubelet"
 )

@@ -60,6 +60,9 @@ func (s *Source) TLS(cfg *tls.Config) {
 	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil }
 }
 
+// Current is the certificate of now; nil before there was one.
+func (s *Source) Current() *tls.Certificate { return s.pair.Load() }
+
 // Missing reports whether the API server said last that there is no certificate, or that the Secret
 // may not be read. It is false before it answered.
 func (s *Source) Missing() bool { return s.missing.Load() }

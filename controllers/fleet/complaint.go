@@ -52,6 +52,13 @@ func unready(status *v1alpha1.NodeWorkloadStatus) string {
 	return string(corev1.PodRunning)
 }
 
+// runs reports whether a container still runs.
+func runs(status *v1alpha1.NodeWorkloadStatus) bool {
+	return slices.ContainsFunc(slices.Concat(status.ContainerStatuses, status.InitContainerStatuses), func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil
+	})
+}
+
 // failure is how a workload ended that failed.
 func failure(status *v1alpha1.NodeWorkloadStatus) string {
 	if refusal := shimRefusal(status); refusal != "" {

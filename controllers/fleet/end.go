@@ -109,15 +109,27 @@ func (s *Share) Grace() int64 {
 
 // shimEdit sets the condition ShimResponding and leaves all others as they are.
 func (s *Share) shimEdit(condition metav1.Condition) *writes.Edit {
+	if s.Shim == nil {
+		return s.addition(condition)
+	}
+	edit, at := s.conditionEdit(v1alpha1.ConditionShimResponding, s.shimAt)
+	edit.Replace(condition, "status", "conditions", at)
+	return edit
+}
+
+// conditionEdit begins a change of the condition of a type, which is at an index.
+func (s *Share) conditionEdit(kind string, index int16) (edit *writes.Edit, at string) {
+	edit, at = s.Edit(), strconv.Itoa(int(index))
+	edit.Test(kind, "status", "conditions", at, "type")
+	return edit, at
+}
+
+// addition adds a condition that is not there.
+func (s *Share) addition(condition metav1.Condition) *writes.Edit {
 	edit := s.Edit()
-	switch {
-	case s.Shim != nil:
-		at := strconv.Itoa(s.shimAt)
-		edit.Test(v1alpha1.ConditionShimResponding, "status", "conditions", at, "type")
-		edit.Replace(condition, "status", "conditions", at)
-	case s.conditions > 0:
+	if s.conditions > 0 {
 		edit.Set(condition, "status", "conditions", "-")
-	default:
+	} else {
 		edit.Set([]metav1.Condition{condition}, "status", "conditions")
 	}
 	return edit

@@ -71,6 +71,8 @@ type sighting struct {
 	clock offset
 	at    time.Time
 	first bool
+	// down: the node shuts down, and was not back yet at that renewal.
+	down bool
 	// expiry wakes what waits for the end of the Lease.
 	expiry *time.Timer
 }
@@ -95,6 +97,21 @@ func (s *Shims) Of(node string, now time.Time) ShimState {
 		return ShimState{Expires: now.Add(syncRetry)}
 	}
 	return noShim(node)
+}
+
+// ShutsDown reports whether a node shuts down, or has and is not back.
+func (s *Shims) ShutsDown(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.seen[node]
+	return seen != nil && seen.down
+}
+
+// shutsDown reports whether a Lease says that its node shuts down. An earlier version of the
+// shim that renews it does not remove what a later one wrote: both times are the node's.
+func shutsDown(lease *coordinationv1.Lease) bool {
+	until, err := time.Parse(time.RFC3339, lease.Annotations[v1alpha1.AnnotationShutdownUntil])
+	return err == nil && lease.Spec.RenewTime != nil && !lease.Spec.RenewTime.After(until)
 }
 
 func noShim(node string) ShimState {

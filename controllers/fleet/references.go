@@ -88,6 +88,19 @@ func (x *Index) Tokens(node, namespace, name string) (serviceAccount string, ask
 	return s.References.ServiceAccount, s.References.Tokens, true
 }
 
+// WorkloadOf is the ManagedWorkload of a NodeWorkload of a node. found is false where that node has no
+// such NodeWorkload.
+func (x *Index) WorkloadOf(node, namespace, name string) (workload string, found bool) {
+	s := x.Get(types.NamespacedName{Namespace: namespace, Name: name})
+	if s == nil || s.Node != node {
+		return "", false
+	}
+	if s.Controller.IsWorkload {
+		workload = s.Controller.Name
+	}
+	return workload, true
+}
+
 // ListenReferences calls listener for each node whose References may have changed. It must not
 // block.
 func (x *Index) ListenReferences(listener func(node string)) {

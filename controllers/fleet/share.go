@@ -43,7 +43,9 @@ type Share struct {
 	// SpecHash identifies the template of its spec.
 	SpecHash string
 	// References are what that template refers to, never nil.
-	References     *References
+	References *References
+	// Amount is what it requests of a node.
+	Amount         Amount
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -63,9 +65,10 @@ type Share struct {
 	LateSince, lateAt, lateWordAt time.Time
 	// Killed: it has kill records.
 	Killed bool
-	// Evicted: it has ended because it used more of the node's disk than it may, or its node was
-	// short of something.
-	Evicted bool
+	// Evicted: its node has ended it, for its disk usage, because it was short of something or
+	// because it shut down, and it is made again. ShutDown: it was for the shutdown, and Runs:
+	// its containers have not all ended.
+	Evicted, ShutDown, Runs bool
 	// Waiting is why what its spec says does not run yet.
 	Waiting Waiting
 	// Complaint is why it is not ready, and Failure how it ended if it failed.
@@ -76,8 +79,11 @@ type Share struct {
 
 	// Shim is the condition ShimResponding, nil where there is none, and conditions how
 	// many conditions there are, of which it is the one at shimAt.
-	Shim               *metav1.Condition
-	conditions, shimAt int
+	Shim *metav1.Condition
+	// Reserved is what the condition Reserved says, the one at reservedAt; nil where there is
+	// none. It is shared by all Shares that say the same.
+	Reserved                       *Said
+	conditions, shimAt, reservedAt int16
 }
 
 // Controller is the object that controls a NodeWorkload.
@@ -103,7 +109,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Finalizers: finalizersOf(nw), Annotated: len(nw.Annotations) > 0,
 		RequestedBy: intern(nw.Annotations[v1alpha1.AnnotationRequestedBy]), ChangedBy: intern(nw.Annotations[v1alpha1.AnnotationChangedBy]),
 
-		SpecHash: specHash(nw, before), References: referencesOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
+		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Amount: amountOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
 		DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds), TemplateGrace: copied(nw.Spec.Template.Spec.TerminationGracePeriodSeconds),
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),
@@ -120,13 +126,15 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 	}
 	if s.Phase == corev1.PodFailed {
 		s.Failure = intern(writes.Limit(failure(&nw.Status), maxText))
-		s.Evicted = nw.Status.Reason == v1alpha1.ReasonEvicted
+		s.ShutDown = nw.Status.Reason == v1alpha1.ReasonTerminated
+		s.Evicted = nw.Status.Reason == v1alpha1.ReasonEvicted || s.ShutDown
+		s.Runs = runs(&nw.Status)
 	}
 	return s
 }
 
 func (s *Share) takeConditions(conditions []metav1.Condition) {
-	s.conditions = len(conditions)
+	s.conditions = int16(len(conditions))
 	if waits := meta.FindStatusCondition(conditions, v1alpha1.ConditionUpdateWaiting); waits != nil && waits.Status == metav1.ConditionTrue {
 		s.Waiting = Waiting{intern(waits.Reason), intern(writes.Limit(waits.Message, maxText))}
 	}
@@ -137,7 +145,8 @@ func (s *Share) takeConditions(conditions []metav1.Condition) {
 			}
 		}
 	}
-	s.shimAt = slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionShimResponding })
+	s.Reserved, s.reservedAt = saidOf(conditions, v1alpha1.ConditionReserved)
+	s.shimAt = indexOf(conditions, v1alpha1.ConditionShimResponding)
 	if s.shimAt >= 0 {
 		c := conditions[s.shimAt]
 		c.Type, c.Reason, c.Message, c.Status = v1alpha1.ConditionShimResponding, intern(c.Reason), intern(c.Message), metav1.ConditionStatus(intern(string(c.Status)))
@@ -229,7 +238,7 @@ func (s *Share) Edit() *writes.Edit { return writes.NewEdit(s.Key(), s.UID, s.Re
 // a status depends on, but in the resourceVersion.
 func (s *Share) sameReport(o *Share) bool {
 	return s.sameSpec(o) && s.ObservedGeneration == o.ObservedGeneration && s.TemplateHash == o.TemplateHash && s.Phase == o.Phase &&
-		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
+		s.ReadySince.Equal(o.ReadySince) && s.LateSince.Equal(o.LateSince) && s.Killed == o.Killed && s.Evicted == o.Evicted && s.ShutDown == o.ShutDown && s.Runs == o.Runs && s.Waiting == o.Waiting && s.Complaint == o.Complaint && s.Failure == o.Failure &&
 		s.sameRequests(o) && s.sameShim(o)
 }
 

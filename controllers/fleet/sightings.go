@@ -65,7 +65,7 @@ func (s *Shims) miss(obj any) {
 }
 
 // Listen calls listener for every node whose shim came, came back, fell silent, or lost its
-// Lease. It must not block.
+// Lease, and for every node that shuts down or is back. It must not block.
 func (s *Shims) Listen(listener func(node string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,27 +93,29 @@ func (s *Shims) Observe(lease *coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// note takes a Lease over, and reports whether its shim did not respond before.
-func (s *Shims) note(node string, lease *coordinationv1.Lease, now time.Time) (came bool) {
+// note takes a Lease over, and reports whether its shim did not respond before, or its node
+// shuts down or is back.
+func (s *Shims) note(node string, lease *coordinationv1.Lease, now time.Time) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.seen[node]
 	if !ok {
 		known = &sighting{first: true}
 		known.expiry = time.AfterFunc(duration(lease.Spec)+expirySlack, func() { contain.Do(s.log, func() { s.tell(node) }) })
-		known.at, known.spec, known.clock = now, specOf(lease), measure(lease)
+		known.at, known.spec, known.clock, known.down = now, specOf(lease), measure(lease), shutsDown(lease)
 		s.seen[node] = known
 		return true
 	}
 	responded := s.judge(known.spec, *known, now).Responding()
 	renewed := !sameRenewal(known.spec, lease.Spec)
-	known.spec = specOf(lease)
+	before := known.down
+	known.spec, known.down = specOf(lease), shutsDown(lease)
 	if renewed {
 		known.clock = measure(lease)
 		known.at, known.first = now, false
 		known.expiry.Reset(duration(lease.Spec) + expirySlack)
 	}
-	return !responded
+	return !responded || before != known.down
 }
 
 // specOf is what is kept of a Lease.

@@ -9,23 +9,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// How many requests of a node are answered at the same time: for tokens, and to begin watches. A shim
-// begins one watch at a time.
+// How many requests of a node are answered at the same time: for tokens, to begin watches, and that
+// post what it uses. A shim begins one watch at a time.
 const (
 	tokensOfNode   = 4
 	openingsOfNode = 2
+	usagesOfNode   = 1
 )
 
 // bounds keep one node from taking up what all share: the manager's requests to the API server
 // come one after another. A place is taken before the first of them.
 type bounds struct {
-	tokens, openings *places
+	tokens, openings, usages *places
 }
 
 func newBounds() *bounds {
 	return &bounds{
 		tokens:   &places{what: "requests for tokens", most: tokensOfNode, taken: map[place]int{}},
 		openings: &places{what: "new watches", most: openingsOfNode, taken: map[place]int{}},
+		usages:   &places{what: "posts of usage", most: usagesOfNode, taken: map[place]int{}},
 	}
 }
 

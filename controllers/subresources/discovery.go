@@ -45,6 +45,8 @@ func serveResources(w http.ResponseWriter, _ *http.Request) {
 		APIResources: []metav1.APIResource{
 			{Name: resourceObjects, SingularName: "nodeobject", Kind: "NodeObject", Verbs: metav1.Verbs{"list", "watch"}},
 			{Name: resourceToken, Namespaced: true, Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest", Verbs: metav1.Verbs{"create"}},
+			{Name: resourceNodeUsages, SingularName: "nodeusage", Kind: "NodeUsage", Verbs: metav1.Verbs{"create", "get", "list"}},
+			{Name: resourceWorkloadUsages, SingularName: "workloadusage", Namespaced: true, Kind: "WorkloadUsage", Verbs: metav1.Verbs{"get", "list"}},
 		},
 	})
 }

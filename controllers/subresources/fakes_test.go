@@ -5,6 +5,7 @@ package subresources
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -171,6 +172,15 @@ func (c *cluster) Tokens(node, namespace, name string) (string, []objects.Token,
 	return found.account, found.asked, ok
 }
 
+// WorkloadOf: web-a and web-b are of the ManagedWorkload web.
+func (c *cluster) WorkloadOf(node, namespace, name string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, found := c.tokens[node+"/"+namespace+"/"+name]
+	workload, _, _ := strings.Cut(name, "-")
+	return workload, found
+}
+
 // feed is a watch.
 type feed chan watch.Event
 
@@ -195,7 +205,8 @@ func (c contents) Watch(_ context.Context, node string) (watch.Interface, error)
 func (c *cluster) handler() *handler {
 	return &handler{
 		client: c, gate: &gate{reader: c, nodes: nodesOf{c}, reviews: newReviews(c)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout,
-		objects: contents{c}, references: c, log: logr.Discard(), said: flowcontrol.NewFakeAlwaysRateLimiter(),
+		objects: contents{c}, references: c, workloads: c, usages: newUsages(), peers: newPeers(c, func() *tls.Certificate { return nil }, "system", "s"),
+		log: logr.Discard(), said: flowcontrol.NewFakeAlwaysRateLimiter(),
 	}
 }
 

@@ -31,6 +31,9 @@ type handler struct {
 	encodings  *encodings
 	objects    Objects
 	references References
+	workloads  Workloads
+	usages     *usages
+	peers      *peers
 	// referencesLag is how long a token waits for what it is asked for to be known.
 	referencesLag time.Duration
 	// chunkTimeout is how long a caller of a watch may take to read a chunk.
@@ -51,10 +54,11 @@ func (h *handler) routes(front authenticator.Request) http.Handler {
 	mux.HandleFunc("GET "+pathVersion, serveResources)
 	mux.HandleFunc("GET "+pathVersion+"/nodeobjects", h.resource(resourceObjects, h.serveObjects))
 	mux.HandleFunc("POST "+pathVersion+"/namespaces/{namespace}/nodeworkloads/{name}/token", h.resource(resourceToken, h.serveToken))
+	h.usageRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, statusOf("", "", apierrors.NewGenericServerResponse(http.StatusNotFound, "", v1alpha1Resource(""), "", "", 0, true)))
 	})
-	return h.recovered(authenticated(front, mux))
+	return h.recovered(h.peers.admit(h.peerRoutes(), authenticated(front, mux)))
 }
 
 // userKey is where the context of a request has its user.

@@ -15,7 +15,7 @@ var (
 	})
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "managedworkload_subresources_requests_total",
-		Help: "Requests to the aggregated API for objects and tokens, by resource and status code of the answer.",
+		Help: "Requests to the aggregated API for objects, tokens and usage, by resource and status code of the answer.",
 	}, []string{"resource", "code"})
 )
 

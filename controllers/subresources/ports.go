@@ -30,6 +30,13 @@ type References interface {
 	Tokens(node, namespace, name string) (serviceAccount string, asked []objects.Token, found bool)
 }
 
+// Workloads knows which NodeWorkload runs where.
+type Workloads interface {
+	// WorkloadOf is the ManagedWorkload of a NodeWorkload. found is false where no NodeWorkload of
+	// this name is on the node.
+	WorkloadOf(node, namespace, name string) (workload string, found bool)
+}
+
 // Nodes knows the Nodes of now.
 type Nodes interface {
 	// Get is the Node of a name, nil if there is none.
@@ -41,4 +48,5 @@ type Sources struct {
 	Nodes      Nodes
 	Objects    Objects
 	References References
+	Workloads  Workloads
 }

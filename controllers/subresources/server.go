@@ -52,12 +52,15 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		Without: "The aggregated API is off: nodes get no ConfigMaps, Secrets and tokens",
 		Log:     log,
 	}
+	source := certificate.NewSource(mgr.GetAPIReader(), target)
 	s := &server{
-		address: o.BindAddress, source: certificate.NewSource(mgr.GetAPIReader(), target), log: log,
+		address: o.BindAddress, source: source, log: log,
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
 			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout, referencesLag: referencesLag,
-			objects: sources.Objects, references: sources.References, log: log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
+			objects: sources.Objects, references: sources.References, workloads: sources.Workloads, usages: newUsages(),
+			peers: newPeers(direct, source.Current, namespace, o.Name),
+			log:   log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
 		},
 	}
 	errs := []error{mgr.Add(s), mgr.AddReadyzCheck("subresources", s.ready)}

@@ -31,9 +31,15 @@ type replacement struct {
 	wait time.Duration
 }
 
+// awaitsNode reports whether what a shutdown of its node ended is not replaced yet: a container
+// still ends, or the node is not back. That is no fault of the workload, so there is no back-off.
+func (r *Reconciler) awaitsNode(share *fleet.Share) bool {
+	return share != nil && share.ShutDown && (share.Runs || r.fleet.Shims.ShutsDown(share.Node))
+}
+
 // due is when what was evicted on a node may be replaced; the zero time is at once.
 func (s *scope) due(share *fleet.Share) time.Time {
-	if share == nil || !share.Evicted {
+	if share == nil || !share.Evicted || share.ShutDown {
 		return time.Time{}
 	}
 	last, ok := s.lastReplaced(share)
@@ -65,8 +71,21 @@ func (s *scope) holdEvicted(share *fleet.Share) bool {
 	return left > 0
 }
 
-// replacedEvicted notes that what was evicted is replaced, and says so.
-func (r *Reconciler) replacedEvicted(s *scope, share *fleet.Share) {
+// noteReplaced says that what its node has ended is replaced. What was evicted waits the next
+// time.
+func (r *Reconciler) noteReplaced(s *scope, share *fleet.Share, by string) {
+	switch by {
+	case byEviction:
+		s.noteEvicted(share)
+	case byShutdown:
+	default:
+		return
+	}
+	r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventEvicted, "Replacing NodeWorkload %s of node %s: %s", share.Name, share.Node, share.Failure)
+}
+
+// noteEvicted notes that what was evicted is replaced.
+func (s *scope) noteEvicted(share *fleet.Share) {
 	maps.DeleteFunc(s.memory.replaced, func(_ string, last replacement) bool {
 		return last.generation != s.mw.Generation || s.now.Sub(last.at) > evictedForgotten*maxEvictedWait
 	})
@@ -75,11 +94,13 @@ func (r *Reconciler) replacedEvicted(s *scope, share *fleet.Share) {
 		next.wait = min(2*last.wait, maxEvictedWait)
 	}
 	s.memory.replaced[share.Node] = next
-	r.recorder.Eventf(s.mw, corev1.EventTypeWarning, eventEvicted, "Replacing NodeWorkload %s of node %s: %s", share.Name, share.Node, share.Failure)
 }
 
 // evictedMessage is why a node has nothing that runs, and when that changes.
 func (n *nodeView) evictedMessage() string {
+	if n.awaitsNode {
+		return n.share.Failure + "; will be replaced when the node is back"
+	}
 	if n.replacedAt.IsZero() {
 		return n.share.Failure + "; being replaced"
 	}

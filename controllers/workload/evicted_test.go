@@ -17,6 +17,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 // of is the NodeWorkload of a node, nil if it has none.
@@ -179,6 +180,54 @@ func TestEvictedTakesUpBudget(t *testing.T) {
 		}
 		if got := b.of("n1").Spec.Template.Spec.Containers[0].Image; got != "app:9" {
 			t.Errorf("made again with %s, want the update", got)
+		}
+	})
+}
+
+// What a shutdown of its node ended is made again once its containers have ended and the node is
+// back, without a back-off.
+func TestShutDownIsReplacedWhenTheNodeIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFleet(t, interceptor.Funcs{})
+		lease := func(until time.Duration) {
+			t.Helper()
+			l := managertest.LeaseOf("n1", time.Now())
+			l.Annotations = map[string]string{v1alpha1.AnnotationShutdownUntil: time.Now().Add(until).UTC().Format(time.RFC3339)}
+			if err := client.IgnoreNotFound(b.client.Delete(t.Context(), l.DeepCopy())); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.client.Create(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			lease(time.Minute)
+			b.fail("n1", "Terminated")
+			if b.replaces("n1") {
+				t.Fatal("replaced while its node shuts down")
+			}
+			_, mw := b.mustReconcile()
+			if got := message(mw, v1alpha1.ConditionReady); !strings.Contains(got, "n1: Terminated: too much. ; will be replaced when the node is back") {
+				t.Errorf("Ready: %s", got)
+			}
+			time.Sleep(time.Hour)
+			lease(-time.Minute) // an earlier shim renews, and leaves the annotation
+			nw := b.of("n1")
+			nw.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			if err := b.client.Status().Update(t.Context(), nw); err != nil {
+				t.Fatal(err)
+			}
+			if b.replaces("n1") {
+				t.Fatal("replaced while a container runs")
+			}
+			nw = b.of("n1")
+			nw.Status.ContainerStatuses = nil
+			if err := b.client.Status().Update(t.Context(), nw); err != nil {
+				t.Fatal(err)
+			}
+			if !b.replaces("n1") {
+				t.Fatal("not replaced when the node was back")
+			}
 		}
 	})
 }

@@ -89,6 +89,8 @@ type nodeView struct {
 	refused string
 	// replacedAt is when what was evicted is made again; the zero time is at once.
 	replacedAt time.Time
+	// awaitsNode: what a shutdown ended is made again when the node is back.
+	awaitsNode bool
 }
 
 // standing is how far a node is.

@@ -18,6 +18,7 @@ const (
 	byNoMatch         = "manager (node no longer matches)"
 	byReplacement     = "manager (replaced: it had ended and its template changed)"
 	byEviction        = "manager (replaced: it was evicted)"
+	byShutdown        = "manager (replaced: its node had shut down)"
 	bySurplus         = "manager (second NodeWorkload of its node)"
 )
 
@@ -43,7 +44,7 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 			continue
 		}
 		by := s.whyEnd(share, p.ShouldContinue)
-		if by == "" {
+		if by == "" || by == byShutdown && r.awaitsNode(share) {
 			continue
 		}
 		if !share.Deleting() {
@@ -58,8 +59,8 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 			ended++
 		}
 		err := r.end(ctx, s, share, nil, by)
-		if err == nil && by == byEviction {
-			r.replacedEvicted(s, share)
+		if err == nil {
+			r.noteReplaced(s, share, by)
 		}
 		errs.add(err)
 	}
@@ -74,6 +75,8 @@ func (s *scope) whyEnd(share *fleet.Share, placed bool) string {
 		return byNoMatch
 	case share.Deleting():
 		return ""
+	case share.ShutDown:
+		return byShutdown
 	case share.Evicted && !s.holdEvicted(share):
 		return byEviction
 	case !share.Evicted && endedOutdated(share):

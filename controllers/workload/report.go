@@ -112,7 +112,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 		shim := r.fleet.Shims.Of(node, s.now)
 		return nodeView{
 			name: node, share: share, shim: shim.Believed(share), conflict: s.conflict(node), nodeGone: gone,
-			waits: s.rolling.waits(node), refused: refused(node), replacedAt: s.due(share),
+			waits: s.rolling.waits(node), refused: refused(node), replacedAt: s.due(share), awaitsNode: r.awaitsNode(share),
 		}
 	}
 	found := 0

@@ -31,6 +31,7 @@ var carriers = map[string]string{
 	"api/template.RemoveDefaults":          "the defaults of a Pod template",
 	"api/template.setContainerDefaults":    "the defaults of a Pod template",
 	"api/template.removeContainerDefaults": "the defaults of a Pod template",
+	"cli.graceOf":                          "how long a drain waits for the end of a workload",
 	"controllers/admission.negativeGrace":  "validates the template as the API server does for a Pod",
 	"controllers/killrequest.entry":        "what a KillRequest says, for the shim of the node",
 	"controllers/fleet.ShareOf":            "what the manager remembers of a NodeWorkload, to request a deletion and to report its grace period",
@@ -40,7 +41,7 @@ var carriers = map[string]string{
 	"runtime/cri.addContainers":            "the pod that records describe",
 	"runtime/podworker.updated":            "the pod as the object's deletion has it",
 	"runtime/podworker.withRecordedPod":    "the pod as the object's deletion has it",
-	"runtime/manifest.check":                "validates the template as the API server does for a Pod",
+	"runtime/manifest.check":               "validates the template as the API server does for a Pod",
 	"runtime/preview.recordOf":             "what a shim would have recorded",
 }
 
@@ -56,7 +57,8 @@ var callers = map[string][]string{
 // comparers are the functions outside runtime/plan that compare grace periods, with
 // why that is no decision.
 var comparers = map[string]string{
-	"runtime/preview.graceCell": "shows what StopContainer is given where it is not the grace period",
+	"runtime/podworker.killTook": "counts what share of a grace period a kill has used",
+	"runtime/preview.graceCell":  "shows what StopContainer is given where it is not the grace period",
 }
 
 // stops are the functions outside runtime/plan that may use StopContainer.

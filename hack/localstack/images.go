@@ -118,7 +118,19 @@ func newLayer(files []layerFile) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
+	// Compressed once: a layer is read for its digest, its size and its content.
+	var compressed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&compressed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := buffer.WriteTo(zip); err != nil {
+		return nil, err
+	}
+	if err := zip.Close(); err != nil {
+		return nil, err
+	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil
-	}, tarball.WithCompressionLevel(gzip.BestSpeed))
+		return io.NopCloser(bytes.NewReader(compressed.Bytes())), nil
+	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
@@ -61,6 +62,42 @@ func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	if err != nil {
 		return err
 	}
+	return push(ctx, registry, tag, image)
+}
+
+// PushLarge gives the registry images as Push does, each with a file that takes so many bytes
+// on a node's disk and that no other image has.
+func (s *Stack) PushLarge(ctx context.Context, bytes int, refs ...string) error {
+	program, err := programLayer(s.opts.TestProgram)
+	if err != nil {
+		return fmt.Errorf("image layer: %w", err)
+	}
+	content := make([]byte, bytes)
+	for _, ref := range refs {
+		tag, err := name.NewTag(ref)
+		if err != nil {
+			return err
+		}
+		copy(content, ref)
+		layer, err := newLayer([]layerFile{{"large", 0o644, content}})
+		if err != nil {
+			return fmt.Errorf("image layer: %w", err)
+		}
+		image, err := newImage(program, runtime.GOARCH, func(*v1.Config) {})
+		if err != nil {
+			return err
+		}
+		if image, err = mutate.AppendLayers(image, layer); err != nil {
+			return fmt.Errorf("image %s: %w", ref, err)
+		}
+		if err := push(ctx, s.registryURL, tag, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func push(ctx context.Context, registry string, tag name.Tag, image v1.Image) error {
 	layers, err := image.Layers()
 	if err != nil {
 		return err
@@ -72,7 +109,7 @@ func (s *Stack) PushTo(ctx context.Context, registry, ref string) error {
 	repository := registry + "/v2/" + tag.RepositoryStr()
 	for _, blob := range append(layers, config) {
 		if err := pushBlob(ctx, repository, blob); err != nil {
-			return fmt.Errorf("push %s: %w", ref, err)
+			return fmt.Errorf("push %s: %w", tag, err)
 		}
 	}
 	manifest, err := image.RawManifest()

@@ -121,7 +121,7 @@ var podworkerMistakes = []mistake{
 	{"the node is asked about what an earlier version of the shim ran", "restore.go",
 		`return templateHash != "" ||`, "return false &&"},
 	{"the node is asked about what the runtime has", "admit.go",
-		"if !s.mem.noteRan(observed) && d.asks() != nil {", "if s.mem.noteRan(observed); s.mem.asks() != nil {"},
+		"if len(observed.Containers) == 0 && len(observed.Sandboxes) == 0 {", "if len(observed.Containers) == 0 {"},
 	{"an answer about another template counts", "admit.go",
 		"pod == nil || d.asks() != pod {", "pod == nil {"},
 	{"who came last is asked about first", "admission.go",

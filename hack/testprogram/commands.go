@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,7 @@ func commands() []command {
 		{"sleep", "DURATION", "wait", 1, 1, sleep},
 		{"exit", "CODE", "exit with the code", 1, 1, exit},
 		{"echo", "TEXT", "print", 0, -1, echo},
+		{"flood", "", "print numbered lines of 1024 bytes as fast as can be", 0, 0, func([]string) error { return flood() }},
 		{"echo-error", "TEXT", "print to standard error", 0, -1, echoError},
 		{"env", "[NAME]", "print the environment or one variable", 0, 1, printEnv},
 		{"touch", "FILE", "create or touch a file", 1, 1, touch},
@@ -119,4 +121,14 @@ func exit(args []string) error {
 		return err
 	}
 	return exitStatus(code)
+}
+
+// flood prints lines until it is killed.
+func flood() error {
+	padding := strings.Repeat("x", 1024-len("0000000000 ")-1)
+	for i := 0; ; i++ {
+		if _, err := fmt.Printf("%010d %s\n", i, padding); err != nil {
+			return err
+		}
+	}
 }

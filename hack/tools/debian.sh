@@ -10,6 +10,7 @@
 #   hack/tools/debian.sh race       a C compiler for Go's race detector
 #   hack/tools/debian.sh userns     what it takes to build runc: a C compiler, headers of libseccomp
 #   hack/tools/debian.sh promtool   promtool, unpacked into MW_TOOLS_DIR
+#   hack/tools/debian.sh dbus       a dbus-daemon, for a bus of a test's own
 #   hack/tools/debian.sh vm         user-mode Linux, and what makes a Debian for it
 #   hack/tools/debian.sh browser    a browser and a font, to look at pages
 set -euo pipefail
@@ -66,6 +67,9 @@ userns)
 promtool)
 	unpack_promtool
 	;;
+dbus)
+	command -v dbus-daemon >/dev/null || missing+=(dbus-daemon)
+	;;
 vm)
 	command -v linux.uml >/dev/null || missing+=(user-mode-linux)
 	command -v mmdebstrap >/dev/null || missing+=(mmdebstrap debian-archive-keyring)
@@ -76,7 +80,7 @@ browser)
 	command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 	;;
 *)
-	echo "usage: hack/tools/debian.sh runtime|race|userns|promtool|vm|browser" >&2
+	echo "usage: hack/tools/debian.sh runtime|race|userns|promtool|dbus|vm|browser" >&2
 	exit 2
 	;;
 esac

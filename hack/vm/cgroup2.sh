@@ -5,9 +5,10 @@
 # Runs tests on cgroup v2 with systemd, whatever this machine has: in user-mode
 # Linux, a kernel that is a process here, with a small Debian on it.
 #
-#   hack/vm/cgroup2.sh [-d cgroupfs|systemd] [-r REGEXP] PACKAGE...
+#   hack/vm/cgroup2.sh [-d cgroupfs|systemd] [-l] [-r REGEXP] PACKAGE...
 #
-# -d says who makes the cgroups of containers (cgroupfs), -r which tests run (all).
+# -d says who makes the cgroups of containers (cgroupfs), -r which tests run (all). With -l there
+# is a logind, and a test may shut the machine down: that waits until the results are written.
 # Needs root on x86-64 Linux with apt-get, and 6 GiB of memory, but no KVM. There is
 # one CPU, and what starts processes takes about ten times as long as here.
 # The Debian is kept in MW_VM_DIR, or else bin/vm; MW_VM_TIMEOUT (60m) ends a run.
@@ -15,12 +16,13 @@ set -euo pipefail
 
 say() { echo "vm: $*" >&2; }
 skip() { say "skipped: $*" && exit 0; }
-usage() { say "usage: hack/vm/cgroup2.sh [-d cgroupfs|systemd] [-r REGEXP] PACKAGE..." && exit 2; }
+usage() { say "usage: hack/vm/cgroup2.sh [-d cgroupfs|systemd] [-l] [-r REGEXP] PACKAGE..." && exit 2; }
 
-driver=cgroupfs regexp=.
-while getopts d:r: option; do
+driver=cgroupfs regexp=. logind=
+while getopts d:lr: option; do
 	case $option in
 	d) driver=$OPTARG ;;
+	l) logind=yes ;;
 	r) regexp=$OPTARG ;;
 	*) usage ;;
 	esac
@@ -68,6 +70,11 @@ start() {
 		# A kubelet asks for a default route.
 		ip link add mw-dummy type dummy && ip address add 10.0.2.15/24 dev mw-dummy
 		ip link set mw-dummy up && ip route add default via 10.0.2.2
+		if [ -n "$MW_LOGIND" ]; then
+			export MW_LOGIND
+			systemctl start dbus.service systemd-logind.service || exit
+			systemd-inhibit --what=shutdown --mode=delay --who=mw.service --why="the results are written first" sleep infinity &
+		fi
 		status=0
 		while read -r number dir; do
 			echo "vm: $dir"
@@ -100,7 +107,7 @@ make_image() {
 	echo "$recipe" >"$cache/recipe"
 }
 
-packages=kmod,systemd-sysv,udev,runc,containernetworking-plugins,iptables,iproute2
+packages=kmod,systemd-sysv,dbus,udev,runc,containernetworking-plugins,iptables,iproute2
 recipe=$(linux.uml --version && cat "${BASH_SOURCE[0]}")
 [ -e "$cache/image" ] && [ "$(cat "$cache/recipe" 2>/dev/null)" = "$recipe" ] || make_image
 
@@ -123,7 +130,7 @@ memory=/dev/shm # where the machine's memory is a file
 [ "$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -gt 6 ] 2>/dev/null || memory=$work
 TMPDIR=$memory timeout --foreground "${MW_VM_TIMEOUT:-60m}" linux.uml mem=6G ubd0="$work/cow,$cache/image" root=/dev/ubda rw \
 	con=null con0=null,fd:1 loglevel=1 systemd.show_status=false systemd.unified_cgroup_hierarchy=1 systemd.unit=mw.service \
-	MW_CGROUP_DRIVER="$driver" MW_ROOT="$root" MW_TOOLS_DIR="$tools" MW_ASSETS="${KUBEBUILDER_ASSETS:-$tools}" MW_WORK="$work" \
+	MW_CGROUP_DRIVER="$driver" MW_LOGIND="$logind" MW_ROOT="$root" MW_TOOLS_DIR="$tools" MW_ASSETS="${KUBEBUILDER_ASSETS:-$tools}" MW_WORK="$work" \
 	</dev/null > >(sed -u 's/\r$//' | grep -a --line-buffered -v '^{') &
 machine=$!
 wait "$machine" || true

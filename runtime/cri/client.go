@@ -63,6 +63,8 @@ type Config struct {
 	PodDir PodDir
 	// Differences from the kubelet.
 	Differences plan.Differences
+	// Observe is called after each call of the runtime; nil for none.
+	Observe Observer
 }
 
 // Client talks to one container runtime. It is safe for concurrent use.
@@ -106,6 +108,7 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 	conn, err := grpc.NewClient(target,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
+		grpc.WithUnaryInterceptor(config.Observe.interceptor()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: minConnectTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageSize), grpc.MaxCallSendMsgSize(maxMessageSize)),
 	)

@@ -266,6 +266,23 @@ func TestRecursiveReadOnly(t *testing.T) {
 	}
 }
 
+func TestFeatures(t *testing.T) {
+	fake, client := newFake(t)
+	fake.handlers = []*runtimeapi.RuntimeHandler{
+		{Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}},
+		{Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}}, {Name: "old"},
+	}
+	want := Features{Handlers: map[string]HandlerFeatures{"": {RecursiveReadOnly: true}, "kata": {UserNamespaces: true}, "old": {}}}
+	got, err := client.Features(t.Context())
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("features (-want +got)\n%s%v", diff, err)
+	}
+	fake.fail["Status"] = status.Error(codes.Unavailable, "away")
+	if _, err := client.Features(t.Context()); err == nil {
+		t.Error("features of a runtime that does not answer")
+	}
+}
+
 func TestRuntimeInfo(t *testing.T) {
 	_, client := newFake(t)
 	// The fake has no RuntimeConfig, as containerd 1.6.

@@ -22,6 +22,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -117,10 +118,27 @@ func readTail(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, start, limit))
 }
 
+// readEnd reads the end of a log, which may begin in the file that it was rotated to last.
+func readEnd(path string) ([]byte, error) {
+	data, err := readTail(path, logWindow)
+	if len(data) == logWindow || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	before := logs.Before(path)
+	if before == "" {
+		return data, err
+	}
+	first, firstErr := readTail(before, int64(logWindow-len(data)))
+	if firstErr != nil {
+		return data, err
+	}
+	return append(first, data...), nil
+}
+
 // endOfLog returns the end of a container's output. (kubelet
 // kuberuntime_container.go:readLastStringFromContainerLogs)
 func (f terminationFiles) endOfLog(ctx context.Context, path string) string {
-	data, err := f.tail(ctx, path, logWindow)
+	data, err := hostfs.Ask(ctx, f.patience, path, func() ([]byte, error) { return readEnd(path) }, func([]byte) {})
 	if err != nil {
 		return fmt.Sprintf("Error on reading termination message from logs: %v", err)
 	}

@@ -157,3 +157,33 @@ func TestTerminationMessageIsReadSafely(t *testing.T) {
 		t.Errorf("no log: got %q", got)
 	}
 }
+
+// A log that was rotated shortly before the end begins in the file before.
+func TestEndOfARotatedLog(t *testing.T) {
+	long := strings.Repeat("z", 16000)
+	for name, tt := range map[string]struct{ before, log, want string }{
+		"a little in both":    {logLine("a") + logLine("b"), logLine("c"), "a\nb\nc\n"},
+		"nothing since":       {numbered(100), "", plainNumbers(20, 100)},
+		"much in the current": {logLine("a"), strings.Repeat(logLine(long), 30), strings.Repeat("z", 2047) + "\n"},
+		"much in the other":   {strings.Repeat(logLine(long), 30), logLine("end"), strings.Repeat("z", 2043) + "\nend\n"},
+	} {
+		log := filepath.Join(t.TempDir(), "0.log")
+		err := errors.Join(
+			os.WriteFile(log+".20260101-000000", []byte(logLine("older")), 0o600),
+			os.WriteFile(log+".20260101-000001", []byte(tt.before), 0o600),
+			os.WriteFile(log, []byte(tt.log), 0o600),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := newFiles().endOfLog(t.Context(), log); got != tt.want {
+			t.Errorf("%s: %.200q, want %.200q", name, got, tt.want)
+		}
+		if err := os.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+		if got := newFiles().endOfLog(t.Context(), log); strings.HasPrefix(got, "Error") {
+			t.Errorf("%s, with the log missing: %.200q", name, got)
+		}
+	}
+}

@@ -131,6 +131,18 @@ func TestPausedContainerIsThawedAfterItsTime(t *testing.T) {
 	})
 }
 
+// A runtime that takes its time with a container that runs is waited for.
+func TestRunningContainerIsNotThawed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		freezer := &fakeFreezer{thawed: make(chan struct{})}
+		time.AfterFunc(20*time.Second, func() { close(freezer.thawed) })
+		rec, took, err := killPaused(t, freezer, true)
+		if err != nil || rec.Paused || took != 20*time.Second || len(freezer.times()) != 0 {
+			t.Errorf("record %+v after %s, thawed at %v, %v", rec, took, freezer.times(), err)
+		}
+	})
+}
+
 // Where it cannot be thawed, the kill has failed as any that the runtime does not carry out.
 func TestPausedContainerThatCannotBeThawed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

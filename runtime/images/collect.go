@@ -173,7 +173,7 @@ func (c *Collector) freeOld(ctx context.Context, now time.Time, unused []candida
 			left = append(left, image)
 			continue
 		}
-		removed, err := c.remove(ctx, image, reasonAge)
+		removed, err := c.remove(ctx, image, now, reasonAge)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -203,7 +203,7 @@ func (c *Collector) free(ctx context.Context, wanted int64, now time.Time, unuse
 			c.tryAgain(old) // pulled for a container that is about to start
 			continue
 		}
-		removed, err := c.remove(ctx, image, reasonSpace)
+		removed, err := c.remove(ctx, image, now, reasonSpace)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -234,9 +234,10 @@ func (c *Collector) tryAgain(at time.Time) {
 }
 
 // remove removes an image unless a start is about to use it.
-func (c *Collector) remove(ctx context.Context, image candidate, reason string) (removed bool, err error) {
-	release, ok := c.config.Records.claim(image.ID)
+func (c *Collector) remove(ctx context.Context, image candidate, asked time.Time, reason string) (removed bool, err error) {
+	release, ok := c.config.Records.claim(image.ID, asked)
 	if !ok {
+		c.tryAgain(time.Now().Add(aboutToUse))
 		return false, nil
 	}
 	defer release()

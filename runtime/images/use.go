@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// aboutToUse is how long an image is spared after a start has decided to use it: from then
-// on its container has it, or its workload wants it.
-const aboutToUse = 2 * time.Minute
+// aboutToUse is for how long before a collection asks what is used a start counts that has
+// decided to use an image: by then its container has it, or its workload names it.
+const aboutToUse = 10 * time.Second
 
 // uses are the images that starts have decided to use, and those that are being removed. It
 // is guarded by the manager's lock.
@@ -41,12 +41,13 @@ func (a *Access) Use(ctx context.Context, ref string) (there bool, err error) {
 	}
 }
 
-// claim lets an image be removed; false if a start is about to use it. release is called
-// when it is gone or stays.
-func (m *Manager) claim(ref string) (release func(), ok bool) {
+// claim lets an image be removed of which was asked whether it is used; false if a start has
+// decided to use it since. release is called when it is gone or stays.
+func (m *Manager) claim(ref string, asked time.Time) (release func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.uses.since, func(_ string, since time.Time) bool { return time.Since(since) >= aboutToUse })
+	counts := asked.Add(-aboutToUse)
+	maps.DeleteFunc(m.uses.since, func(_ string, since time.Time) bool { return !since.After(counts) })
 	if _, used := m.uses.since[ref]; used {
 		return nil, false
 	}

@@ -87,10 +87,11 @@ func list(log string) (files []rotated, leftovers []string, err error) {
 	return files, leftovers, nil
 }
 
-// Latest is the newest file that a log was rotated to, "" without one.
-func Latest(log string) string {
+// Before is the file in which a log begins that was rotated: the newest, if it is not
+// compressed; "" without one.
+func Before(log string) string {
 	files, _, err := list(log)
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) == 0 || files[len(files)-1].isCompressed() {
 		return ""
 	}
 	return files[len(files)-1].path

@@ -285,6 +285,28 @@ func TestReopenFails(t *testing.T) {
 	}
 }
 
+// A runtime that has opened the log and did not say so loses neither file.
+func TestReopenFailsBesideANewLog(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.run(t, "a")
+	n.write(t, "a", "1234567890")
+	config := n.config()
+	config.Runtime = silent{n}
+	n.round(t, New(config))
+	n.write(t, "a", "new")
+	if got := n.history(t, "a"); !slices.Equal(got, []string{"1234567890", "new"}) {
+		t.Errorf("kept %q", got)
+	}
+}
+
+// silent opens logs and does not say so.
+type silent struct{ *node }
+
+func (s silent) ReopenLog(ctx context.Context, id string) error {
+	return errors.Join(s.node.ReopenLog(ctx, id), context.DeadlineExceeded)
+}
+
 // A log that is missing is opened again.
 func TestMissingLog(t *testing.T) {
 	t.Parallel()

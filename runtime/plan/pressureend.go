@@ -109,7 +109,7 @@ func (e *PressureEviction) message() (string, map[string]string) {
 		fmt.Fprintf(&text, lowByMessage, want.String(), has.Available)
 	}
 	if use == nil {
-		return text.String(), annotations
+		return text.String(), nil
 	}
 	if name == corev1.ResourceMemory && podresources.IsPodLevelResourcesSet(pod) && use.Memory != nil {
 		if request, ok := pod.Spec.Resources.Requests[name]; ok {

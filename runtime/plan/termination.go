@@ -61,7 +61,7 @@ const (
 	requestedByDiskLimit = "shim (disk limits)"
 	// requestedByPressure is a node that is short of memory, disk or process IDs.
 	requestedByPressure = "shim (node pressure)"
-	requestedByShutdown  = "shim (node shutdown)"
+	requestedByShutdown = "shim (node shutdown)"
 	// requestedByDeletion is a deletion that does not say who asks for it: that of kubectl delete,
 	// for example.
 	requestedByDeletion = "deletion of the NodeWorkload"

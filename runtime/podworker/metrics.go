@@ -21,6 +21,7 @@ type Metrics struct {
 	saveFailures prometheus.Counter
 	syncs        *prometheus.HistogramVec
 	workloads    prometheus.Gauge
+	durations
 }
 
 // NewMetrics makes the metrics and registers them; a nil registerer leaves them
@@ -53,14 +54,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help: "Workloads that have a worker on this node.",
 		}),
 	}
+	m.durations = newDurations()
 	if reg != nil {
 		reg.MustRegister(m.kills, m.restarts, m.panics, m.saveFailures, m.syncs, m.workloads)
+		reg.MustRegister(m.starts, m.plans, m.graceUsed, m.gone, m.preStops, m.ended)
 	}
 	return m
 }
 
 func (m *Metrics) killEnded(rec v1alpha1.KillRecord) {
 	m.kills.WithLabelValues(string(rec.Trigger), outcomeLabel(rec)).Inc()
+	m.killTook(&rec)
 }
 
 // outcomeLabel names also the outcome that is not known.

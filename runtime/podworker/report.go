@@ -135,6 +135,7 @@ func (s *scope) report(d desired, r report, usable Usable) {
 	if d.pod != nil {
 		r.of = s.probed(d)
 	}
+	s.cfg.Metrics.reported(s.mem.podStatus(), &r.pod, &s.started)
 	news, restarts := s.mem.report(d, r, slices.Concat(conditions(d, usable), s.waitConditions(d), s.holdConditions()), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {

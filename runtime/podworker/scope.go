@@ -32,6 +32,9 @@ type scope struct {
 	// askNode has the node decide about the pod that the memory asks for.
 	askNode func()
 
+	// started is how long the first start takes.
+	started startWatch
+
 	// waiting is why containers wait, by name. (kubelet reason_cache.go)
 	waiting map[string]status.Reason
 	// waits is what deliberate changes wait for, and pulls what becomes of that.

@@ -139,7 +139,9 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.cfg.Prober.Update(s.probed(d), observed, &r.pod)
 	s.cfg.PodDir.Follow(d.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
+	began := time.Now()
 	actions := plan.Compute(in)
+	s.cfg.Metrics.planned(began)
 	if !needed(actions) {
 		s.runs(ctx, d, observed, r, actions, usable)
 		return jitter(resyncInterval), nil

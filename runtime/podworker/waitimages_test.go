@@ -4,6 +4,7 @@
 package podworker
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,5 +98,31 @@ func TestPreparedImageThatIsRemoved(t *testing.T) {
 		if images := n.synced[1].Actions.Images; n.runs(t, "a") == old || len(images) != 1 || images[0].Use != plan.ImagePulled {
 			t.Errorf("%s runs, images %+v", n.runs(t, "a"), images)
 		}
+	})
+}
+
+// What the templates of workloads name, and what was pulled for a change, may be needed soon;
+// nothing of a workload that is being deleted is.
+func TestWantedImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		r, p := newRegistry(n), n.start(t)
+		p.Update(workload("a", image("image:1")))
+		n.settle(time.Second)
+		r.set(func() { r.pushed["absent:2"] = true })
+		p.Update(workload("a", generation(2), image("absent:2")))
+		wanted := p.WantedImages()
+		if !slices.Contains(wanted, "image:1") || !slices.Contains(wanted, "absent:2") {
+			t.Errorf("before the change: wanted %q", wanted)
+		}
+		n.settle(time.Second)
+		if wanted := p.WantedImages(); !slices.Contains(wanted, "absent:2") {
+			t.Errorf("after it: wanted %q", wanted)
+		}
+		p.Update(workload("a", generation(2), image("absent:2"), deleted(nil)))
+		if wanted := p.WantedImages(); slices.Contains(wanted, "absent:2") {
+			t.Errorf("deleted: wanted %q", wanted)
+		}
+		n.settle(time.Hour)
 	})
 }

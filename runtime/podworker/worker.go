@@ -56,6 +56,7 @@ func newWorker(p *Pool, id Identity, order int64) *worker {
 		wake:    make(chan struct{}, 1),
 		news:    make(chan struct{}, 1),
 		waiting: map[string]status.Reason{},
+		started: startWatch{seen: time.Now()},
 	}
 	s.pulls = &pulls{executor: p.cfg.Executor, log: s.log, wake: s.wakeUp}
 	w := &worker{scope: s, pool: p, order: order, saver: newSaver(mem, &p.cfg, s.log, s.wakeUp)}

@@ -86,7 +86,7 @@ type Config struct {
 	Warn func(reason, message string)
 	// Evicted counts an eviction.
 	Evicted func(plan.Signal)
-	// StateFile keeps the node's conditions for the next process.
+	// StateFile keeps the node's conditions for the next process; "" keeps none.
 	StateFile string
 	Logger    logr.Logger
 }

@@ -51,7 +51,7 @@ func (m *Manager) restore(now time.Time) {
 // save writes when each condition was last observed, now and then. A disk that is full does not
 // keep the node from being looked at.
 func (m *Manager) save(now time.Time) {
-	if !m.saved.IsZero() && (len(m.conditions) == 0 || now.Sub(m.saved) < saveInterval) {
+	if m.config.StateFile == "" || !m.saved.IsZero() && (len(m.conditions) == 0 || now.Sub(m.saved) < saveInterval) {
 		return
 	}
 	m.saved = now

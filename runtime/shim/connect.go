@@ -48,6 +48,7 @@ func (s *shim) connectObjects(cfg *rest.Config, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	s.postUsage = asks.postUsage
 	uid := &nodeUID{api: s.api, node: s.options.NodeName, changed: func() { s.volumes.RefreshTokens(); s.pool.WakeAll() }}
 	s.objects = newNodeObjects(asks, uid, func() workloads { return s.pool }, s.clock, log)
 	s.objects.refresh = func(namespace string, refs []apiobjects.Ref) { s.volumes.Refresh(namespace, refs) }

@@ -76,6 +76,9 @@ func eachMinute(ctx context.Context, part string, collect func(context.Context) 
 	}
 }
 
+// Reclaim removes at once what would be removed within the minute.
+func (c *collector) Reclaim(ctx context.Context) error { return c.collectContainers(ctx) }
+
 // collectContainers removes dead containers and sandboxes that are too many. A pod
 // that cannot be read keeps its own.
 func (c *collector) collectContainers(ctx context.Context) error {

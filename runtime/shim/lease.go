@@ -39,6 +39,9 @@ type lease struct {
 	// ownShim: it is that by which the manager knows the shim.
 	ownShim bool
 
+	// alone: there is no API server.
+	alone bool
+
 	mu sync.Mutex
 	// last is the lease as it was written last.
 	last *coordinationv1.Lease
@@ -49,6 +52,8 @@ type lease struct {
 	// pressure is the annotation about what the node is short of, "" for none; nil leaves the
 	// one that is there.
 	pressure atomic.Pointer[string]
+	// mirrors is the annotation about the mirrors of static workloads, as pressure.
+	mirrors atomic.Pointer[string]
 	// shutdown is until when the node's workloads end, the zero time while it does not shut
 	// down.
 	shutdown atomic.Pointer[time.Time]
@@ -90,8 +95,11 @@ func (l *lease) confirmation(ctx context.Context) string {
 	return found.Annotations[v1alpha1.AnnotationConfirmOrphans]
 }
 
-// renew writes the lease.
+// renew writes the lease. Without an API server there is none.
 func (l *lease) renew(ctx context.Context) error {
+	if l.alone {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -139,6 +147,7 @@ func (l *lease) fill(found *coordinationv1.Lease) {
 	found.Spec.RenewTime = &metav1.MicroTime{Time: l.clock.Now()}
 	annotate(found, v1alpha1.AnnotationOrphansHeld, l.held)
 	annotate(found, v1alpha1.AnnotationNodePressure, l.pressure.Load())
+	annotate(found, v1alpha1.AnnotationStaticMirrors, l.mirrors.Load())
 	l.markShutdown(found)
 }
 
@@ -154,7 +163,7 @@ func annotate(found *coordinationv1.Lease, name string, text *string) {
 	}
 }
 
-// setPressure has the next renewal say what the node is short of: a Lease has no conditions. It
+// setPressure has the lease say at once what the node is short of: a Lease has no conditions. It
 // waits for nothing.
 func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 	names := make([]string, 0, len(conditions))
@@ -162,6 +171,16 @@ func (l *lease) setPressure(conditions []corev1.NodeConditionType) {
 		names = append(names, string(c))
 	}
 	l.pressure.Store(new(strings.Join(names, ",")))
+	kick(l.kicked)
+}
+
+// setMirrors has the lease ask the manager for mirrors of static workloads, at once where that is
+// news; "" asks for nothing.
+func (l *lease) setMirrors(report string) {
+	if before := l.mirrors.Swap(&report); before == nil && report == "" || before != nil && *before == report {
+		return
+	}
+	kick(l.kicked)
 }
 
 // setShutdown has the lease say at once until when the workloads of a node end that shuts down;
@@ -177,7 +196,12 @@ func (l *lease) markShutdown(found *coordinationv1.Lease) {
 		return
 	}
 	if until := l.shutdown.Load(); until != nil && !until.IsZero() {
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, until.UTC().Format(time.RFC3339))
+		// The machine may take longer than the workloads.
+		end := found.Spec.RenewTime.Add(leaseDurationSeconds * time.Second)
+		if until.After(end) {
+			end = *until
+		}
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, v1alpha1.AnnotationShutdownUntil, end.UTC().Format(time.RFC3339))
 		return
 	}
 	delete(found.Annotations, v1alpha1.AnnotationShutdownUntil)

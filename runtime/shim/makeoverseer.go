@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -28,6 +29,7 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	}
 	made := newProgress()
 	s.lease = shimLease(s.api, s.clock, s.options)
+	s.lease.alone = s.alone
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
@@ -62,7 +64,8 @@ func (s *shim) cached() client.Reader {
 // informer without waiting for it.
 func (s *shim) syncedFunc(ctx context.Context) (func() bool, error) {
 	if s.alone {
-		return func() bool { return true }, nil
+		err := s.mgr.AddReadyzCheck("ping", healthz.Ping)
+		return func() bool { return true }, err
 	}
 	informer, err := s.mgr.GetCache().GetInformer(ctx, &v1alpha1.NodeWorkload{}, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/metricsauth"
+	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (

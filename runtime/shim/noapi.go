@@ -22,12 +22,11 @@ var errNoAPIServer = errors.New("there is no API server: the shim runs by itself
 // apiServer finds the API server. Without one the shim runs by itself, if it has a
 // directory of static workloads.
 func (s *shim) apiServer() (*rest.Config, error) {
-	cfg, err := kubeconfig.Load(s.options.Kubeconfig)
-	if err == nil || s.options.StaticDir == "" || !kubeconfig.None(err) {
-		return cfg, err
+	if s.options.StaticDir == "" || kubeconfig.Named(s.options.Kubeconfig) {
+		return kubeconfig.Load(s.options.Kubeconfig)
 	}
 	if s.options.RegisterNode {
-		return nil, errors.Join(errors.New("--register-node needs an API server"), err)
+		return nil, errors.New("--register-node needs an API server, and nothing names one: see --kubeconfig")
 	}
 	s.alone = true
 	return &rest.Config{Host: "http://no-api-server.invalid", Transport: noAPIServer{}}, nil

@@ -31,7 +31,7 @@ func (s *shim) openRuntime(ctx context.Context, log logr.Logger) error {
 	var err error
 	s.runtime, err = cri.Dial(ctx, cri.Config{
 		Endpoint: o.RuntimeEndpoint, Instance: o.NodeName, SeccompRoot: o.seccompDir(), PodDir: s.dirs,
-		Differences: plan.AllDifferences(),
+		Differences: plan.AllDifferences(), Observe: observeRuntime(s.counted),
 	})
 	if err != nil {
 		return fmt.Errorf("open the container runtime: %w", err)

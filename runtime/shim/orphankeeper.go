@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/mirror"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -196,7 +197,7 @@ func uidsOf(items []v1alpha1.NodeWorkload) map[types.UID]bool {
 // while, so that its containers were ended, and is there again.
 func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload) {
 	for i := range items {
-		if items[i].Spec.NodeName == k.node {
+		if items[i].Spec.NodeName == k.node && !mirror.Is(&items[i]) {
 			k.pool.Adopt(&items[i])
 		}
 	}

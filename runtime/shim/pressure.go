@@ -36,7 +36,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 		Thresholds: o.eviction.thresholds, MaxGraceSeconds: int64(o.eviction.MaxPodGracePeriod), Transition: o.eviction.TransitionPeriod,
 		Node:      pressure.NewMachine(o.StateDir, o.PodLogDir, hostfs.Root(o.HostRoot), s.runtime),
 		Stats:     &podUses{runtime: s.runtime, disk: s.podDiskUse, log: log.WithName("pressure")},
-		Workloads: s.pool, Reclaimers: []pressure.Reclaimer{s.collector},
+		Workloads: s.pool, Reclaimers: []pressure.Reclaimer{s.garbage, s.collector},
 		Changed:   s.pressureChanged,
 		Warn:      s.events.warnNode,
 		Evicted:   func(signal plan.Signal) { evictions.WithLabelValues(string(signal)).Inc() },
@@ -57,6 +57,7 @@ func (s *shim) makePressure(_ context.Context, log logr.Logger) error {
 func (s *shim) pressureChanged(conditions []corev1.NodeConditionType) {
 	s.pool.WakeAll()
 	s.lease.setPressure(conditions)
+	kick(s.nodeKicked)
 }
 
 // podDiskUse measures emptyDirs and logs of a pod.

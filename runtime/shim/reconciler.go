@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/managedworkload/managedworkload/api/mirror"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -48,7 +49,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get NodeWorkload: %w", err)
-	case nw.Spec.NodeName != r.node:
+	case nw.Spec.NodeName != r.node, mirror.Is(nw):
 		return ctrl.Result{}, nil
 	}
 	if r.cluster.current() == "" {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/diskusage"
@@ -97,13 +98,17 @@ type shim struct {
 	pool     *podworker.Pool
 	usage    *diskusage.Keeper
 	stats    *nodestats.Source
-	logs     *logs.Manager
+	// postUsage tells the manager what the node uses.
+	postUsage func(ctx context.Context, usage *subresources.NodeUsage) error
+	logs      *logs.Manager
 	// collector removes images that are not used.
 	collector *images.Collector
 	pressure  *pressure.Manager
 	overseer  *overseer
 	lease     *lease
 	static    *static.Source
+	// mirrors show static workloads in the API, nil without one.
+	mirrors *mirrors
 	// alone: there is no API server.
 	alone bool
 	// node is the Node that this shim keeps, nil where a kubelet does.
@@ -129,7 +134,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makePressure} {
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makeMirrors, s.makePressure} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -157,7 +162,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Executor:     s.executor,
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
-		Publisher:    staticPublisher{publisher, s.static},
+		Publisher:    staticPublisher{publisher, s.static, s.mirrors},
 		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,
@@ -203,7 +208,7 @@ func (s *shim) run(ctx context.Context) error {
 		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
-		parts = append(parts, s.lease.keep)
+		parts = append(parts, s.lease.keep, s.mirrors.run, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
 	}
 	if s.shutdown != nil {
 		parts = append(parts, s.shutdown.Run)

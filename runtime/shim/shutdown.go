@@ -114,7 +114,9 @@ func (s *shim) makeShutdown(log logr.Logger) *shutdown.Manager {
 
 // shutdownChanged has everyone know that the node shuts down, or does not after all.
 func (s *shim) shutdownChanged() {
-	s.lease.setShutdown(s.shutdown.Until())
+	if !s.alone {
+		s.lease.setShutdown(s.shutdown.Until())
+	}
 	kick(s.nodeKicked)
 	s.pool.WakeAll()
 }

@@ -92,7 +92,7 @@ func TestLeaseOfANodeThatShutsDown(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
 	o := Options{NodeName: "node", Shared: options.Shared{Namespace: "system"}}
 	const annotation = "managedworkload.dev/shutdown-until"
-	until := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+	until := time.Date(2100, 3, 14, 9, 26, 53, 0, time.UTC)
 	says := func(l *lease) string {
 		t.Helper()
 		if err := l.renew(t.Context()); err != nil {
@@ -109,8 +109,12 @@ func TestLeaseOfANodeThatShutsDown(t *testing.T) {
 		t.Errorf("before a shutdown the lease says %q", got)
 	}
 	l.setShutdown(until)
-	if got := says(l); got != "2026-03-14T09:26:53Z" {
+	if got := says(l); got != "2100-03-14T09:26:53Z" {
 		t.Errorf("during a shutdown the lease says %q", got)
+	}
+	l.setShutdown(time.Now())
+	if at, err := time.Parse(time.RFC3339, says(l)); err != nil || time.Until(at) < 30*time.Second {
+		t.Errorf("a shutdown that takes longer: until %v, error %v, want later than the renewal", at, err)
 	}
 	if got := says(shimLease(api, nil, o)); got != "" {
 		t.Errorf("the next process leaves %q", got)

@@ -5,6 +5,8 @@ package shim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
@@ -30,7 +32,17 @@ func (s *shim) makeStatic(log logr.Logger) (err error) {
 		Refused: func(message string) { s.events.warnNode(reasonStaticRefused, message) },
 		Log:     log.WithName("static"),
 	})
-	return err
+	if err != nil || s.alone {
+		return err
+	}
+	s.mirrors = &mirrors{
+		static: s.static, cached: s.mgr.GetCache(), node: s.options.NodeName,
+		show: func(nw *v1alpha1.NodeWorkload) {
+			nw.Status = v1alpha1.NodeWorkloadStatus{} // its mirror has none
+			s.pool.Update(nw)
+		},
+	}
+	return nil
 }
 
 // staticPublisher keeps the objects of static workloads on the node, and leaves all others
@@ -38,14 +50,31 @@ func (s *shim) makeStatic(log logr.Logger) (err error) {
 type staticPublisher struct {
 	podworker.Publisher
 	static *static.Source
+	// mirrors are nil where there is no API server.
+	mirrors *mirrors
 }
 
 // Publish implements podworker.Publisher.
 func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
 	if static.Is(id.UID) {
-		return p.static.Publish(id.UID, st)
+		return errors.Join(p.static.Publish(id.UID, st), p.publishMirror(ctx, id.UID, st))
 	}
 	return p.Publisher.Publish(ctx, id, st)
+}
+
+// publishMirror writes the status of a static workload into its mirror, if there is one.
+func (p staticPublisher) publishMirror(ctx context.Context, uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
+	if p.mirrors == nil {
+		return nil
+	}
+	id, there := p.mirrors.of(uid)
+	if !there {
+		return nil
+	}
+	if err := p.Publisher.Publish(ctx, id, st); err != nil && !errors.Is(err, podworker.ErrGone) {
+		return fmt.Errorf("write the mirror of a static workload: %w", err)
+	}
+	return nil
 }
 
 // Live implements podworker.Publisher.

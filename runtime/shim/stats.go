@@ -6,6 +6,7 @@ package shim
 import (
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/nodestats"
@@ -31,4 +32,8 @@ func (s *shim) cgroupUsage(uid types.UID) (nodestats.Usage, uint64, bool) {
 		return nodestats.Usage{}, 0, false
 	}
 	return nodestats.Usage{Time: time.Now(), CPU: used.CPU, WorkingSet: used.WorkingSet}, used.Processes, true
+}
+
+func (s *shim) usagePoster(log logr.Logger) *usagePoster {
+	return &usagePoster{node: s.options.NodeName, stats: s.stats, post: s.postUsage, log: log.WithName("usage")}
 }

@@ -283,3 +283,28 @@ func TestEndOfTheShim(t *testing.T) {
 		n.want(t, "a shim that ends", "0s lock", "0s NodeShutdown: Shutdown manager detected shutdown event", "0s end low in 7s", "1s release")
 	})
 }
+
+// A shim that is asked to end during a shutdown ends when the workloads have ended; at other
+// times at once.
+func TestShimThatEndsDuringAShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, m := run(t, nil)
+		ends := func() time.Duration {
+			asked, ask := context.WithCancel(t.Context())
+			ctx, cancel := m.Outlast(asked)
+			defer cancel()
+			began := time.Now()
+			ask()
+			<-ctx.Done()
+			return time.Since(began)
+		}
+		if took := ends(); took != 0 {
+			t.Errorf("without a shutdown the shim ended after %v", took)
+		}
+		n.prepare(true)
+		synctest.Wait()
+		if took := ends(); took != 5*time.Second {
+			t.Errorf("the shim ended after %v, want when the workloads had ended", took)
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -125,19 +126,20 @@ func (s *Source) rank(i instance) int {
 	return 1
 }
 
-// end ends what has no file any more. s.mu is held.
+// end ends what has no file any more, and removes what a shutdown of the node ended: it runs again
+// when the node admits it. s.mu is held.
 func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
 	for uid, w := range s.workloads {
-		if i, ok := wanted[uid]; ok {
+		i, there := wanted[uid]
+		if there {
 			w.path = i.path
-			continue
 		}
-		if w.nw.DeletionTimestamp != nil {
+		if there && !w.shutDown() || w.nw.DeletionTimestamp != nil {
 			continue
 		}
 		w.nw = w.nw.DeepCopy()
 		w.nw.DeletionTimestamp = &metav1.Time{Time: now}
-		w.nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: s.why(w.path)}
+		w.nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: s.why(w)}
 		s.cfg.Log.Info("Ending a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
 		s.save(w)
 		s.cfg.Update(w.nw.DeepCopy())
@@ -145,14 +147,25 @@ func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
 }
 
 // why says for what a workload from a file is ended.
-func (s *Source) why(path string) string {
+func (s *Source) why(w *workload) string {
 	if s.cfg.Dir == "" {
 		return "a shim without --static-dir"
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "removal of the file " + path
+	if _, err := os.Stat(w.path); errors.Is(err, fs.ErrNotExist) {
+		return "removal of the file " + w.path
 	}
-	return "change of the file " + path
+	if w.shutDown() {
+		return "shim (it runs again after a shutdown of the node)"
+	}
+	return "change of the file " + w.path
+}
+
+// shutDown reports whether a shutdown of the node has ended all containers.
+// (kubelet kubelet_pods.go:HandlePodCleanups restarts such Pods)
+func (w *workload) shutDown() bool {
+	st := &w.nw.Status
+	return st.Phase == corev1.PodFailed && st.Reason == v1alpha1.ReasonTerminated &&
+		!slices.ContainsFunc(slices.Concat(st.ContainerStatuses, st.InitContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // begin runs what is new. s.mu is held. One that is ending as it was written is not taken

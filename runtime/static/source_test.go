@@ -280,3 +280,30 @@ func TestStatusIsKept(t *testing.T) {
 		t.Errorf("the file of a workload that is gone: %v", err)
 	}
 }
+
+// What a shutdown of the node ended runs again from its file: no manager replaces it.
+func TestRunsAgainAfterAShutdown(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", managed("a", "image:1"))
+	s.expect("a-n1-98f2abf0c4 image:1: run")
+	uid := s.uids()[0]
+	publish := func(reason string, state corev1.ContainerState) {
+		t.Helper()
+		st := &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodFailed, Reason: reason, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: state}}}
+		if err := s.Publish(uid, st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	publish("DeadlineExceeded", ended)
+	s.expect()
+	publish("Terminated", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	s.expect()
+	publish("Terminated", ended)
+	s.expect("a-n1-98f2abf0c4 image:1: end by shim (it runs again after a shutdown of the node)")
+	s.expect()
+	if err := s.Release(uid); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("a-n1-98f2abf0c4 image:1: run")
+}

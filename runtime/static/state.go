@@ -4,10 +4,12 @@
 package static
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,7 +37,18 @@ func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	}
 	w.nw = w.nw.DeepCopy()
 	st.DeepCopyInto(&w.nw.Status)
+	if w.shutDown() {
+		s.kick()
+	}
 	return s.write(w)
+}
+
+// kick asks for a look soon.
+func (s *Source) kick() {
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
 }
 
 // Live returns the object of a name, the one that is not ending before others; nil if there
@@ -52,6 +65,18 @@ func (s *Source) Live(key types.NamespacedName) *v1alpha1.NodeWorkload {
 	return found.DeepCopy()
 }
 
+// List returns all workloads, those that end too.
+func (s *Source) List() []*v1alpha1.NodeWorkload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*v1alpha1.NodeWorkload, 0, len(s.workloads))
+	for _, w := range s.workloads {
+		list = append(list, w.nw.DeepCopy())
+	}
+	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.UID, b.UID) })
+	return list
+}
+
 // Known reports whether a workload has not been seen to end. As long as a file is not
 // accepted any workload may be from it.
 func (s *Source) Known(uid types.UID) bool {
@@ -65,10 +90,7 @@ func (s *Source) Release(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.workloads, uid)
-	select {
-	case s.kicked <- struct{}{}:
-	default:
-	}
+	s.kick()
 	if err := statefile.Remove(s.pathOf(uid)); err != nil {
 		return fmt.Errorf("forget static workload %s: %w", uid, err)
 	}

@@ -330,7 +330,7 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerLivenessProbe, Message: "HTTP 500", Phase: v1alpha1.KillPhasePreStop},
 			want:   "liveness probe failed (HTTP 500)",
 		},
-		"a trigger to come": {record: v1alpha1.KillRecord{Trigger: "LaterTrigger"}, want: "NodeShutdown"},
+		"a trigger to come": {record: v1alpha1.KillRecord{Trigger: "LaterTrigger"}, want: "LaterTrigger"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ var GroupVersion = schema.GroupVersion{Group: "subresources.managedworkload.dev"
 
 // AddToScheme adds the types of the aggregated API.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &NodeObject{}, &NodeObjectList{})
+	scheme.AddKnownTypes(GroupVersion, &NodeObject{}, &NodeObjectList{}, &NodeUsage{}, &NodeUsageList{}, &WorkloadUsage{}, &WorkloadUsageList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -29,12 +29,13 @@ var (
 )
 
 // replays are the packages whose tests replay vectors.
-var replays = []string{"plan", "status", "executor"}
+var replays = []string{"plan", "status", "executor", "pressure"}
 
 // added are the files that an overlay adds to packages of the kubelet.
 var added = map[string]string{
 	"pkg/kubelet/zz_record.go":             "kubelet/record.go",
 	"pkg/kubelet/kuberuntime/zz_record.go": "kuberuntime/record.go",
+	"pkg/kubelet/eviction/zz_record.go":    "eviction/record.go",
 }
 
 func main() {

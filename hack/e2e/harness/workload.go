@@ -232,6 +232,16 @@ func (w *Workload) Await(what string, done func(*v1alpha1.NodeWorkload) bool) *v
 	return nw
 }
 
+// AwaitNodeWorkload waits until a NodeWorkload that no ManagedWorkload has is as wanted.
+func (e *Env) AwaitNodeWorkload(t *testing.T, key client.ObjectKey, what string, done func(nw *v1alpha1.NodeWorkload, exists bool) bool) *v1alpha1.NodeWorkload {
+	t.Helper()
+	nw := &v1alpha1.NodeWorkload{}
+	one := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}
+	read := func(ctx context.Context) error { return e.Kube.Get(ctx, key, nw) }
+	await(t, e, &v1alpha1.NodeWorkloadList{}, one, nw, read, what, func(exists bool) bool { return done(nw, exists) })
+	return nw
+}
+
 // AwaitObject waits until the ManagedWorkload is as wanted.
 func (w *Workload) AwaitObject(what string, done func(*v1alpha1.ManagedWorkload) bool) *v1alpha1.ManagedWorkload {
 	w.t.Helper()

@@ -41,6 +41,7 @@ func TestInstallation(t *testing.T) {
 		{"webhook", askWebhook},
 		{"workload", runWorkload},
 		{"kill", killContainer},
+		{"reserve", reserve},
 		{"samples", runSamples},
 		{"new namespace", runInNewNamespace},
 		{"plan in the shim's pod", planInPod},
@@ -50,6 +51,7 @@ func TestInstallation(t *testing.T) {
 		{"metrics", readMetrics},
 		{"manager that hangs", hangManager},
 		{"manager that is killed", killManager},
+		{"component objects", turnObjectsOnAndOff},
 		{"upgrade", upgrade},
 		{"removal", remove},
 	} {
@@ -85,6 +87,7 @@ func install(t *testing.T, _ *harness.Workload) {
 	apply(t, "v1")
 	rolledOut(t, manager)
 	rolledOut(t, shims)
+	rolledOut(t, reserved)
 	if err := env.Kube.Delete(t.Context(), edge); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ const (
 	image     = "registry.example.com/managedworkload"
 	manager   = "deployment/managedworkload-manager"
 	shims     = "daemonset/managedworkload-shim"
+	reserved  = "daemonset/managedworkload-reserved"
 )
 
 func TestMain(m *testing.M) {
@@ -99,9 +100,9 @@ func documented(language string) (string, error) {
 	return block + "\n", nil
 }
 
-// apply writes the kustomization of the document for a version of the image, and
-// applies it.
-func apply(t *testing.T, version string) {
+// apply writes the kustomization of the document for a version of the image, with
+// components of config/, and applies it.
+func apply(t *testing.T, version string, components ...string) {
 	t.Helper()
 	dir := filepath.Join(env.Stack.Scratch(), "managedworkload")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -119,10 +120,23 @@ func apply(t *testing.T, version string) {
 		t.Fatal(err)
 	}
 	text = strings.NewReplacer("REPOSITORY/config/default", base, "newTag: v1", "newTag: "+version).Replace(text)
+	if len(components) > 0 {
+		text += "components:\n"
+	}
+	for _, component := range components {
+		text += "- " + filepath.Join(filepath.Dir(base), "components", component) + "\n"
+	}
 	// No kube-proxy routes the webhook's Service here: it fails open, and at once.
 	patches, err := env.Stack.WebhookPatches()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if slices.Contains(components, "objects") {
+		objects, err := env.Stack.ObjectsPatches()
+		if err != nil {
+			t.Fatal(err)
+		}
+		patches = append(patches, objects...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+patches.Text()), 0o644); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -14,8 +15,20 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-var env *harness.Env
+var (
+	env *harness.Env
+	// staticDir holds the files of static workloads.
+	staticDir string
+)
 
-func TestMain(m *testing.M) {
-	os.Exit(harness.Run(m, &env, localstack.Options{}))
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if staticDir, err = os.MkdirTemp("", "mw-static-"); err != nil {
+		fmt.Fprintln(os.Stderr, "make the directory of static workloads:", err)
+		return 1
+	}
+	defer os.RemoveAll(staticDir) //nolint:errcheck // it is in a temporary folder
+	return harness.Run(m, &env, localstack.Options{WithObjects: true, ShimArgs: []string{"--static-dir=" + staticDir}})
 }

@@ -59,7 +59,7 @@ func run(m *testing.M) (status int) {
 		fmt.Sprintf("--eviction-soft=nodefs.inodesFree<%d", inodesFree),
 		"--eviction-soft-grace-period=nodefs.inodesFree=1s",
 		fmt.Sprintf("--eviction-max-pod-grace-period=%d", softGrace),
-		"--eviction-pressure-transition-period=12s",
+		"--eviction-pressure-transition-period=8s",
 	}})
 }
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,7 +96,9 @@ func TestSoftThreshold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.Await("it ends", func(nw *v1alpha1.NodeWorkload) bool { return nw.UID == before.UID && nw.Status.Phase == corev1.PodFailed })
+	w.Await("it ends", func(nw *v1alpha1.NodeWorkload) bool {
+		return nw.UID == before.UID && nw.Status.Phase == corev1.PodFailed
+	})
 	if err := os.RemoveAll(many); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,6 @@ func TestSoftThreshold(t *testing.T) {
 		!strings.HasPrefix(kill.Message, "The node was low on resource: inodes. Threshold quantity: 1k, available: ") {
 		t.Errorf("kill record %+v", kill)
 	}
-	w.AwaitReady()
 }
 
 // recorded is the latest kill of a workload, once it has ended.

@@ -21,6 +21,7 @@ func made(seed uint64, n int) []any {
 	return []any{
 		NewGrace(seed, n), NewEffectiveGrace(seed, n), NewBackoff(seed, n), NewKill(seed, n), NewOrder(seed, n), NewGC(seed, n),
 		NewPlan(seed, n, []*Plan{plan}), NewStatus(seed, n, []*Status{status}),
+		NewThresholds(seed, n), NewRank(seed, n), NewEviction(seed, n),
 		NewRestart(seed, n, []*Restart{{Pod: pod, PodStatus: observed}}), NewSync(seed, n, []*Sync{{Pod: pod, PodStatus: observed}}),
 	}
 }

@@ -95,6 +95,9 @@ var kinds = []kind{
 	kindOf("order-trace", decideKill, alone(cases.NewOrder)),
 	kindOf("gc", decideGC, alone(cases.NewGC)),
 	kindOf("syncpod-trace", decideSync, cases.NewSync),
+	kindOf("eviction-thresholds", decideThresholds, alone(cases.NewThresholds)),
+	kindOf("eviction-rank", decideRank, alone(cases.NewRank)),
+	kindOf("eviction-trace", decideEviction, alone(cases.NewEviction)),
 }
 
 // TestRecord records new cases.

@@ -1,0 +1,138 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+const (
+	// maxReport is the longest report, in bytes: all annotations of an object have 256 KiB.
+	maxReport = 64 << 10
+	// maxMirrors is how many workloads a report names.
+	maxMirrors = 100
+)
+
+// Report is what a shim asks of the manager about the mirrors of its node: only what is not as it
+// should be.
+type Report struct {
+	// Create are workloads that lack their mirror.
+	Create []Workload `json:"create,omitempty"`
+	// Delete are the mirrors of workloads that are gone, or another instance by now.
+	Delete []Mirror `json:"delete,omitempty"`
+}
+
+// Workload is one that a shim runs from a file.
+type Workload struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// UID is that of the instance.
+	UID types.UID `json:"uid"`
+	// InitContainers and Containers have a name, an image and resources.
+	InitContainers []corev1.Container `json:"initContainers,omitempty"`
+	Containers     []corev1.Container `json:"containers"`
+}
+
+// Mirror is one that is there.
+type Mirror struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+}
+
+// Is reports whether an object is a mirror: no shim runs it.
+func Is(nw metav1.Object) bool { return nw.GetLabels()[v1alpha1.LabelStatic] == "true" }
+
+// Of is the instance that a mirror is about.
+func Of(nw metav1.Object) types.UID {
+	return types.UID(nw.GetAnnotations()[v1alpha1.AnnotationStaticUID])
+}
+
+// Name is that of a workload's mirror on a node. (kubelet config/common.go:generatePodName)
+func Name(workload, node string) string { return placement.NodeWorkloadName(workload, node) }
+
+// Reported is a workload as a report has it.
+func Reported(nw *v1alpha1.NodeWorkload) Workload {
+	spec := &nw.Spec.Template.Spec
+	return Workload{
+		Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID,
+		InitContainers: outlines(spec.InitContainers), Containers: outlines(spec.Containers),
+	}
+}
+
+// outlines leave out all that may be secret, or long.
+func outlines(containers []corev1.Container) []corev1.Container {
+	outlined := make([]corev1.Container, 0, len(containers))
+	for i := range containers {
+		c := &containers[i]
+		outlined = append(outlined, corev1.Container{Name: c.Name, Image: c.Image, Resources: *c.Resources.DeepCopy(), RestartPolicy: c.RestartPolicy})
+	}
+	return outlined
+}
+
+// Object is the mirror of a workload on a node.
+func (w Workload) Object(node string) *v1alpha1.NodeWorkload {
+	return &v1alpha1.NodeWorkload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.Namespace, Name: Name(w.Name, node),
+			Labels:      map[string]string{v1alpha1.LabelStatic: "true", v1alpha1.LabelNode: placement.LabelValue(node)},
+			Annotations: map[string]string{v1alpha1.AnnotationStaticUID: string(w.UID)},
+		},
+		Spec: v1alpha1.NodeWorkloadSpec{
+			NodeName: node,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				InitContainers: outlines(w.InitContainers), Containers: outlines(w.Containers),
+			}},
+		},
+	}
+}
+
+// Encode is the text of a report, "" for an empty one. What a report has no place for waits for
+// the next.
+func (r Report) Encode() (string, error) {
+	r.Create, r.Delete = r.Create[:min(len(r.Create), maxMirrors)], r.Delete[:min(len(r.Delete), maxMirrors)]
+	for len(r.Create)+len(r.Delete) > 0 {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return "", fmt.Errorf("encode the report of static workloads: %w", err)
+		}
+		if len(data) <= maxReport {
+			return string(data), nil
+		}
+		r.Create = r.Create[:len(r.Create)/2]
+	}
+	return "", nil
+}
+
+var errTooLong = errors.New("it is too long")
+
+// Decode reads a report, which may say anything.
+func Decode(text string) (Report, error) {
+	r := Report{}
+	if len(text) > maxReport {
+		return r, errTooLong
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, err
+	}
+	if len(r.Create) > maxMirrors || len(r.Delete) > maxMirrors {
+		return r, errTooLong
+	}
+	for _, w := range r.Create {
+		if len(validation.IsDNS1123Subdomain(w.Name)) > 0 || len(validation.IsDNS1123Label(w.Namespace)) > 0 || len(w.UID) > validation.LabelValueMaxLength {
+			return r, fmt.Errorf("%q is no name of a workload", w.Namespace+"/"+w.Name)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,51 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var nodeAdmissionMistakes = []mistake{
+	{"a sysctl that is too new for the kernel is allowed", "sysctls.go",
+		`if safe.since == "" || kernel != nil && kernel.AtLeast(`, `if safe.since == "" || kernel == nil || true || kernel.AtLeast(`},
+	{"a sysctl of the node's network is allowed", "sysctls.go",
+		"namespace == sysctl.NetNamespace && pod.Spec.HostNetwork", "false"},
+	{"a sysctl with slashes is another one", "sysctls.go",
+		"s.forbids(sysctl.NormalizeName(set.Name), pod)", "s.forbids(set.Name, pod)"},
+	{"a sysctl that no namespace keeps can be allowed", "sysctls.go",
+		"case namespace == sysctl.UnknownNamespace:", "case false:"},
+	{"a host port belongs to one protocol", "hostports.go",
+		" || cmp.Or(p.Protocol, corev1.ProtocolTCP) != cmp.Or(q.Protocol, corev1.ProtocolTCP) {", " {"},
+	{"a port of all addresses leaves room for one of them", "hostports.go",
+		"return a == b || a == everyAddress || b == everyAddress", "return a == b"},
+	{"the host port of a sidecar counts for nothing", "hostports.go",
+		"podspec.IsSidecar(c) && !yield(c)", "podspec.IsSidecar(c) && false"},
+	{"a profile that is not loaded is admitted", "apparmor.go",
+		"case known && !loaded[*p.LocalhostProfile]:", "case known && loaded[*p.LocalhostProfile] && false:"},
+	{"profiles that cannot be read are refused", "apparmor.go",
+		"case known && !loaded[*p.LocalhostProfile]:", "case (known || true) && !loaded[*p.LocalhostProfile]:"},
+	{"a kernel that cannot be read has no AppArmor", "apparmor.go",
+		"return errors.Is(err, fs.ErrNotExist)", "return errors.Is(err, fs.ErrNotExist) || true"},
+	{"a runtime that does not answer refuses", "features.go",
+		"has, err := f.Runtime()\n\tif err != nil {\n\t\treturn nil", "has, err := f.Runtime()\n\tif false {\n\t\treturn nil"},
+	{"a handler is unknown to a runtime that lists none", "features.go",
+		"if !known && len(handlers) > 0 {", "if !known {"},
+	{"the last refusal counts", "handlers.go",
+		"if refusal := admit(pod); refusal != nil {\n\t\t\treturn refusal", "if refusal := admit(pod); refusal != nil {\n\t\t\tdefer func() { _ = refusal }()"},
+}
+
+var pausedMistakes = []mistake{
+	{"the record does not say that the container was paused", "paused.go",
+		"if k.e.freezer.Paused(ctx, k.pod.UID, k.ID) {", "if false {"},
+	{"a container that stays paused is not resumed", "stop.go",
+		"case <-s.overdue:\n\t\t\ts.k.thaw(ctx)", "case <-s.overdue:"},
+	{"a container that runs is resumed", "paused.go",
+		"if !k.e.freezer.Paused(ctx, k.pod.UID, k.ID) {", "if false {"},
+}
+
+var freezerMistakes = []mistake{
+	{"another pod's container is resumed", "freezer.go",
+		"if err != nil || !namesPod(filepath.Dir(f.path), uid) {", "if err != nil {"},
+	{"a container of cgroup v1 never counts as paused", "freezer.go",
+		`strings.TrimSpace(string(state)) != "THAWED"`, `strings.TrimSpace(string(state)) == "?"`},
+	{"a container below its cgroup stays paused", "freezer.go",
+		"path = filepath.Dir(path) {", "path = \"/\" {"},
+}

@@ -1,0 +1,58 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+var logMistakes = []mistake{
+	{"a log that cannot be opened again keeps its new name", "rotate.go",
+		"rename(target, l.path))", "nil)"},
+	{"a log of a container that has ended is rotated", "manager.go",
+		"if l.Running {\n\t\t\tm.look(ctx, l)", "if true {\n\t\t\tm.look(ctx, l)"},
+	{"the newest rotated log is compressed", "rotate.go",
+		"files[:max(len(files)-1, 0)]", "files"},
+	{"there is one file too many", "rotate.go",
+		"m.config.MaxFiles-2, 0)", "m.config.MaxFiles-1, 0)"},
+	{"large rotated files stay", "rotate.go",
+		"bytes > m.config.MaxSize*int64(m.config.MaxFiles)", "false"},
+	{"a rename replaces a file", "files.go",
+		"unix.RENAME_NOREPLACE)", "0)"},
+	{"a file that is removed while it is compressed comes back", "compress.go",
+		"if c.current == path {\n\t\tc.cancel()", "if false {\n\t\tc.cancel()"},
+	{"a crash leaves a file twice", "files.go",
+		"|| names[name+compressed]", ""},
+	{"a log that grows is looked at with the others only", "manager.go",
+		"l.looked, l.next = now, now.Add(slowest)", "l.looked = now"},
+	{"a quiet log is looked at each second", "manager.go",
+		"return err == nil && size == l.size", "return false"},
+	{"a missing log stays missing", "manager.go",
+		"if errors.Is(err, fs.ErrNotExist) {", "if false {"},
+	{"a link of a kubelet is removed", "links.go",
+		"e.Type()&fs.ModeSymlink != 0 && l.isOurs(e.Name())", "e.Type()&fs.ModeSymlink != 0"},
+	{"a link goes when its container ends", "links.go",
+		"for _, log := range logs {", "for _, log := range logs {\n\t\tif !log.Running {\n\t\t\tcontinue\n\t\t}"},
+}
+
+var imageMistakes = []mistake{
+	{"an image of a container is removed", "collect.go",
+		"case used[image.ID]:", "case false:"},
+	{"a pinned image is removed", "collect.go",
+		"case !image.Pinned:", "default:"},
+	{"an image that a template names is removed", "collect.go",
+		"append(names, c.config.Wanted()...)", "names"},
+	{"an image that was just pulled is removed", "collect.go",
+		"now.Before(old)", "false"},
+	{"the least recently used image goes last", "collect.go",
+		"a.used.Compare(b.used)", "b.used.Compare(a.used)"},
+	{"images go until the high threshold", "collect.go",
+		"int64(100-c.config.LowPercent)", "int64(100-c.config.HighPercent)"},
+	{"what is not known to be unused is removed", "collect.go",
+		"if id, err = c.idOf(ctx, name); err != nil {", "if id, err = c.idOf(ctx, name); false {"},
+	{"an image that a start is about to use is removed", "use.go",
+		"if _, used := m.uses.since[ref]; used {", "if false {"},
+	{"a start does not wait for a removal", "use.go",
+		"if removal == nil {", "if true {"},
+	{"only sizes of compressed images count as freed", "collect.go",
+		"freed = max(freed, after.available-before.available)", "freed += 0"},
+	{"the first failure of a collection is an event", "collector.go",
+		"if again && !c.config.never() {", "if !c.config.never() {"},
+}

@@ -1,0 +1,127 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+)
+
+// mirrorInterval is the time between two looks at the mirrors.
+const mirrorInterval = 2 * time.Second
+
+// mirrors shows static workloads in the API: the manager makes an object for each, as the shim's
+// Lease asks, and the shim writes its status. Nothing depends on them.
+type mirrors struct {
+	static interface {
+		List() []*v1alpha1.NodeWorkload
+	}
+	cached client.Reader
+	synced func() bool
+	// report has the Lease say what is not as it should be, "" for nothing.
+	report func(text string)
+	// show has the status of a workload published again.
+	show func(*v1alpha1.NodeWorkload)
+	node string
+
+	mu sync.Mutex
+	// seen are the mirrors that are there, by the UID of the static workload.
+	seen map[types.UID]podworker.Identity
+}
+
+// run looks at the mirrors until the context is done.
+func (m *mirrors) run(ctx context.Context) error {
+	keepTrying(ctx, mirrorInterval, "mirrors of static workloads", m.look)
+	return nil
+}
+
+// look compares the mirrors with the workloads.
+func (m *mirrors) look(ctx context.Context) error {
+	if !m.synced() {
+		return nil
+	}
+	list := &v1alpha1.NodeWorkloadList{}
+	if err := m.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list NodeWorkloads: %w", err)
+	}
+	there := map[types.UID]podworker.Identity{}
+	report := mirror.Report{}
+	workloads := m.static.List()
+	for i := range list.Items {
+		nw := &list.Items[i]
+		if nw.Spec.NodeName != m.node || !mirror.Is(nw) || nw.DeletionTimestamp != nil {
+			continue
+		}
+		if w := find(workloads, mirror.Of(nw)); w == nil || w.Namespace != nw.Namespace || nw.Name != mirror.Name(w.Name, m.node) {
+			report.Delete = append(report.Delete, mirror.Mirror{Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID})
+			continue
+		}
+		there[mirror.Of(nw)] = podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
+	}
+	for _, w := range workloads {
+		if _, ok := there[w.UID]; !ok && w.DeletionTimestamp == nil {
+			report.Create = append(report.Create, mirror.Reported(w))
+		}
+	}
+	fresh := m.note(there)
+	for _, w := range workloads {
+		if fresh[w.UID] {
+			m.show(w)
+		}
+	}
+	text, err := report.Encode()
+	if err != nil {
+		return err
+	}
+	m.report(text)
+	return nil
+}
+
+// note keeps which mirrors are there, and returns those that are new.
+func (m *mirrors) note(there map[types.UID]podworker.Identity) map[types.UID]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fresh := map[types.UID]bool{}
+	for uid, id := range there {
+		fresh[uid] = m.seen[uid] != id
+	}
+	m.seen = there
+	return fresh
+}
+
+// of is the mirror of a static workload.
+func (m *mirrors) of(uid types.UID) (id podworker.Identity, there bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id, there = m.seen[uid]
+	return id, there
+}
+
+func find(workloads []*v1alpha1.NodeWorkload, uid types.UID) *v1alpha1.NodeWorkload {
+	for _, w := range workloads {
+		if w.UID == uid {
+			return w
+		}
+	}
+	return nil
+}
+
+// makeMirrors makes what shows static workloads in the API.
+func (s *shim) makeMirrors(context.Context, logr.Logger) error {
+	if s.mirrors == nil {
+		return nil
+	}
+	s.mirrors.synced, s.mirrors.report = s.overseer.orphans.synced, s.lease.setMirrors
+	return nil
+}

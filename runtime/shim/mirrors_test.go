@@ -1,0 +1,86 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// objects are those of the API.
+type mirrorObjects []v1alpha1.NodeWorkload
+
+func (o mirrorObjects) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (o mirrorObjects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*v1alpha1.NodeWorkloadList).Items = o //nolint:forcetypeassert // the mirrors list nothing else
+	return nil
+}
+
+type fromFiles []*v1alpha1.NodeWorkload
+
+func (f fromFiles) List() []*v1alpha1.NodeWorkload { return f }
+
+func fromFile(uid string) *v1alpha1.NodeWorkload {
+	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: types.UID(uid)}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "n"}}
+}
+
+func mirrorOf(nw *v1alpha1.NodeWorkload, uid types.UID) v1alpha1.NodeWorkload {
+	m := mirror.Reported(nw).Object("n")
+	m.UID = uid
+	return *m
+}
+
+// The manager is asked for what lacks and for what is too much, and for nothing else.
+func TestMirrorsAreAskedFor(t *testing.T) {
+	ending := fromFile("static-1")
+	ending.DeletionTimestamp = &metav1.Time{}
+	other := mirrorOf(fromFile("static-1"), "other")
+	other.Spec.NodeName = "m"
+	ordinary := mirrorOf(fromFile("static-1"), "ordinary")
+	ordinary.Labels = nil
+	tests := map[string]struct {
+		files fromFiles
+		api   mirrorObjects
+		want  string
+		shown int
+	}{
+		"nothing":            {},
+		"a new workload":     {files: fromFiles{fromFile("static-1")}, want: "{\"create\":[{\"namespace\":\"ns\",\"name\":\"web\",\"uid\":\"static-1\",\"containers\":[]}]}"},
+		"its mirror":         {files: fromFiles{fromFile("static-1")}, api: mirrorObjects{mirrorOf(fromFile("static-1"), "m-1")}, shown: 1},
+		"one that ends":      {files: fromFiles{ending}, api: mirrorObjects{mirrorOf(ending, "m-1")}, shown: 1},
+		"ending without one": {files: fromFiles{ending}},
+		"one that is gone": {
+			api:  mirrorObjects{mirrorOf(fromFile("static-1"), "m-1"), other, ordinary},
+			want: "{\"delete\":[{\"namespace\":\"ns\",\"name\":\"" + mirror.Name("web", "n") + "\",\"uid\":\"m-1\"}]}",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, shown := "", 0
+			m := &mirrors{
+				static: tc.files, cached: tc.api, synced: func() bool { return true }, node: "n",
+				report: func(text string) { got = text }, show: func(*v1alpha1.NodeWorkload) { shown++ },
+			}
+			for range 2 { // what is there already is not shown again
+				if err := m.look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || shown != tc.shown {
+				t.Errorf("shown %d times, want %d; report (-want +got):\n%s", shown, tc.shown, diff)
+			}
+		})
+	}
+}

@@ -124,7 +124,7 @@ func TestBudget(t *testing.T) {
 	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.Order = v1alpha1.RequestRollOut },
 		shareOn("a", ""), shareOn("b", ""), shareOn("c", ""), shareOn("d", ""))
 	f.unavailable["c"], f.responds["d"] = true, false
-	for room, want := range map[int]string{-1: "c", 0: "c", 1: "a c", 2: "a b c"} {
+	for room, want := range map[int]string{-1: "c", 0: "c", 1: "a c", 2: "a b c", 9: "a b c"} {
 		f.room = room
 		if got, _ := begins(t, f); got != want {
 			t.Errorf("room for %d: begins with %q, want %q", room, got, want)

@@ -35,7 +35,7 @@ var askedMistakes = []mistake{
 	{"a request asks after its deadline", "noderequests.go",
 		"if late && c.Phase != v1alpha1.RequestHeld {", "if false {"},
 	{"a signal is sent again", "noderequests.go",
-		"if signalled {", "if false {"},
+		"if signalled {", "if signalled && false {"},
 	{"a precondition on the instance is ignored", "noderequests.go",
 		"id != \"\" && (s == nil || s.ID != id)", "false && id != \"\""},
 	{"a precondition on the template is ignored", "noderequests.go",
@@ -85,7 +85,7 @@ var killRequestMistakes = []mistake{
 	{"a precondition on the revision is ignored", "target.go",
 		"case !t.entered && f.otherRevision(t.share):", "case false:"},
 	{"the deadline is ignored", "target.go",
-		"if late != nil && !late.After(f.now) && t.open() {", "if false {"},
+		"if late != nil && !late.After(f.now) && t.open() {", "if late != nil && false {"},
 	{"a stop that is carried out is over", "decide.go",
 		"case count[v1alpha1.RequestHeld] > 0, f.holds() && all == 0:", "case false:"},
 }
@@ -94,5 +94,5 @@ var signalMistakes = []mistake{
 	{"a process of another cgroup gets the signal", "signal.go",
 		"|| !strings.Contains(string(data), containerID) {", "{"},
 	{"a container that ended gets the signal", "signal.go",
-		"if again != pid {", "if false {"},
+		"if again != pid {", "if again != pid && false {"},
 }

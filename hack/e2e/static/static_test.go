@@ -225,7 +225,7 @@ func TestAWorkloadFollowsItsFile(t *testing.T) {
 	}
 	remove(t, "web.yaml")
 	awaitNone(t)
-	awaitLog(t, `"Killed"`, "workload terminated", "exited 0")
+	awaitLog(t, `"Killed"`, "terminated by removal of the file", "exited 0")
 	if n := strings.Count(journal(t, logs), "preStop"); n != 2 {
 		t.Errorf("%d preStop hooks ran, want 2", n)
 	}

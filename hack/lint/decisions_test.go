@@ -31,7 +31,6 @@ var carriers = map[string]string{
 	"api/template.RemoveDefaults":          "the defaults of a Pod template",
 	"api/template.setContainerDefaults":    "the defaults of a Pod template",
 	"api/template.removeContainerDefaults": "the defaults of a Pod template",
-	"cli.graceOf":                          "how long a drain waits for the end of a workload",
 	"controllers/admission.negativeGrace":  "validates the template as the API server does for a Pod",
 	"controllers/killrequest.entry":        "what a KillRequest says, for the shim of the node",
 	"controllers/fleet.ShareOf":            "what the manager remembers of a NodeWorkload, to request a deletion and to report its grace period",

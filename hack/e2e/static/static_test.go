@@ -220,7 +220,7 @@ func TestAWorkloadFollowsItsFile(t *testing.T) {
 		t.Error("the changed workload has the same container")
 	}
 	text := journal(t, logs)
-	if !strings.Contains(text, "preStop") || !strings.Contains(text, "terminated") {
+	if !strings.Contains(text, "preStop") || !strings.Contains(text, "SIGTERM") {
 		t.Errorf("the first instance was not ended with grace:\n%s", text)
 	}
 	remove(t, "web.yaml")

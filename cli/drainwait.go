@@ -102,11 +102,16 @@ func (d *drain) follow(ctx context.Context, left map[types.UID]*drained) error {
 		return fmt.Errorf("watch the NodeWorkloads of the node: %w", err)
 	}
 	defer w.Stop()
+	return d.take(ctx, left, w.ResultChan())
+}
+
+// take takes events until none of left is there or the watch ends.
+func (d *drain) take(ctx context.Context, left map[types.UID]*drained, events <-chan watch.Event) error {
 	for len(left) > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case event, open := <-w.ResultChan():
+		case event, open := <-events:
 			if !open || event.Type == watch.Error {
 				return pause(ctx)
 			}

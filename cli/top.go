@@ -198,11 +198,11 @@ func (a *app) table(rows [][]string, noHeader bool) error {
 	}
 	p := terminal.New(a.Out)
 	for _, row := range rows {
-		line := ""
+		var line strings.Builder
 		for i, cell := range row {
-			line += fmt.Sprintf("%-*s   ", widths[i], cell)
+			fmt.Fprintf(&line, "%-*s   ", widths[i], cell)
 		}
-		p.Printf("%s\n", strings.TrimRight(line, " "))
+		p.Printf("%s\n", strings.TrimRight(line.String(), " "))
 	}
 	return p.Err()
 }

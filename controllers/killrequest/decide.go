@@ -26,13 +26,7 @@ const (
 // next are the positions of the nodes that get the request now. Those that never will are
 // failed: after a failure, unless failures are ignored.
 func (f *facts) next(targets []target) []int {
-	if at := slices.IndexFunc(targets, func(t target) bool { return t.phase == v1alpha1.RequestFailed }); at >= 0 && f.kr.Spec.FailurePolicy != v1alpha1.RequestIgnore {
-		failed := targets[at].node
-		for i := range targets {
-			if t := &targets[i]; t.open() && !t.entered {
-				t.fail("not begun: node %s failed", failed)
-			}
-		}
+	if f.stopsAtFailure(targets) {
 		return nil
 	}
 	var waiting []int
@@ -58,6 +52,21 @@ func (f *facts) next(targets []target) []int {
 	case v1alpha1.RequestParallel:
 	}
 	return waiting[:min(len(waiting), maxBatch)]
+}
+
+// stopsAtFailure fails the nodes that have not begun where one has failed, and says so.
+func (f *facts) stopsAtFailure(targets []target) bool {
+	at := slices.IndexFunc(targets, func(t target) bool { return t.phase == v1alpha1.RequestFailed })
+	if at < 0 || f.kr.Spec.FailurePolicy == v1alpha1.RequestIgnore {
+		return false
+	}
+	failed := targets[at].node
+	for i := range targets {
+		if t := &targets[i]; t.open() && !t.entered {
+			t.fail("not begun: node %s failed", failed)
+		}
+	}
+	return true
 }
 
 // withinBudget are those of the waiting nodes that a roll-out could change now: those that are

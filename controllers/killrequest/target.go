@@ -139,9 +139,13 @@ func (f *facts) look(t *target) {
 	if reported != nil {
 		t.phase, t.message, t.containers = reported.Phase, reported.Message, reported.Containers
 	}
-	if !t.open() {
-		return
+	if t.open() {
+		f.lookAtOpen(t)
 	}
+}
+
+// lookAtOpen says what becomes of a request that is not over on a node.
+func (f *facts) lookAtOpen(t *target) {
 	switch ended := t.share.Phase == corev1.PodSucceeded || t.share.Phase == corev1.PodFailed; {
 	case (ended || t.share.Deleting()) && f.holds():
 		t.phase, t.message = v1alpha1.RequestHeld, "the NodeWorkload ends; what comes after it is stopped"

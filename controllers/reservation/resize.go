@@ -51,7 +51,7 @@ func (r *Reconciler) resize(ctx context.Context, pod *Pod, want fleet.Amount, no
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		next.in(r.timing.spacing)
 		return nil
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err):
+	case refused(err):
 		logr.FromContextOrDiscard(ctx).Error(err, "The API server refused to resize a Pod", "pod", pod.Name, "node", pod.Node)
 		r.memos.change(pod.Node, func(m *memo) {
 			m.refusal, m.refused, m.refusedBy, m.refusedAt = writes.Limit(words(err), maxRefusal), want, pod.UID, now
@@ -61,6 +61,11 @@ func (r *Reconciler) resize(ctx context.Context, pod *Pod, want fleet.Amount, no
 		return nil
 	}
 	return fmt.Errorf("resize Pod %q: %w", pod.Name, err)
+}
+
+// refused is whether the API server does not take a resize, now or later.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // words are what the API server said, without what it was asked for: that would make conditions of

@@ -90,9 +90,7 @@ func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 		return false // it has nothing of the workload yet
 	case n.Ending && !n.Responds:
 		return !n.Ready // as at its last report
-	case !n.Available(s, now):
-		return true
-	case n.Killing && n.Responds:
+	case !n.Available(s, now), n.Killing && n.Responds:
 		return true
 	case !n.Responds && n.Revision != update:
 		return false

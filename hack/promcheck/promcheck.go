@@ -169,7 +169,7 @@ func Run(ctx context.Context, promtool, dir string, queries []Query, series Seri
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return fmt.Errorf("write the test: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, promtool, "test", "rules", file).CombinedOutput(); err != nil { //nolint:gosec // the caller's promtool
+	if out, err := exec.CommandContext(ctx, promtool, "test", "rules", file).CombinedOutput(); err != nil {
 		return fmt.Errorf("promtool: %w\n%s", err, out)
 	}
 	return nil

@@ -55,11 +55,28 @@ func (m *mirrors) look(ctx context.Context) error {
 	if err := m.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list NodeWorkloads: %w", err)
 	}
+	workloads := m.static.List()
+	there, report := m.compare(workloads, list.Items)
+	fresh := m.note(there)
+	for _, w := range workloads {
+		if fresh[w.UID] {
+			m.show(w)
+		}
+	}
+	text, err := report.Encode()
+	if err != nil {
+		return err
+	}
+	m.report(text)
+	return nil
+}
+
+// compare says which mirrors are there, and what is not as it should be.
+func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.NodeWorkload) (map[types.UID]podworker.Identity, mirror.Report) {
 	there := map[types.UID]podworker.Identity{}
 	report := mirror.Report{}
-	workloads := m.static.List()
-	for i := range list.Items {
-		nw := &list.Items[i]
+	for i := range items {
+		nw := &items[i]
 		if nw.Spec.NodeName != m.node || !mirror.Is(nw) || nw.DeletionTimestamp != nil {
 			continue
 		}
@@ -74,18 +91,7 @@ func (m *mirrors) look(ctx context.Context) error {
 			report.Create = append(report.Create, mirror.Reported(w))
 		}
 	}
-	fresh := m.note(there)
-	for _, w := range workloads {
-		if fresh[w.UID] {
-			m.show(w)
-		}
-	}
-	text, err := report.Encode()
-	if err != nil {
-		return err
-	}
-	m.report(text)
-	return nil
+	return there, report
 }
 
 // note keeps which mirrors are there, and returns those that are new.

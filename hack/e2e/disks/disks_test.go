@@ -35,7 +35,7 @@ func usedPercent(t *testing.T) int {
 }
 
 // logFolder is where the logs of a workload's container lie.
-func logFolder(w *harness.Workload, nw *v1alpha1.NodeWorkload, container string) string {
+func logFolder(nw *v1alpha1.NodeWorkload, container string) string {
 	return filepath.Join(env.Stack.PodLogDir(), nw.Namespace+"_"+nw.Name+"_"+string(nw.UID), container)
 }
 
@@ -99,7 +99,7 @@ func newest(t *testing.T, folder string) string {
 func TestFlood(t *testing.T) {
 	w := env.Apply(t, fmt.Sprintf(`{terminationGracePeriodSeconds: 0, containers: [{name: c, image: %q, args: [flood]}]}`, localstack.ImageV1))
 	nw := w.AwaitReady()
-	folder := logFolder(w, nw, "c")
+	folder := logFolder(nw, "c")
 	id := strings.TrimPrefix(nw.Status.ContainerStatuses[0].ContainerID, "containerd://")
 	link := filepath.Join(env.Stack.LogLinks(), fmt.Sprintf("%s_%s_c-%s.log", nw.Name, nw.Namespace, id))
 	await(t, "the link is there", func() bool {

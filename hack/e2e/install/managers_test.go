@@ -82,7 +82,7 @@ func scrapeWith(t *testing.T, pod corev1.Pod, token string) (code int, text stri
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as the PodMonitor has it
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // as the PodMonitor has it
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip(req)
 	if err != nil {

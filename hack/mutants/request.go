@@ -73,7 +73,7 @@ var killRequestMistakes = []mistake{
 	{"nodes in order do not wait", "decide.go",
 		"max(0, 1-under)", "1"},
 	{"after a failure the next node is begun", "decide.go",
-		"&& f.kr.Spec.FailurePolicy != v1alpha1.RequestIgnore {", "&& false {"},
+		"if at < 0 || f.kr.Spec.FailurePolicy == v1alpha1.RequestIgnore {", "if true {"},
 	{"the budget of the roll-out knows no bound", "decide.go",
 		"case room > 0:", "case true:"},
 	{"a node whose shim is away uses budget up", "decide.go",

@@ -30,5 +30,5 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(staticDir) //nolint:errcheck // it is in a temporary folder
-	return harness.Run(m, &env, localstack.Options{WithObjects: true, ShimArgs: []string{"--static-dir=" + staticDir}})
+	return harness.Run(m, &env, localstack.Options{ShimArgs: []string{"--static-dir=" + staticDir}})
 }

@@ -187,7 +187,7 @@ func TestDrain(t *testing.T) {
 	}
 	low.AwaitReady()
 
-	t.Cleanup(func() { low.Kubectl("", "mw", "undrain", node) })
+	defer low.Kubectl("", "mw", "undrain", node) // the context ends before what Cleanup does
 	out := kubectl(0, "drain", node, "--timeout=90s")
 	first, second := strings.Index(out, ofLow+" is gone\n  c: workload terminated, exited 0"), strings.Index(out, ofCritical+" is gone\n  c: workload terminated, exited 0")
 	if first < 0 || second < first || !strings.Contains(out, "node/"+node+" drained\n") {

@@ -41,12 +41,14 @@ type older struct {
 }
 
 // olders are upgraded from each in a process of its own: before admission acted on
-// templates, before roll-outs had a strategy, and before containers got objects and tokens. A
+// templates, before roll-outs had a strategy, before containers got objects and tokens, and
+// before nodes were looked after. A
 // clone without them fails the tests: skipping them would be a green light for nothing.
 var olders = []older{
 	{commit: "c0e26c9a1b05120fe209d143aa20b9a5f22b6b4e", leaseRoles: true, nodes: 1},
 	{commit: "88c5a97909270986d163bf0a0bd2744ebb42f604", revisions: true, nodes: 1},
-	{commit: "db5b6f9ab92d82d64231de8fa365fe411ac7a7a4", revisions: true, strategy: true, nodes: 5},
+	{commit: "db5b6f9ab92d82d64231de8fa365fe411ac7a7a4", revisions: true, strategy: true, nodes: 1},
+	{commit: "6b17e29c9712692289701c13a92ac419fb4eb240", revisions: true, strategy: true, nodes: 5},
 }
 
 // fromVariable names the commit to the process that upgrades from it.

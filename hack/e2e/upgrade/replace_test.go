@@ -43,6 +43,8 @@ func upgrade(t *testing.T) {
 func goBack(t *testing.T, last func()) {
 	t.Helper()
 	applyConfig(t, oldConfig)
+	removed := runDocumented(t, "upgrading.md", "### To a version without KillRequest")
+	wantRemoved(t, removed, `customresourcedefinition.apiextensions.k8s.io "killrequests.managedworkload.dev" deleted`)
 	if !from.strategy {
 		removed := runDocumented(t, "upgrading.md", "### To a version without spec.updateStrategy")
 		wantRemoved(t, removed, `poddisruptionbudget.policy "managedworkload-manager" deleted`)

@@ -235,6 +235,8 @@ const (
 	// that shows it, and that no shim runs. AnnotationStaticUID on it is the UID of the instance.
 	LabelStatic         = "managedworkload.dev/static"
 	AnnotationStaticUID = "managedworkload.dev/static-uid"
+	// StaticUIDPrefix begins the UIDs of workloads from files.
+	StaticUIDPrefix = "static-"
 	// AnnotationStaticMirrors on a shim's Lease asks the manager for mirrors.
 	AnnotationStaticMirrors = "managedworkload.dev/static-mirrors"
 	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed

@@ -78,9 +78,13 @@ func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 	return limits
 }
 
-// critical reports whether a pod has a priority that the kubelet does not evict. The names
-// are those of the only classes that give it. (kubelet types/pod_update.go:IsCriticalPod)
+// critical reports whether a pod is one that the kubelet does not evict: a static one, or one
+// with a priority for that. The names are those of the only classes that give it.
+// (kubelet types/pod_update.go:IsCriticalPod)
 func critical(pod *corev1.Pod) bool {
+	if strings.HasPrefix(string(pod.UID), v1alpha1.StaticUIDPrefix) {
+		return true
+	}
 	switch pod.Spec.PriorityClassName {
 	case "system-node-critical", "system-cluster-critical":
 		return true

@@ -47,6 +47,8 @@ func TestDecideEviction(t *testing.T) {
 	container := `Container b exceeded its local ephemeral storage limit "1Ki". `
 	critical := stored(names{"b": "1Ki"}, nil)
 	critical.Spec.PriorityClassName = "system-node-critical"
+	static := stored(names{"b": "1Ki"}, nil)
+	static.UID = "static-1"
 	important := stored(names{"b": "1Ki"}, nil)
 	important.Spec.Priority = new(int32(2_000_000_000))
 	sidecars := stored(nil, names{"a": "1Ki"})
@@ -69,6 +71,7 @@ func TestDecideEviction(t *testing.T) {
 		"a volume above it":              {stored(names{"a": "1Ki", "b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"a": 1, "b": kib + 1}}, volume},
 		"a volume with limit 0":          {stored(names{"b": "0"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
 		"a volume that was not measured": {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{}, ""},
+		"a static pod":                   {static, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
 		"a critical pod":                 {critical, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
 		"a pod of that priority":         {important, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
 		"the sum at the limit":           {stored(nil, names{"a": "1Ki", "b": "2Ki"}), plan.DiskUsage{Pod: 3 * kib}, ""},

@@ -148,6 +148,7 @@ func TestAdmitUnderPressure(t *testing.T) {
 	burstable := with(func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	})
+	static := with(func(pod *corev1.Pod) { pod.UID = "static-1" })
 	critical := with(func(pod *corev1.Pod) { pod.Spec.Priority = new(int32(2_000_000_000)) })
 	tolerates := func(tolerations ...corev1.Toleration) *corev1.Pod {
 		return with(func(pod *corev1.Pod) { pod.Spec.Tolerations = tolerations })
@@ -163,6 +164,7 @@ func TestAdmitUnderPressure(t *testing.T) {
 		"requests something":        {burstable, []corev1.NodeConditionType{memory}, ""},
 		"requests, disk":            {burstable, []corev1.NodeConditionType{disk}, "The node had condition: [DiskPressure]. "},
 		"requests, both":            {burstable, []corev1.NodeConditionType{memory, disk}, "The node had condition: [MemoryPressure DiskPressure]. "},
+		"static":                    {static, []corev1.NodeConditionType{memory, disk}, ""},
 		"critical":                  {critical, []corev1.NodeConditionType{memory, disk}, ""},
 		"tolerates":                 {tolerates(corev1.Toleration{Key: key, Operator: "Exists"}), []corev1.NodeConditionType{memory}, ""},
 		"tolerates, disk":           {tolerates(corev1.Toleration{Key: key, Operator: "Exists"}), []corev1.NodeConditionType{disk}, "The node had condition: [DiskPressure]. "},

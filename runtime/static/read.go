@@ -131,5 +131,5 @@ func uidOf(data []byte, node string) (types.UID, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(canonical)
-	return types.UID(uidPrefix + hex.EncodeToString(sum[:16])), nil
+	return types.UID(v1alpha1.StaticUIDPrefix + hex.EncodeToString(sum[:16])), nil
 }

@@ -24,12 +24,10 @@ const (
 	// settled is how long a file must not have changed before it is read: it may be half
 	// written.
 	settled = time.Second
-	// uidPrefix is what the UIDs of these workloads begin with.
-	uidPrefix = "static-"
 )
 
 // Is reports whether a UID is that of a workload from a file.
-func Is(uid types.UID) bool { return strings.HasPrefix(string(uid), uidPrefix) }
+func Is(uid types.UID) bool { return strings.HasPrefix(string(uid), v1alpha1.StaticUIDPrefix) }
 
 // Config is what a Source needs.
 type Config struct {

@@ -99,7 +99,7 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 		t.Errorf("LAST-KILL of nw: %q, want how long ago it was", nw)
 	}
 	wide := kubectl(t, "get", "nw", "-o", "wide", "-n", w.Namespace)
-	if got, want := header(wide), "NAME NODE READY STATUS RESTARTS LAST-KILL KILLED HOW LAST-EXIT AGE"; got != want {
+	if got, want := header(wide), "NAME NODE READY STATUS RESTARTS LAST-KILL KILLED HOW RESERVED LAST-EXIT AGE"; got != want {
 		t.Errorf("wide columns of nw %q, want %q", got, want)
 	}
 	if !strings.Contains(strings.Join(strings.Fields(wide), " "), " c "+kill.Summary) {

@@ -59,8 +59,9 @@ func Of(nw metav1.Object) types.UID {
 	return types.UID(nw.GetAnnotations()[v1alpha1.AnnotationStaticUID])
 }
 
-// Name is that of a workload's mirror on a node. (kubelet config/common.go:generatePodName)
-func Name(workload, node string) string { return placement.NodeWorkloadName(workload, node) }
+// Name is that of a workload's mirror on a node, which is that of no NodeWorkload of a
+// ManagedWorkload of that name. (kubelet config/common.go:generatePodName)
+func Name(workload, node string) string { return placement.NodeWorkloadName("static."+workload, node) }
 
 // Reported is a workload as a report has it.
 func Reported(nw *v1alpha1.NodeWorkload) Workload {

@@ -44,11 +44,8 @@ func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("longer than %d bytes", MaxSize)
 	}
-	document, err := onlyDocument(data)
+	document, err := Document(data)
 	if err != nil {
-		return nil, err
-	}
-	if document, err = onlyItem(document); err != nil {
 		return nil, err
 	}
 	at := linesOf(data)
@@ -67,6 +64,15 @@ func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 		nw.Namespace = metav1.NamespaceDefault
 	}
 	return nw, at.fields(check(nw))
+}
+
+// Document is the part of a file that is the object.
+func Document(data []byte) ([]byte, error) {
+	document, err := onlyDocument(data)
+	if err != nil {
+		return nil, err
+	}
+	return onlyItem(document)
 }
 
 // onlyDocument returns the one document of a YAML stream.

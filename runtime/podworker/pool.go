@@ -181,6 +181,21 @@ func (p *Pool) Wake(uid types.UID) bool {
 	return w != nil
 }
 
+// Has reports whether a workload has a worker.
+func (p *Pool) Has(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.workers[uid] != nil
+}
+
+// Ran reports whether something of a workload was seen to run.
+func (p *Pool) Ran(uid types.UID) bool {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	return w != nil && w.mem.peek().ran
+}
+
 // Superseded says that a worker has another instance of that name, whose end
 // was not requested.
 func (p *Pool) Superseded(id Identity) bool {

@@ -106,6 +106,13 @@ func (m *mirrors) note(there map[types.UID]podworker.Identity) map[types.UID]boo
 	return fresh
 }
 
+// forget has a mirror shown again when it is seen next.
+func (m *mirrors) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.seen, uid)
+}
+
 // of is the mirror of a static workload.
 func (m *mirrors) of(uid types.UID) (id podworker.Identity, there bool) {
 	m.mu.Lock()

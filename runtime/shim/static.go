@@ -5,8 +5,6 @@ package shim
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
@@ -29,6 +27,7 @@ func (s *shim) makeStatic(log logr.Logger) (err error) {
 	s.static, err = static.New(static.Config{
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
 		Update:  func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
+		Has:     func(uid types.UID) bool { return s.pool.Has(uid) },
 		Refused: func(message string) { s.events.warnNode(reasonStaticRefused, message) },
 		Log:     log.WithName("static"),
 	})
@@ -57,24 +56,26 @@ type staticPublisher struct {
 // Publish implements podworker.Publisher.
 func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
 	if static.Is(id.UID) {
-		return errors.Join(p.static.Publish(id.UID, st), p.publishMirror(ctx, id.UID, st))
+		p.publishMirror(ctx, id.UID, st)
+		return p.static.Publish(id.UID, st)
 	}
 	return p.Publisher.Publish(ctx, id, st)
 }
 
-// publishMirror writes the status of a static workload into its mirror, if there is one.
-func (p staticPublisher) publishMirror(ctx context.Context, uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
+// publishMirror writes the status of a static workload into its mirror, if there is one. Nothing
+// waits for it: what fails is shown again later.
+func (p staticPublisher) publishMirror(ctx context.Context, uid types.UID, st *v1alpha1.NodeWorkloadStatus) {
 	if p.mirrors == nil {
-		return nil
+		return
 	}
 	id, there := p.mirrors.of(uid)
 	if !there {
-		return nil
+		return
 	}
-	if err := p.Publisher.Publish(ctx, id, st); err != nil && !errors.Is(err, podworker.ErrGone) {
-		return fmt.Errorf("write the mirror of a static workload: %w", err)
+	if err := p.Publisher.Publish(ctx, id, st); err != nil {
+		logr.FromContextOrDiscard(ctx).Info("Failed to write the mirror of a static workload; retrying", "uid", uid, "reason", err.Error())
+		p.mirrors.forget(uid)
 	}
-	return nil
 }
 
 // Live implements podworker.Publisher.

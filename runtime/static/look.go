@@ -33,13 +33,13 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 	}
 	delete(s.refused, s.cfg.Dir)
 	again = interval
-	certain := true
+	certain, settling := true, false
 	files := make(map[string]file, len(paths))
 	for _, path := range paths {
 		f := s.read(path, now)
 		switch {
 		case errors.Is(f.err, errUnsettled):
-			again = settled
+			again, settling = settled, true
 		case f.err != nil:
 			s.refuse(path, f.err)
 		}
@@ -50,14 +50,27 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 	wanted := s.wanted(paths)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end(wanted, now)
+	if s.noteMissing(wanted, now) {
+		again = settled
+	}
+	if !settling { // a file may be on its way from one name to another
+		s.end(wanted, now)
+	}
 	s.begin(wanted, now)
+	if s.handOverMissing() {
+		again = min(again, interval/4)
+	}
 	s.certain = certain
 	return again
 }
 
-// list returns the paths of the files. Hidden ones are left out: editors and kubectl write
-// such files first.
+// isBackup reports whether a name is that of a hidden file or a backup: editors write such files
+// first, or keep in them what was there.
+func isBackup(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".bak")
+}
+
+// list returns the paths of the files.
 func (s *Source) list() ([]string, error) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -65,7 +78,7 @@ func (s *Source) list() ([]string, error) {
 	}
 	var paths []string
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || entry.IsDir() {
+		if entry.IsDir() || isBackup(entry.Name()) {
 			continue
 		}
 		paths = append(paths, filepath.Join(s.cfg.Dir, entry.Name()))
@@ -126,15 +139,44 @@ func (s *Source) rank(i instance) int {
 	return 1
 }
 
-// end ends what has no file any more, and removes what a shutdown of the node ended: it runs again
+// noteMissing notes what has no file, and says whether that is to be looked at again soon: it may
+// be on its way to another name. s.mu is held.
+func (s *Source) noteMissing(wanted map[types.UID]instance, now time.Time) (soon bool) {
+	for uid, w := range s.workloads {
+		i, ok := wanted[uid]
+		switch {
+		case ok:
+			w.path, w.missing = i.path, time.Time{}
+		case w.nw.DeletionTimestamp == nil && w.missing.IsZero():
+			w.missing, soon = now, true
+		case w.nw.DeletionTimestamp == nil:
+			soon = soon || now.Sub(w.missing) < settled
+		}
+	}
+	return soon
+}
+
+// handOverMissing hands over again what has no worker: one of the same UID may have been ending
+// when it was handed over first. s.mu is held.
+func (s *Source) handOverMissing() (lacks bool) {
+	for uid, w := range s.workloads {
+		if !s.cfg.Has(uid) {
+			lacks = true
+			s.cfg.Update(w.nw.DeepCopy())
+		}
+	}
+	return lacks
+}
+
+// end ends what has had no file for a while, and removes what a shutdown of the node ended: it runs again
 // when the node admits it. s.mu is held.
 func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
 	for uid, w := range s.workloads {
-		i, there := wanted[uid]
-		if there {
-			w.path = i.path
-		}
+		_, there := wanted[uid]
 		if there && !w.shutDown() || w.nw.DeletionTimestamp != nil {
+			continue
+		}
+		if !there && s.cfg.Dir != "" && now.Sub(w.missing) < settled {
 			continue
 		}
 		w.nw = w.nw.DeepCopy()

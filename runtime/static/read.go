@@ -30,14 +30,12 @@ var errUnsettled = errors.New("it has just been written")
 
 // file is what was read of a file.
 type file struct {
-	size    int64
-	changed time.Time
 	// nw is the object in it, nil with err.
 	nw  *v1alpha1.NodeWorkload
 	err error
 }
 
-// read reads a file, unless it is what it was at the last look.
+// read reads a file.
 func (s *Source) read(path string, now time.Time) file {
 	info, err := os.Stat(path)
 	switch {
@@ -46,15 +44,11 @@ func (s *Source) read(path string, now time.Time) file {
 	case !info.Mode().IsRegular():
 		return file{err: errors.New("it is not a regular file")}
 	}
-	f := file{size: info.Size(), changed: info.ModTime()}
-	if age := now.Sub(f.changed); age >= 0 && age < settled {
+	if age := now.Sub(info.ModTime()); age >= 0 && age < settled {
 		return file{err: errUnsettled}
 	}
-	if before, ok := s.files[path]; ok && before.size == f.size && before.changed.Equal(f.changed) {
-		return before
-	}
-	f.nw, f.err = s.parse(path)
-	return f
+	nw, err := s.parse(path)
+	return file{nw, err}
 }
 
 // parse reads the object of a file.
@@ -122,8 +116,12 @@ func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
 // uidOf is the UID of what a file says on a node, whatever its comments and the order of its
 // fields are. Another content is another instance. (kubelet config/common.go:applyDefaults)
 func uidOf(data []byte, node string) (types.UID, error) {
+	document, err := manifest.Document(data)
+	if err != nil {
+		return "", err
+	}
 	var content any
-	if err := yaml.Unmarshal(data, &content); err != nil {
+	if err := yaml.Unmarshal(document, &content); err != nil {
 		return "", err
 	}
 	canonical, err := json.Marshal([]any{node, content})

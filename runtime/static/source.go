@@ -39,6 +39,8 @@ type Config struct {
 	Node string
 	// Update hands a version of an object to its worker. It must not block.
 	Update func(*v1alpha1.NodeWorkload)
+	// Has reports whether a workload has a worker.
+	Has func(types.UID) bool
 	// Refused says that a file is not accepted, once for each reason.
 	Refused func(message string)
 	Log     logr.Logger
@@ -68,8 +70,9 @@ type Source struct {
 // workload is one instance.
 type workload struct {
 	nw *v1alpha1.NodeWorkload
-	// path is its file.
-	path string
+	// path is its file, and missing since when it has none, the zero time while it has.
+	path    string
+	missing time.Time
 }
 
 // New makes a source, and takes over what an earlier process knew.

@@ -29,11 +29,13 @@ type station struct {
 	updates    []string
 	refused    []string
 	now        time.Time
+	// lost are workloads that have no worker.
+	lost map[types.UID]bool
 }
 
 func newStation(t *testing.T) *station {
 	t.Helper()
-	s := &station{t: t, dir: t.TempDir(), state: t.TempDir(), now: time.Now().Add(time.Hour)}
+	s := &station{t: t, dir: t.TempDir(), state: t.TempDir(), now: time.Now().Add(time.Hour), lost: map[types.UID]bool{}}
 	s.restart(s.dir)
 	return s
 }
@@ -50,6 +52,7 @@ func (s *station) restart(dir string) {
 			}
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
+		Has:     func(uid types.UID) bool { return !s.lost[uid] },
 		Refused: func(m string) { s.refused = append(s.refused, strings.ReplaceAll(m, s.dir+"/", "")) },
 	})
 	if err != nil {
@@ -76,6 +79,8 @@ func (s *station) remove(name string) {
 // expect looks at the directory and compares what the workers were handed.
 func (s *station) expect(want ...string) {
 	s.t.Helper()
+	s.look(s.now)
+	s.now = s.now.Add(2 * settled)
 	s.look(s.now)
 	got := s.updates
 	s.updates = nil
@@ -306,4 +311,39 @@ func TestRunsAgainAfterAShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect("a-n1-98f2abf0c4 image:1: run")
+}
+
+// A file on its way from one name to another, as editors save it, and its backup.
+func TestASavedFileEndsNothing(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	if err := os.Rename(filepath.Join(s.dir, "a.yaml"), filepath.Join(s.dir, "a.yaml~")); err != nil {
+		t.Fatal(err)
+	}
+	if again := s.look(s.now); again != settled || len(s.updates) != 0 {
+		t.Errorf("looks again after %v, handed over %q", again, s.updates)
+	}
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect()
+}
+
+// A workload that was handed over while its worker was on its way out is handed over again.
+func TestAWorkloadWithoutAWorkerIsHandedOverAgain(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.lost[s.uids()[0]] = true
+	s.look(s.now)
+	if diff := cmp.Diff([]string{"web a:1: run"}, s.updates); diff != "" {
+		t.Errorf("handed to the workers (-want +got):\n%s", diff)
+	}
+}
+
+// What comes before the one document is not what is run.
+func TestTheUIDIsThatOfTheDocument(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", "---\n# licence\n---\n"+nodeWorkload("web", "a:1"))
+	s.write("b.yaml", "---\n# licence\n---\n"+nodeWorkload("db", "a:1"))
+	s.expect("db a:1: run", "web a:1: run")
 }

@@ -28,8 +28,12 @@ func (c *Client) PodUses(ctx context.Context) (map[types.UID]*plan.PodUse, error
 	}
 	sandboxes, err := invoke(ctx, readyTimeout, "ask what pods use", c.runtime.ListPodSandboxStats,
 		&runtimeapi.ListPodSandboxStatsRequest{Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: ours}})
-	if err != nil && status.Code(err) != codes.Unimplemented {
+	switch status.Code(err) { //nolint:exhaustive // all others are about sandboxes
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return nil, err
+	case codes.OK:
+	default:
+		sandboxes = nil // one sandbox that cannot be measured fails the answer for all
 	}
 	uses := map[types.UID]*plan.PodUse{}
 	addContainerUses(uses, containers.GetStats())

@@ -38,7 +38,12 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 	}}
 	features := &nodeadmission.Features{Runtime: asked.latest, Handler: s.runtime.RuntimeHandler}
 	return nodeadmission.Handlers{
-		func(pod *corev1.Pod) *plan.Refusal { return s.pressure.Admit(pod) },
+		func(pod *corev1.Pod) *plan.Refusal {
+			if s.pool.Ran(pod.UID) {
+				return nil // what changes may be what fills the disk
+			}
+			return s.pressure.Admit(pod)
+		},
 		s.options.sysctls.Admit,
 		features.Admit,
 		ports.Admit,

@@ -19,6 +19,11 @@ const lookInterval = 100 * time.Millisecond
 // end ends the workloads group by group, and then lets the node go down. A shutdown that is
 // cancelled, as ctx then is, ends no further group and keeps the lock.
 func (m *Manager) end(ctx context.Context) {
+	defer func() {
+		if ctx.Err() == nil {
+			m.hold(nil) // also after a panic: the machine waits for nothing else
+		}
+	}()
 	for _, group := range plan.ShutdownGroups(m.cfg.Periods, m.cfg.Workloads.Active()) {
 		for _, pod := range group.Pods {
 			m.cfg.Workloads.Terminate(pod.UID, plan.DecideShutdown(pod, group.ShutdownPeriod))
@@ -29,7 +34,6 @@ func (m *Manager) end(ctx context.Context) {
 			return
 		}
 	}
-	m.hold(nil)
 }
 
 // await waits until nothing of a group runs, or its time is over, and returns how many are left.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,9 +67,20 @@ func stopPrograms(t *testing.T) {
 	})
 }
 
+// flagsOfNew keep how full the machine's disk is out of the tests; earlier shims do not know them.
+// localstack gives them to the shims that it builds.
+var flagsOfNew = []string{"--eviction-hard=memory.available<0%", "--image-gc-high-threshold=100"}
+
 // startPrograms starts the manager and all shims of what was built.
 func startPrograms(t *testing.T, built string) {
 	t.Helper()
+	for _, n := range env.Stack.Nodes {
+		args := slices.DeleteFunc(n.Shim.Args(), func(arg string) bool { return slices.Contains(flagsOfNew, arg) })
+		if built == newProgram {
+			args = append(args, flagsOfNew...)
+		}
+		n.Shim.SetArgs(args...)
+	}
 	if err := errors.Join(os.Remove(program), os.Link(built, program)); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (c *Client) PodUses(ctx context.Context) (map[types.UID]*plan.PodUse, error
 	}
 	sandboxes, err := invoke(ctx, readyTimeout, "ask what pods use", c.runtime.ListPodSandboxStats,
 		&runtimeapi.ListPodSandboxStatsRequest{Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: ours}})
-	switch status.Code(err) { //nolint:exhaustive // all others are about sandboxes
+	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return nil, err
 	case codes.OK:

@@ -25,7 +25,7 @@ import (
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// gathering is how long reports of nodes wait for those of others: one look serves them all.
+// gathering is how long the report of a node waits for further reports: one look serves them all.
 const gathering = 50 * time.Millisecond
 
 // watchShares wakes the requests of NodeWorkloads that changed, and those that hold containers

@@ -102,7 +102,7 @@ func TestFreezerOfAnUnknownContainer(t *testing.T) {
 	}
 }
 
-// states are the files below the mount that a freezer is told by.
+// states are the files below the mount by which a freezer is changed.
 func states(t *testing.T, mount string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

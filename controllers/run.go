@@ -214,7 +214,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
-	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
+	requests := killrequest.NewReconciler(c, mgr.GetAPIReader(), recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	reservations, err := newReservations(mgr, c, known, o)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.AddReadyzCheck("nodeworkloads", filled),
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
-		requests.SetUp(ctx, mgr, controllerOptions(o)),
+		requests.SetUp(mgr, controllerOptions(o)),
 		reservations.SetUp(mgr, controllerOptions(o)),
 		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),

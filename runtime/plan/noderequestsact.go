@@ -48,7 +48,7 @@ func neverStarted(s *ContainerStatus) bool {
 	return s.State != ContainerRunning && s.State != ContainerUnknown && s.StartedAt.IsZero()
 }
 
-// owe notes that the start of another instance is due, whatever becomes of the request.
+// owe notes that the start of another instance is due, also when the request is gone.
 func (a *advance) owe(c *v1alpha1.RequestContainerState) {
 	c.Message = "waits for the start of another instance"
 	if a.out.Owed == nil {

@@ -12,7 +12,7 @@ import (
 
 // Owed are containers that a person has had ended and that are to run again, by name, each with
 // the instance that was ended. Another one is started in its place whatever the restart policy
-// says, as often as that fails, and whatever becomes of the request. The kubelet has nothing of
+// says, as often as that fails, and also when the request is gone. The kubelet has nothing of
 // the kind: it ends no container on request.
 type Owed map[string]string
 

@@ -110,6 +110,20 @@ var killRequestMistakes = []mistake{
 		"size <= left {", "true {"},
 }
 
+var turnMistakes = []mistake{
+	{"a turn does not wait for the index", "turns.go",
+		"seen := x.Seen(s.version) || ", "seen := true || "},
+	{"two have a turn at a time", "turns.go",
+		"|| s.taken || s.count != t.count {", "|| s.count != t.count {"},
+	{"a turn begins with an old look", "turns.go",
+		"|| s.taken || s.count != t.count {", "|| s.taken {"},
+}
+
+var rollOutTurnMistakes = []mistake{
+	{"the roll-out takes no turns", "rollout.go",
+		"if r.fleet.Shares.Take(s.turn) {", "if r.fleet.Shares.Take(s.turn) || true {"},
+}
+
 var signalMistakes = []mistake{
 	{"a process of another cgroup gets the signal", "signal.go",
 		"|| !strings.Contains(string(data), containerID) {", "{"},

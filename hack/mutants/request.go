@@ -102,6 +102,8 @@ var killRequestMistakes = []mistake{
 		"named[share.Node] || f.got(share) ||", "named[share.Node] ||"},
 	{"two requests take the last place", "reconciler.go",
 		"f.took = r.fleet.Shares.Take(f.turn)", "f.took = true"},
+	{"a node that is away takes up no budget", "budget.go",
+		"n.Responds = n.Responds || n.Killing", ""},
 	{"a shim that is too old is waited for", "look.go",
 		"if f.now.Sub(f.silentFrom(t.node)) >= patience {", "if false {"},
 	{"what a shim did not take stays on the node", "target.go",

@@ -29,6 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/managedworkload/managedworkload/api/kubeconfig"
+	"github.com/managedworkload/managedworkload/api/metricsauth"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
@@ -40,8 +42,6 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
-	"github.com/managedworkload/managedworkload/kubeconfig"
-	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (

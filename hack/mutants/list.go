@@ -19,6 +19,7 @@ func mutants() []mutant.Mutant {
 		in("controllers/killrequest", killRequestMistakes),
 		in("controllers/fleet", turnMistakes),
 		in("controllers/workload", rollOutTurnMistakes),
+		in("controllers/reservation", reservationMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),

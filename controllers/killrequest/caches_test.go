@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
 // lagging is a client whose cache shows a request as it was, or objects not at all, and which
@@ -232,5 +233,23 @@ func TestShimWithoutRequests(t *testing.T) {
 	b.look()
 	if kr := b.request(); kr.Status.Phase != v1alpha1.RequestFailed || kr.Status.DoneNodes != 1 || len(b.asked()) != 0 {
 		t.Errorf("%+v, asked %v", kr.Status, b.asked())
+	}
+}
+
+// A node whose shim is away will carry out the requests that it has, and takes up budget.
+func TestBudgetOfNodesThatAreAway(t *testing.T) {
+	b := newBench(t, func(s *v1alpha1.KillRequestSpec) {
+		s.Order, s.Nodes = v1alpha1.RequestRollOut, v1alpha1.RequestNodes{Names: []string{"n1"}}
+	}, "n1", "n2")
+	b.nodeWorkload("n2", func(nw *v1alpha1.NodeWorkload) error {
+		nw.Spec.Requests = []v1alpha1.NodeRequest{{ID: "l-uid", Name: "l", Action: v1alpha1.RequestRestart}}
+		return b.client.Update(t.Context(), nw)
+	})
+	if err := b.client.Delete(t.Context(), managertest.LeaseOf("n2", time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	if b.look(); len(b.asked()) != 0 {
+		t.Errorf("a second node may become unavailable: %v", b.asked())
 	}
 }

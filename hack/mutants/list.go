@@ -18,6 +18,8 @@ func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("controllers/killrequest", killRequestMistakes),
 		in("controllers/mirror", mirrorMistakes),
+		in("controllers/fleet", turnMistakes),
+		in("controllers/workload", rollOutTurnMistakes),
 		in("controllers/reservation", reservationMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),

@@ -124,12 +124,28 @@ var killRequestMistakes = []mistake{
 		"named[share.Node] || f.got(share) ||", "named[share.Node] ||"},
 	{"two requests take the last place", "reconciler.go",
 		"f.took = r.fleet.Shares.Take(f.turn)", "f.took = true"},
+	{"a node that is away takes up no budget", "budget.go",
+		"n.Responds = n.Responds || n.Killing", ""},
 	{"a shim that is too old is waited for", "look.go",
 		"if f.now.Sub(f.silentFrom(t.node)) >= patience {", "if false {"},
 	{"what a shim did not take stays on the node", "target.go",
 		"return t.entered && !t.taken && t.phase == v1alpha1.RequestFailed", "return false"},
 	{"the status knows no bound", "status.go",
 		"size <= left {", "true {"},
+}
+
+var turnMistakes = []mistake{
+	{"a turn does not wait for the index", "turns.go",
+		"seen := x.Seen(s.version) || ", "seen := true || "},
+	{"two have a turn at a time", "turns.go",
+		"|| s.taken || s.count != t.count {", "|| s.count != t.count {"},
+	{"a turn begins with an old look", "turns.go",
+		"|| s.taken || s.count != t.count {", "|| s.taken {"},
+}
+
+var rollOutTurnMistakes = []mistake{
+	{"the roll-out takes no turns", "rollout.go",
+		"if r.fleet.Shares.Take(s.turn) {", "if r.fleet.Shares.Take(s.turn) || true {"},
 }
 
 var signalMistakes = []mistake{

@@ -517,11 +517,11 @@ func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWork
 	return nil
 }
 
-func (n *fakeNode) Live(_ context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+func (n *fakeNode) Live(_ context.Context, of Identity) (*v1alpha1.NodeWorkload, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.liveReads++
-	switch nw := n.objects[key]; {
+	switch nw := n.objects[of.key()]; {
 	case n.apiDown:
 		return nil, fmt.Errorf("the API server is away")
 	case nw == nil:

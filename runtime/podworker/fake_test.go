@@ -140,13 +140,19 @@ func (n *fakeNode) restoreWith(t *testing.T, change func(*Config)) *Pool {
 
 // begin runs the pool for the rest of the test.
 func (n *fakeNode) begin(t *testing.T) {
+	t.Helper()
+	n.beginWith(t, Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+}
+
+func (n *fakeNode) beginWith(t *testing.T, usable Usable) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = n.pool.Run(ctx)
 	}()
-	n.pool.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+	n.pool.SetUsable(usable)
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -511,11 +517,11 @@ func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWork
 	return nil
 }
 
-func (n *fakeNode) Live(_ context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+func (n *fakeNode) Live(_ context.Context, of Identity) (*v1alpha1.NodeWorkload, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.liveReads++
-	switch nw := n.objects[key]; {
+	switch nw := n.objects[of.key()]; {
 	case n.apiDown:
 		return nil, fmt.Errorf("the API server is away")
 	case nw == nil:

@@ -26,7 +26,7 @@ func (w *worker) predecessor(ctx context.Context) types.UID {
 		return uid
 	}
 	live := types.UID("")
-	switch nw, err := w.cfg.Publisher.Live(ctx, w.id.key()); {
+	switch nw, err := w.cfg.Publisher.Live(ctx, w.id); {
 	case err == nil:
 		live = nw.UID
 	case !errors.Is(err, ErrGone):
@@ -56,7 +56,7 @@ func (w *worker) hold(ctx context.Context, d desired, uid types.UID) (time.Durat
 // its storage may have been restored from a backup. If it is not, or is released, the
 // worker ends and leaves everything as it is.
 func (w *worker) confirm(ctx context.Context) (there bool, err error) {
-	nw, err := w.cfg.Publisher.Live(ctx, w.id.key())
+	nw, err := w.cfg.Publisher.Live(ctx, w.id)
 	switch {
 	case errors.Is(err, ErrGone), err == nil && nw.UID != w.id.UID,
 		err == nil && nw.DeletionTimestamp != nil && !slices.Contains(nw.Finalizers, v1alpha1.Finalizer):

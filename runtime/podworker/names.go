@@ -6,8 +6,11 @@ package podworker
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // instance is one of the instances of a workload's name, as far as it matters to which
@@ -24,11 +27,17 @@ type instance struct {
 	turn bool
 }
 
+// fromFile says that an instance is of a static workload: the API knows nothing of it.
+func (i instance) fromFile() bool {
+	return strings.HasPrefix(string(i.uid), v1alpha1.StaticUIDPrefix)
+}
+
 // waitsFor decides which other instance of the same name one waits for before it starts
 // anything; "" if none. Whatever the runtime has of another holds the start. Where both
 // have something there, the API decides: live is the UID that the API server has, ""
-// if that is not known, and ask says that it matters. Of two instances at most one waits
-// for the other, unless that one is not in the API and will be ended.
+// if that is not known, and ask says that it matters. Between one from a file and one from the
+// API it cannot: both are wanted, and the older continues. Of two instances at most one waits for
+// the other, unless that one is not in the API and will be ended.
 func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, ask bool) {
 	slices.SortFunc(others, func(a, b instance) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.uid, b.uid))
@@ -39,6 +48,10 @@ func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, as
 		case other.turn, me.turn && other.present, other.present && !other.known, other.present && !me.present:
 			return other.uid, false
 		case me.turn, me.present && !other.present:
+		case me.present && me.fromFile() != other.fromFile():
+			if older {
+				return other.uid, false
+			}
 		case me.present && live == me.uid, me.present && live == other.uid:
 			return other.uid, false
 		case me.present:
@@ -60,8 +73,9 @@ func (p *Pool) mayStart(w *worker, live types.UID, asked bool) (uid types.UID, a
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := w.id.key()
-	uid, ask = waitsFor(p.instance(w.id.UID, key), p.othersOf(w.id.UID, key), live)
-	taken := p.turns[key] != ""
+	me, others := p.instance(w.id.UID, key), p.othersOf(w.id.UID, key)
+	uid, ask = waitsFor(me, others, live)
+	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && o.fromFile() != me.fromFile() })
 	if (uid == "" && (asked || !ask)) || (live == w.id.UID && !taken) {
 		p.turns[key] = w.id.UID
 	}

@@ -26,6 +26,7 @@ func TestWaitsFor(t *testing.T) {
 	present := func(i instance) instance { i.present = true; return i }
 	turn := func(i instance) instance { i.turn = true; return i }
 	orphan := instance{uid: "o", present: true}
+	static := instance{uid: "static-b", order: 2, known: true}
 	tests := map[string]struct {
 		me, other instance
 		live      types.UID
@@ -44,6 +45,8 @@ func TestWaitsFor(t *testing.T) {
 		"both half-started, the younger, not asked": {me: present(b), other: present(a), want: "a", wantAsk: true},
 		"the API has this one":                      {me: present(b), other: present(a), live: "b", want: "a"},
 		"the API has the other":                     {me: present(a), other: present(b), live: "b", want: "b"},
+		"half-started beside a static one":          {me: present(a), other: present(static), live: "a"},
+		"half-started and static":                   {me: present(static), other: present(a), live: "static-b", want: "a"},
 		"the API has neither":                       {me: present(a), other: present(b), live: "c", wantAsk: true},
 	}
 	for name, tt := range tests {

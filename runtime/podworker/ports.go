@@ -124,8 +124,9 @@ type Publisher interface {
 	// Publish writes the status of a workload if it differs. ErrGone when there
 	// is no such object, ErrRefused when it is not taken.
 	Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error
-	// Live reads the object of a name past any cache. ErrGone when there is none.
-	Live(ctx context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error)
+	// Live reads the object that has a workload's name where that workload is from, past any
+	// cache; it may be another instance. ErrGone when there is none.
+	Live(ctx context.Context, of Identity) (*v1alpha1.NodeWorkload, error)
 	// Release removes the finalizer. An object that is gone is no error, nor is one
 	// that is not being deleted: it keeps its finalizer.
 	Release(ctx context.Context, id Identity) error

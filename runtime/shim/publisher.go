@@ -137,10 +137,10 @@ func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
 }
 
 // Live implements podworker.Publisher.
-func (p *publisher) Live(ctx context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
+func (p *publisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	return read(ctx, p.live, key)
+	return read(ctx, p.live, types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
 }
 
 // change applies a change to the latest known version of the object, and to a

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -37,7 +36,7 @@ func TestReleaseOfWhatIsNotDeleted(t *testing.T) {
 	if err := p.Release(t.Context(), identity); err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"})
+	got, err := p.Live(t.Context(), identity)
 	if err != nil || !slices.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) {
 		t.Errorf("object %+v, error %v, want its finalizer kept", got, err)
 	}
@@ -45,7 +44,7 @@ func TestReleaseOfWhatIsNotDeleted(t *testing.T) {
 
 func TestLiveWithoutObject(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
-	if _, err := newPublisher(api, api, api).Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"}); !errors.Is(err, podworker.ErrGone) {
+	if _, err := newPublisher(api, api, api).Live(t.Context(), identity); !errors.Is(err, podworker.ErrGone) {
 		t.Errorf("error %v, want ErrGone", err)
 	}
 }
@@ -120,7 +119,7 @@ func TestPublishTooLarge(t *testing.T) {
 				if err := p.Publish(t.Context(), identity, st); err != nil {
 					t.Fatal(err)
 				}
-				nw, err := p.Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"})
+				nw, err := p.Live(t.Context(), identity)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -216,7 +215,7 @@ func TestPublishAfterAnAnswerThatWasLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nw, err := p.Live(t.Context(), types.NamespacedName{Namespace: "ns", Name: "n"})
+	nw, err := p.Live(t.Context(), identity)
 	if err != nil || nw.Status.Summary != "Ready" {
 		t.Errorf("the API has %q, error %v, want Ready", nw.Status.Summary, err)
 	}

@@ -78,12 +78,17 @@ func (p staticPublisher) publishMirror(ctx context.Context, uid types.UID, st *v
 	}
 }
 
-// Live implements podworker.Publisher.
-func (p staticPublisher) Live(ctx context.Context, key types.NamespacedName) (*v1alpha1.NodeWorkload, error) {
-	if nw := p.static.Live(key); nw != nil {
-		return nw, nil
+// Live implements podworker.Publisher. The API server may have an object of the name of a static
+// workload: neither is an instance of the other.
+func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+	if !static.Is(of.UID) {
+		return p.Publisher.Live(ctx, of)
 	}
-	return p.Publisher.Live(ctx, key)
+	nw := p.static.Live(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	if nw == nil {
+		return nil, podworker.ErrGone
+	}
+	return nw, nil
 }
 
 // Release implements podworker.Publisher.

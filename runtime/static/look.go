@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -183,7 +182,7 @@ func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
 		w.nw.DeletionTimestamp = &metav1.Time{Time: now}
 		w.nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: s.why(w)}
 		s.cfg.Log.Info("Ending a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
-		s.save(w)
+		s.save(uid)
 		s.cfg.Update(w.nw.DeepCopy())
 	}
 }
@@ -193,7 +192,7 @@ func (s *Source) why(w *workload) string {
 	if s.cfg.Dir == "" {
 		return "a shim without --static-dir"
 	}
-	if _, err := os.Stat(w.path); errors.Is(err, fs.ErrNotExist) {
+	if _, there := s.files[w.path]; !there {
 		return "removal of the file " + w.path
 	}
 	if w.shutDown() {
@@ -221,7 +220,7 @@ func (s *Source) begin(wanted map[types.UID]instance, now time.Time) {
 		w.nw.CreationTimestamp = metav1.NewTime(now)
 		s.workloads[uid] = w
 		s.cfg.Log.Info("Running a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
-		s.save(w)
+		s.save(uid)
 		s.cfg.Update(w.nw.DeepCopy())
 	}
 }

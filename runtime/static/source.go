@@ -58,6 +58,10 @@ type Source struct {
 	workloads map[types.UID]*workload
 	// certain: all files were read and accepted at the last look.
 	certain bool
+	// unkept are the workloads of which the state directory does not have the latest, and
+	// changed says that there are some.
+	unkept  map[types.UID]bool
+	changed chan struct{}
 
 	// What follows belongs to the goroutine of Run.
 
@@ -77,19 +81,30 @@ type workload struct {
 
 // New makes a source, and takes over what an earlier process knew.
 func New(cfg Config) (*Source, error) {
-	s := &Source{cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{}, files: map[string]file{}, refused: map[string]string{}}
+	s := &Source{
+		cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{},
+		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), files: map[string]file{}, refused: map[string]string{},
+	}
 	if err := s.restore(); err != nil {
 		return nil, fmt.Errorf("restore static workloads: %w", err)
 	}
 	return s, nil
 }
 
-// Run follows the directory until the context is done.
+// Run follows the directory, and keeps what becomes of the workloads, until the context is done.
 func (s *Source) Run(ctx context.Context) error {
+	defer s.startKeeping()()
 	if s.cfg.Dir == "" {
 		s.endAll(time.Now())
+		<-ctx.Done()
 		return nil
 	}
+	s.follow(ctx)
+	return nil
+}
+
+// follow follows the directory until the context is done.
+func (s *Source) follow(ctx context.Context) {
 	watcher := s.watcher()
 	defer watcher.close()
 	for {
@@ -101,7 +116,7 @@ func (s *Source) Run(ctx context.Context) error {
 		})
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-s.kicked:
 		case <-watcher.events:
 		case err := <-watcher.errors:

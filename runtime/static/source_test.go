@@ -4,6 +4,7 @@
 package static
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -43,6 +44,9 @@ func newStation(t *testing.T) *station {
 // restart makes the source of another process.
 func (s *station) restart(dir string) {
 	s.t.Helper()
+	if s.Source != nil {
+		s.keepNow()
+	}
 	source, err := New(Config{
 		Dir: dir, StateDir: s.state, Node: "n1", Log: logr.Discard(),
 		Update: func(nw *v1alpha1.NodeWorkload) {
@@ -60,6 +64,14 @@ func (s *station) restart(dir string) {
 	}
 	s.Source = source
 	s.HandOver()
+}
+
+// keepNow writes what the goroutine of Run would.
+func (s *station) keepNow() {
+	s.t.Helper()
+	if err := s.keepAll(); err != nil {
+		s.t.Error(err)
+	}
 }
 
 func (s *station) write(name, content string) {
@@ -228,7 +240,9 @@ func TestEndsAfterARestart(t *testing.T) {
 	s.expect("db a:1: run", "web a:1: end by removal of the file a.yaml", "web a:1: run")
 	s.restart("")
 	s.updates = nil
-	if err := s.Run(t.Context()); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"db a:1: end by a shim without --static-dir"}, s.updates); diff != "" {
@@ -270,6 +284,7 @@ func TestStatusIsKept(t *testing.T) {
 	if err := s.Publish(uid, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
 		t.Fatal(err)
 	}
+	s.keepNow()
 	data, err := os.ReadFile(filepath.Join(s.state, string(uid)+".yaml"))
 	if err != nil || !strings.Contains(string(data), "phase: Running") || !strings.Contains(string(data), filepath.Join(s.dir, "a.yaml")) {
 		t.Errorf("kept %s (%v)", data, err)
@@ -281,6 +296,7 @@ func TestStatusIsKept(t *testing.T) {
 	if err := s.Release(uid); err != nil {
 		t.Fatal(err)
 	}
+	s.keepNow()
 	if _, err := os.Stat(filepath.Join(s.state, string(uid)+".yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file of a workload that is gone: %v", err)
 	}

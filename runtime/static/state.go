@@ -6,7 +6,6 @@ package static
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
 const (
@@ -27,7 +25,7 @@ const (
 )
 
 // Publish keeps the status of a workload beside its object: where there is no API server, people
-// read it there.
+// read it there. It does not wait for the disk.
 func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +38,8 @@ func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	if w.shutDown() {
 		s.kick()
 	}
-	return s.write(w)
+	s.save(uid)
+	return nil
 }
 
 // kick asks for a look soon.
@@ -90,10 +89,8 @@ func (s *Source) Release(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.workloads, uid)
+	s.save(uid)
 	s.kick()
-	if err := statefile.Remove(s.pathOf(uid)); err != nil {
-		return fmt.Errorf("forget static workload %s: %w", uid, err)
-	}
 	return nil
 }
 
@@ -104,30 +101,6 @@ func (s *Source) HandOver() {
 	for _, w := range s.workloads {
 		s.cfg.Update(w.nw.DeepCopy())
 	}
-}
-
-// save keeps a workload; the next change of its status tries again. s.mu is held.
-func (s *Source) save(w *workload) {
-	if err := s.write(w); err != nil {
-		s.cfg.Log.Error(err, "Failed to keep a static workload; retrying", "uid", w.nw.UID)
-	}
-}
-
-// write writes a workload into its file. s.mu is held.
-func (s *Source) write(w *workload) error {
-	kept := w.nw.DeepCopy()
-	if kept.Annotations == nil {
-		kept.Annotations = map[string]string{}
-	}
-	kept.Annotations[annotationFile] = w.path
-	data, err := yaml.Marshal(kept)
-	if err == nil {
-		err = statefile.Replace(s.pathOf(kept.UID), data)
-	}
-	if err != nil {
-		return fmt.Errorf("keep static workload %s/%s: %w", kept.Namespace, kept.Name, err)
-	}
-	return nil
 }
 
 func (s *Source) pathOf(uid types.UID) string {

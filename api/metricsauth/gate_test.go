@@ -6,6 +6,7 @@ package metricsauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,6 +113,58 @@ func TestAnswersAreKept(t *testing.T) {
 			t.Errorf("%d answers are kept", len(g.kept))
 		}
 	})
+}
+
+// Whoever makes up tokens takes nothing from those who have one: not from one that is known, also
+// from the same address, and not from a new one from another address.
+func TestMadeUpTokensTakeNothingFromOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &fakeAPI{}
+		g := newGate(fakeTokens{api}, fakeAccess{api})
+		const attacker, other, neighbour = "[2001:db8::66]:1", "192.0.2.7:1", "[2001:db8::67]:1"
+		expect := func(when, token, from string, want int) {
+			t.Helper()
+			if code := askFrom(g, token, from); code != want {
+				t.Errorf("%s: %s from %s gets %d, want %d", when, token, from, code, want)
+			}
+		}
+		expect("before", "prometheus", attacker, http.StatusOK)
+		for second := range 70 {
+			for i := range 100 {
+				askFrom(g, fmt.Sprint("made-up-", second, "-", i), attacker)
+			}
+			time.Sleep(time.Second)
+		}
+		for i := range 100 {
+			askFrom(g, fmt.Sprint("made-up-", i), attacker)
+		}
+		expect("its answer is over", "prometheus", attacker, http.StatusOK)
+		expect("a new token", "stranger", attacker, http.StatusTooManyRequests)
+		expect("a new token beside it", "stranger", neighbour, http.StatusTooManyRequests)
+		expect("a new token elsewhere", "stranger", other, http.StatusForbidden)
+
+		before := api.tokens
+		for i := range 3 * mostAddresses {
+			askFrom(g, "made-up", fmt.Sprintf("[2001:db8:0:%x::1]:1", i))
+			askFrom(g, fmt.Sprint("more-", i), fmt.Sprintf("[2001:db8:0:%x::1]:1", i))
+		}
+		if asked := api.tokens - before; asked > reviewBurst || len(g.strangers.addresses) > mostAddresses {
+			t.Errorf("many addresses: asked %d times, %d addresses are kept", asked, len(g.strangers.addresses))
+		}
+		expect("many addresses", "prometheus", other, http.StatusOK)
+	})
+}
+
+func askFrom(g *gate, token, remote string) int {
+	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	req.RemoteAddr = remote
+	req.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	g.guard(logr.Discard(), http.NotFoundHandler()).ServeHTTP(w, req)
+	if w.Code == http.StatusNotFound { // it has passed
+		return http.StatusOK
+	}
+	return w.Code
 }
 
 // Only a loopback address is served without authentication.

@@ -16,10 +16,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// The reviews of one process do not take up the requests of its work.
+// The reviews of one process do not take up the requests of its work. What they are about is bounded
+// before: that of trusted and of other tokens alike, with two reviews each.
 const (
 	reviewQPS   = 5
 	reviewBurst = 20
+	reviews     = 4
 )
 
 // Options serve metrics on an address; "0" turns them off.
@@ -47,7 +49,7 @@ func loopback(address string) bool {
 // filter asks the API server of the configuration.
 func filter(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.RateLimiter, cfg.QPS, cfg.Burst = nil, reviewQPS, reviewBurst
+	cfg.RateLimiter, cfg.QPS, cfg.Burst = nil, reviews*reviewQPS, reviews*reviewBurst
 	tokens, err := typedauthenticationv1.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for token reviews: %w", err)

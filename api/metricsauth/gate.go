@@ -23,6 +23,8 @@ import (
 const (
 	// keptFor is how long an answer is used again.
 	keptFor = time.Minute
+	// trustedFor is how long a question that was answered well may be asked again apart from others.
+	trustedFor = time.Hour
 	// mostKept bounds the answers that are kept.
 	mostKept = 256
 	// reviewTimeout bounds the questions about one request.
@@ -55,8 +57,10 @@ type answer struct {
 type gate struct {
 	tokens tokenReviews
 	access accessReviews
-	// asking bounds how often the API server is asked: a caller can make up tokens.
-	asking flowcontrol.PassiveRateLimiter
+	// strangers bound how often the API server is asked about tokens that may be made up, and
+	// trusted how often about those that were good: the first take nothing from the second.
+	strangers *strangers
+	trusted   flowcontrol.PassiveRateLimiter
 
 	mu   sync.Mutex
 	kept map[question]answer
@@ -65,7 +69,7 @@ type gate struct {
 func newGate(tokens tokenReviews, access accessReviews) *gate {
 	return &gate{
 		tokens: tokens, access: access, kept: map[question]answer{},
-		asking: flowcontrol.NewTokenBucketPassiveRateLimiter(reviewQPS, reviewBurst),
+		strangers: newStrangers(), trusted: flowcontrol.NewTokenBucketPassiveRateLimiter(reviewQPS, reviewBurst),
 	}
 }
 
@@ -91,10 +95,11 @@ func (g *gate) judge(req *http.Request) (int, error) {
 		return http.StatusUnauthorized, nil
 	}
 	q := question{sha256.Sum256([]byte(token)), strings.ToLower(req.Method), req.URL.Path}
-	if code, known := g.known(q); known {
+	code, known, trusted := g.known(q)
+	switch {
+	case known:
 		return code, nil
-	}
-	if !g.asking.TryAccept() {
+	case trusted && !g.trusted.TryAccept(), !trusted && !g.strangers.mayAsk(req.RemoteAddr):
 		return http.StatusTooManyRequests, nil
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
@@ -134,11 +139,17 @@ func (g *gate) ask(ctx context.Context, token string, q question) (int, error) {
 	return http.StatusOK, nil
 }
 
-func (g *gate) known(q question) (int, bool) {
+// known is the answer if it still holds, and whether it was a good one.
+func (g *gate) known(q question) (code int, known, trusted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a, known := g.kept[q]
-	return a.code, known && time.Now().Before(a.until)
+	a, found := g.kept[q]
+	return a.code, found && time.Now().Before(a.until), found && a.trusted(time.Now())
+}
+
+// trusted says that an answer was good, not long ago.
+func (a answer) trusted(now time.Time) bool {
+	return a.code == http.StatusOK && now.Before(a.until.Add(trustedFor))
 }
 
 // keep keeps an answer, where there is room: otherwise it is asked for again.
@@ -146,8 +157,9 @@ func (g *gate) keep(q question, code int) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	delete(g.kept, q)
 	if len(g.kept) >= mostKept {
-		maps.DeleteFunc(g.kept, func(_ question, a answer) bool { return !now.Before(a.until) || a.code != http.StatusOK })
+		maps.DeleteFunc(g.kept, func(_ question, a answer) bool { return !a.trusted(now) })
 	}
 	if len(g.kept) < mostKept {
 		g.kept[q] = answer{code, now.Add(keptFor)}

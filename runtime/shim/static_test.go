@@ -1,0 +1,77 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
+	"github.com/managedworkload/managedworkload/runtime/static"
+)
+
+// runStatic runs a file of a NodeWorkload ns/n and returns its UID.
+func runStatic(t *testing.T) (*static.Source, types.UID) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "n.yaml")
+	content := "apiVersion: managedworkload.dev/v1alpha1\nkind: NodeWorkload\nmetadata: {namespace: ns, name: 'n'}\n" +
+		"spec: {template: {spec: {containers: [{name: c, image: i}]}}}\n"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	running := make(chan types.UID, 1)
+	s, err := static.New(static.Config{
+		Dir: dir, StateDir: t.TempDir(), Node: "node", Log: logr.Discard(),
+		Update: func(nw *v1alpha1.NodeWorkload) { running <- nw.UID },
+		Has:    func(types.UID) bool { return true }, Refused: func(message string) { t.Error(message) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	select {
+	case uid := <-running:
+		return s, uid
+	case <-time.After(30 * time.Second):
+		t.Fatal("the file does not run")
+		return nil, ""
+	}
+}
+
+// A static workload and a NodeWorkload of the same namespace and name are two: each is asked
+// about where it is from.
+func TestLiveOfOneNameInAFileAndInTheAPI(t *testing.T) {
+	source, uid := runStatic(t)
+	file := podworker.Identity{UID: uid, Namespace: identity.Namespace, Name: identity.Name}
+	other := podworker.Identity{UID: "static-other", Namespace: identity.Namespace, Name: "other"}
+	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+	p := staticPublisher{Publisher: newPublisher(api, api, api), static: source}
+	for _, id := range []podworker.Identity{file, identity} {
+		if nw, err := p.Live(t.Context(), id); err != nil || nw.UID != id.UID {
+			t.Errorf("of %s: %v, error %v", id.UID, nw, err)
+		}
+	}
+	if nw, err := p.Live(t.Context(), other); !errors.Is(err, podworker.ErrGone) {
+		t.Errorf("a static workload that is gone: %v, error %v", nw, err)
+	}
+}

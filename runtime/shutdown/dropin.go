@@ -6,6 +6,7 @@ package shutdown
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -60,12 +61,7 @@ func othersDelay(root hostfs.Root) (set delay) {
 			}
 		}
 	}
-	names := make([]string, 0, len(paths))
-	for name := range paths {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		data, err := root.ReadFile(paths[name])
 		if err != nil {
 			set = delay{found: true} // who knows what it says

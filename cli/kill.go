@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -95,14 +96,13 @@ var actions = map[string]v1alpha1.RequestAction{
 // check refuses what does not fit together, above all nodes that were not chosen.
 func (o *killOptions) check(cmd *cobra.Command) error {
 	action, known := actions[strings.ToLower(o.action)]
-	chosen := len(o.nodes) > 0 || o.selector != ""
-	switch {
-	case !known:
+	if !known {
 		return fmt.Errorf("--action must be restart, signal or stop, not %q", o.action)
-	case o.all && chosen:
-		return errors.New("--all is for all nodes: give either --all, or --node and --selector")
-	case !o.all && !chosen:
-		return errors.New("choose nodes with --node or --selector, or all of them with --all")
+	}
+	if err := o.checkNodes(); err != nil {
+		return err
+	}
+	switch {
 	case (o.signal != "") != (action == v1alpha1.RequestSignal):
 		return errors.New("--signal must be given with --action=signal, and only then")
 	case o.rollOut && action != v1alpha1.RequestRestart:
@@ -113,6 +113,17 @@ func (o *killOptions) check(cmd *cobra.Command) error {
 		return fmt.Errorf("--deadline must be 1s or more, not %s", o.deadline)
 	case o.timeout != 0 && !o.wait && !o.dryRun:
 		return errors.New("--timeout must be given with --wait or --dry-run")
+	}
+	return nil
+}
+
+func (o *killOptions) checkNodes() error {
+	chosen := len(o.nodes) > 0 || o.selector != ""
+	switch {
+	case o.all && chosen:
+		return errors.New("--all is for all nodes: give either --all, or --node and --selector")
+	case !o.all && !chosen:
+		return errors.New("choose nodes with --node or --selector, or all of them with --all")
 	}
 	return nil
 }
@@ -149,11 +160,12 @@ func (o *killOptions) request(mw *v1alpha1.ManagedWorkload) (*v1alpha1.KillReque
 	if o.grace >= 0 {
 		kr.Spec.TerminationGracePeriodSeconds = &o.grace
 	}
-	if o.dryRun && o.deadline == 0 {
-		o.deadline = dryRunDeadline
+	deadline := o.deadline
+	if o.dryRun && deadline == 0 {
+		deadline = dryRunDeadline
 	}
-	if o.deadline > 0 {
-		kr.Spec.ActiveDeadlineSeconds = new(int64(o.deadline.Round(time.Second) / time.Second))
+	if deadline > 0 {
+		kr.Spec.ActiveDeadlineSeconds = new(int64(deadline.Round(time.Second) / time.Second))
 	}
 	if o.ttl >= 0 {
 		kr.Spec.TTLSecondsAfterFinished = new(int32(min(o.ttl/time.Second, 1<<31-1)))
@@ -166,7 +178,7 @@ func killable(mw *v1alpha1.ManagedWorkload) []string {
 	var names []string
 	spec := &mw.Spec.Template.Spec
 	for i := range spec.InitContainers {
-		if p := spec.InitContainers[i].RestartPolicy; p != nil && *p == "Always" {
+		if p := spec.InitContainers[i].RestartPolicy; p != nil && *p == corev1.ContainerRestartPolicyAlways {
 			names = append(names, spec.InitContainers[i].Name)
 		}
 	}

@@ -16,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/cli/terminal"
@@ -114,39 +116,33 @@ func TestKillAsksForWhatTheFlagsSay(t *testing.T) {
 	}
 }
 
-// kills is a cluster in memory.
-func kills(t *testing.T, objects ...client.Object) *cluster {
+// kills is a cluster in memory, whose manager says what came of a request as soon as it is watched.
+func kills(t *testing.T, st v1alpha1.KillRequestStatus, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
-	return &cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.KillRequest{}).
-		WithIndex(&v1alpha1.KillRequest{}, "metadata.name", byName).Build(), "ns"}
-}
-
-// answer says, as the manager does, what came of the first request that is made.
-func answer(t *testing.T, c *cluster, st v1alpha1.KillRequestStatus) {
-	t.Helper()
-	w, err := c.Watch(t.Context(), &v1alpha1.KillRequestList{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range w.ResultChan() {
-			if kr, ok := event.Object.(*v1alpha1.KillRequest); ok && kr.Status.Phase == "" {
-				kr.Status = st
-				if err := c.Status().Update(context.Background(), kr); err != nil {
-					t.Error(err)
-				}
-				return
+	answer := func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+		w, err := c.Watch(ctx, list, options...)
+		made := &v1alpha1.KillRequestList{}
+		if err := errors.Join(err, c.List(ctx, made)); err != nil {
+			return nil, err
+		}
+		for i := range made.Items {
+			if made.Items[i].Status.Phase != "" {
+				continue
+			}
+			made.Items[i].Status = st
+			if err := c.Status().Update(ctx, &made.Items[i]); err != nil {
+				return nil, err
 			}
 		}
-	}()
-	t.Cleanup(func() { w.Stop(); <-done })
+		return w, err
+	}
+	return &cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.KillRequest{}).
+		WithIndex(&v1alpha1.KillRequest{}, "metadata.name", byName).WithInterceptorFuncs(interceptor.Funcs{Watch: answer}).Build(), "ns"}
 }
 
 // A script learns by the exit code whether it was done, a person what was done where. Of a dry run
@@ -187,8 +183,7 @@ func TestKillWaits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := kills(t)
-			answer(t, c, tc.st)
+			c := kills(t, tc.st)
 			kr, err := tc.o.request(toBeKilled())
 			if err != nil {
 				t.Fatal(err)
@@ -214,7 +209,7 @@ func TestRelease(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}, Spec: v1alpha1.KillRequestSpec{WorkloadName: "web", Action: action},
 		}
 	}
-	c := kills(t, request("hold", v1alpha1.RequestStop), request("other", v1alpha1.RequestRestart))
+	c := kills(t, v1alpha1.KillRequestStatus{}, request("hold", v1alpha1.RequestStop), request("other", v1alpha1.RequestRestart))
 	var out bytes.Buffer
 	for arg, want := range map[string]string{
 		"other": `stops nothing: its action is Restart`, "web": `managedworkload "web" is stopped by hold`, "none": "not found",

@@ -35,15 +35,15 @@ func (k *kill) run(ctx context.Context) (err error) {
 	if err := k.Create(ctx, k.request, client.FieldOwner(defaultFieldManager)); err != nil {
 		return err
 	}
-	if k.killOptions.dryRun {
+	if k.dryRun {
 		defer func() { err = errors.Join(err, k.remove(ctx)) }()
 	} else {
 		k.say("killrequest.managedworkload.dev/%s created\n", k.request.Name)
 	}
-	if k.request.Spec.Action == v1alpha1.RequestStop && !k.killOptions.dryRun {
+	if k.request.Spec.Action == v1alpha1.RequestStop && !k.dryRun {
 		k.say("What it stops stays so until: kubectl mw release %s -n %s\n", k.request.Name, k.request.Namespace)
 	}
-	if !k.wait && !k.killOptions.dryRun {
+	if !k.wait && !k.dryRun {
 		return errors.Join(k.print(), k.p.Err())
 	}
 	if k.timeout > 0 {
@@ -72,7 +72,7 @@ func (k *kill) follow(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case timedOut && k.output == "" && k.killOptions.dryRun:
+	case timedOut && k.output == "" && k.dryRun:
 		return errNo{fmt.Sprintf("error: timed out after %s", k.timeout)}
 	case timedOut && k.output == "":
 		return errNo{fmt.Sprintf("error: timed out after %s: killrequest %q continues; kubectl delete kr %s ends it", k.timeout, k.request.Name, k.request.Name)}

@@ -14,8 +14,6 @@ RUN go mod download
 COPY main.go ./
 COPY api ./api
 COPY controllers ./controllers
-COPY kubeconfig ./kubeconfig
-COPY options ./options
 COPY runtime ./runtime
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /managedworkload .

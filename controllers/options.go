@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/managedworkload/managedworkload/api/options"
 	"github.com/managedworkload/managedworkload/controllers/subresources"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
-	"github.com/managedworkload/managedworkload/options"
 )
 
 // Options are the settings of the manager.

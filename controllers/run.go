@@ -29,6 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/managedworkload/managedworkload/api/kubeconfig"
+	"github.com/managedworkload/managedworkload/api/metricsauth"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
@@ -40,8 +42,6 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
-	"github.com/managedworkload/managedworkload/kubeconfig"
-	"github.com/managedworkload/managedworkload/options/metricsauth"
 )
 
 const (
@@ -214,7 +214,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
-	requests := killrequest.NewReconciler(c, recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
+	requests := killrequest.NewReconciler(c, mgr.GetAPIReader(), recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
 	reservations, err := newReservations(mgr, c, known, o)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.AddReadyzCheck("nodeworkloads", filled),
 		workloads.SetUp(ctx, mgr, controllerOptions(o)),
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
-		requests.SetUp(ctx, mgr, controllerOptions(o)),
+		requests.SetUp(mgr, controllerOptions(o)),
 		reservations.SetUp(mgr, controllerOptions(o)),
 		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),

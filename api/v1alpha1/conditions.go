@@ -186,6 +186,9 @@ const (
 	ReasonDeferred = "Deferred"
 	// ReasonInfeasible: the kubelet cannot change the requests of the Pod that reserves.
 	ReasonInfeasible = "Infeasible"
+	// ReasonResizeBackOff: the kubelet did not reserve it for long, so that it is asked for only now
+	// and then.
+	ReasonResizeBackOff = "ResizeBackOff"
 	// ReasonExceedsNode: the node has less than what its NodeWorkloads request in all.
 	ReasonExceedsNode = "ExceedsNode"
 	// ReasonResizeRefused: the API server refused to change the requests of the Pod that reserves.

@@ -36,6 +36,8 @@ type Index struct {
 	// off, and the next one may not have them.
 	listed map[types.UID]bool
 
+	turns turns
+
 	// feeding is held while a change is applied and passed on, which keeps changes in order.
 	feeding   sync.Mutex
 	listeners []func(Change)
@@ -104,6 +106,21 @@ func (x *Index) OnNode(node string) []types.NamespacedName {
 	return slices.Collect(maps.Keys(x.byNode[node]))
 }
 
+// OfWorkloadOn are the Shares that the ManagedWorkload of that UID controls on these nodes.
+func (x *Index) OfWorkloadOn(uid types.UID, nodes []string) []*Share {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var found []*Share
+	for _, node := range nodes {
+		for _, s := range x.byNode[node] {
+			if s.Workload() == uid {
+				found = append(found, s)
+			}
+		}
+	}
+	return found
+}
+
 // Orphans are the Shares that nothing controls and that are labelled as those of a
 // workload, in no order.
 func (x *Index) Orphans(namespace, workloadLabel string) []*Share {
@@ -149,6 +166,9 @@ func (x *Index) apply(old, now *Share, version string) {
 		x.put(now)
 	}
 	x.seen = Later(x.seen, version)
+	if now == nil && old != nil && len(x.byWorkload[old.Workload()]) == 0 {
+		x.turns.forget(old.Workload())
+	}
 }
 
 // reset replaces everything.

@@ -5,13 +5,9 @@ package killrequest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
 const (
@@ -19,8 +15,6 @@ const (
 	maxBatch = 100
 	// maxRequests is how many requests a NodeWorkload has room for.
 	maxRequests = 16
-	// Bounds of the status of a KillRequest.
-	maxNodeStates, maxContainerStates, maxMessage = 100, 16, 1024
 )
 
 // next are the positions of the nodes that get the request now. Those that never will are
@@ -38,12 +32,16 @@ func (f *facts) next(targets []target) []int {
 		case !t.open() || t.entered:
 		case len(t.share.RequestList()) >= maxRequests:
 			t.message = "the node has no room for another request"
+			under += t.mayHave()
 		case f.unsettled(t.share):
 			t.message = "precondition: the node does not run its revision yet"
+			under += t.mayHave()
 		default:
 			waiting = append(waiting, i)
 		}
 	}
+	// Those that may have the request already are the first, or others would get their turn.
+	slices.SortStableFunc(waiting, func(a, b int) int { return targets[b].mayHave() - targets[a].mayHave() })
 	switch f.kr.Spec.Order {
 	case v1alpha1.RequestOrdered:
 		return waiting[:min(len(waiting), max(0, 1-under))]
@@ -52,6 +50,14 @@ func (f *facts) next(targets []target) []int {
 	case v1alpha1.RequestParallel:
 	}
 	return waiting[:min(len(waiting), maxBatch)]
+}
+
+// mayHave is 1 where the node was to get the request and is not known to have it, else 0.
+func (t *target) mayHave() int {
+	if t.given != "" && !t.entered {
+		return 1
+	}
+	return 0
 }
 
 // stopsAtFailure fails the nodes that have not begun where one has failed, and says so.
@@ -77,7 +83,8 @@ func (f *facts) withinBudget(targets []target, waiting []int) []int {
 	for _, i := range waiting {
 		switch t := &targets[i]; {
 		case !t.responds:
-		case t.unavailable:
+			room -= t.mayHave()
+		case f.unavailable[t.node]:
 			begun = append(begun, i)
 		case room > 0:
 			begun = append(begun, i)
@@ -106,74 +113,4 @@ func (f *facts) entry(t *target) v1alpha1.NodeRequest {
 		}
 	}
 	return r
-}
-
-// status is what came of the request so far.
-func (f *facts) status(targets []target) v1alpha1.KillRequestStatus {
-	st := v1alpha1.KillRequestStatus{StartTime: f.kr.Status.StartTime, Nodes: int32(len(targets))}
-	if st.StartTime == nil {
-		st.StartTime = new(metav1.NewTime(f.now).Rfc3339Copy())
-	}
-	count := map[v1alpha1.RequestPhase]int{}
-	for i := range targets {
-		count[targets[i].phase]++
-	}
-	done := count[v1alpha1.RequestSucceeded] + count[v1alpha1.RequestHeld]
-	failed := count[v1alpha1.RequestFailed]
-	st.DoneNodes, st.FailedNodes = int32(done), int32(failed)
-	st.Phase = f.phase(count, len(targets))
-	st.Message = fmt.Sprintf("%d of %d nodes done", done, len(targets))
-	switch {
-	case len(targets) == 0:
-		st.Message = "no node that runs the ManagedWorkload is chosen"
-	case failed > 0:
-		first := targets[slices.IndexFunc(targets, func(t target) bool { return t.phase == v1alpha1.RequestFailed })]
-		st.Message += fmt.Sprintf(", %d failed: node %s: %s", failed, first.node, first.message)
-	}
-	if f.kr.Spec.DryRun {
-		st.Message = "dry run: " + st.Message
-	}
-	st.Message = writes.Limit(st.Message, maxMessage)
-	if st.Phase == v1alpha1.RequestSucceeded || st.Phase == v1alpha1.RequestFailed {
-		st.CompletionTime = new(metav1.NewTime(f.now).Rfc3339Copy())
-	}
-	st.NodeStates = nodeStates(targets)
-	return st
-}
-
-// phase is how far the request is in all.
-func (f *facts) phase(count map[v1alpha1.RequestPhase]int, all int) v1alpha1.RequestPhase {
-	switch {
-	case all > 0 && count[v1alpha1.RequestPending] == all:
-		return v1alpha1.RequestPending
-	case count[v1alpha1.RequestPending]+count[v1alpha1.RequestInProgress] > 0:
-		return v1alpha1.RequestInProgress
-	case count[v1alpha1.RequestHeld] > 0, f.holds() && all == 0:
-		return v1alpha1.RequestHeld
-	case count[v1alpha1.RequestFailed] > 0, all == 0:
-		return v1alpha1.RequestFailed
-	}
-	return v1alpha1.RequestSucceeded
-}
-
-// urgency orders nodes in the status.
-func urgency(phase v1alpha1.RequestPhase) int {
-	return slices.Index([]v1alpha1.RequestPhase{
-		v1alpha1.RequestFailed, v1alpha1.RequestInProgress, v1alpha1.RequestPending, v1alpha1.RequestHeld, v1alpha1.RequestSucceeded,
-	}, phase)
-}
-
-func nodeStates(targets []target) []v1alpha1.RequestNodeState {
-	sorted := slices.Clone(targets)
-	slices.SortStableFunc(sorted, func(a, b target) int {
-		return cmp.Or(cmp.Compare(urgency(a.phase), urgency(b.phase)), cmp.Compare(a.node, b.node))
-	})
-	var states []v1alpha1.RequestNodeState
-	for _, t := range sorted[:min(len(sorted), maxNodeStates)] {
-		states = append(states, v1alpha1.RequestNodeState{
-			NodeName: t.node, Phase: t.phase, Message: writes.Limit(t.message, maxMessage),
-			Containers: t.containers[:min(len(t.containers), maxContainerStates)],
-		})
-	}
-	return states
 }

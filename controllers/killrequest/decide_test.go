@@ -4,6 +4,9 @@
 package killrequest
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,9 @@ import (
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// away begins the names of nodes whose shims do not respond.
+const away = "z"
 
 // shareOn is a NodeWorkload of a node that was there before the request; reported is how far
 // the request k is there, "" where the node does not have it.
@@ -39,11 +45,11 @@ func newFacts(edit func(*v1alpha1.KillRequestSpec), shares ...*fleet.Share) *fac
 			ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "k-uid", CreationTimestamp: metav1.NewTime(epoch)},
 			Spec:       v1alpha1.KillRequestSpec{WorkloadName: "w", Nodes: v1alpha1.RequestNodes{All: true}, Action: v1alpha1.RequestRestart},
 		},
-		exists: true, shares: shares, nodes: map[string]map[string]string{}, responds: map[string]bool{}, unavailable: map[string]bool{}, now: epoch.Add(time.Second),
-	}
-	for _, s := range shares {
-		f.nodes[s.Node] = map[string]string{"zone": s.Node[:1]}
-		f.responds[s.Node] = true
+		mw: &v1alpha1.ManagedWorkload{}, shares: shares, unavailable: map[string]bool{}, now: epoch.Add(time.Second),
+		given:  map[string]*v1alpha1.RequestNodeState{},
+		labels: func(node string) map[string]string { return map[string]string{"zone": node[:1]} },
+		// A shim whose node is named for that is away.
+		responds: func(s *fleet.Share) bool { return !strings.HasPrefix(s.Node, away) },
 	}
 	if edit != nil {
 		edit(&f.kr.Spec)
@@ -122,8 +128,8 @@ func TestOrderOfNodes(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.Order = v1alpha1.RequestRollOut },
-		shareOn("a", ""), shareOn("b", ""), shareOn("c", ""), shareOn("d", ""))
-	f.unavailable["c"], f.responds["d"] = true, false
+		shareOn("a", ""), shareOn("b", ""), shareOn("c", ""), shareOn(away, ""))
+	f.unavailable["c"] = true
 	for room, want := range map[int]string{-1: "c", 0: "c", 1: "a c", 2: "a b c", 9: "a b c"} {
 		f.room = room
 		if got, _ := begins(t, f); got != want {
@@ -233,5 +239,91 @@ func TestEntry(t *testing.T) {
 	if got.ID != "k-uid" || got.RequestedBy != "alice" || got.Reason != "leaks" || !slices.Equal(got.Containers, []string{"app"}) || !got.IgnoreFailures ||
 		got.TemplateHash != "hash" || got.ContainerID != "c1" || !got.Deadline.Time.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A deadline of ages, which the API took once, is none that has passed.
+func TestDeadlineOfAges(t *testing.T) {
+	t.Parallel()
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.ActiveDeadlineSeconds = new(int64(math.MaxInt64)) }, shareOn("a", ""))
+	if got, st := begins(t, f); got != "a" || st.Phase != v1alpha1.RequestPending {
+		t.Errorf("begins with %q, %+v", got, st)
+	}
+	if _, err := json.Marshal(deadline(f.kr)); err != nil {
+		t.Error(err)
+	}
+}
+
+// However much shims say, etcd takes the status, and the nodes that failed have their details.
+func TestLargeStatus(t *testing.T) {
+	t.Parallel()
+	var shares []*fleet.Share
+	for i := range 1000 {
+		s := shareOn(fmt.Sprintf("%0250d", i), v1alpha1.RequestInProgress)
+		s.Requests.Status[0].Message = strings.Repeat("<", 1000)
+		for c := range 64 {
+			s.Requests.Status[0].Containers = append(s.Requests.Status[0].Containers, v1alpha1.RequestContainerState{
+				Name: fmt.Sprintf("c%d", c), ContainerID: strings.Repeat("i", 250), Message: strings.Repeat("\"", 1000),
+			})
+		}
+		shares = append(shares, s)
+	}
+	shares[900].Requests.Status[0].Phase = v1alpha1.RequestFailed
+	_, st := begins(t, newFacts(nil, shares...))
+	data, err := json.Marshal(st)
+	if err != nil || len(data) > 512<<10 {
+		t.Errorf("the status has %d bytes, %v", len(data), err)
+	}
+	if first := st.NodeStates[0]; first.NodeName != shares[900].Node || len(first.Containers) != maxContainerStates || st.Nodes != 1000 || len(st.NodeStates) != maxNodeStates {
+		t.Errorf("the first of %d is %s with %d containers", len(st.NodeStates), first.NodeName, len(first.Containers))
+	}
+}
+
+// A shim that says nothing is waited for while it may not have come to the request.
+func TestSilentShims(t *testing.T) {
+	t.Parallel()
+	asked := func(node string, change func(*fleet.Share)) *fleet.Share {
+		s := shareOn(node, v1alpha1.RequestPending)
+		s.Requests.Status = nil
+		if change != nil {
+			change(s)
+		}
+		return s
+	}
+	tests := map[string]struct {
+		share *fleet.Share
+		since time.Duration
+		fails bool
+	}{
+		"for long":            {asked("a", nil), patience, true},
+		"not for long":        {asked("a", nil), patience - 1, false},
+		"it is away":          {asked(away, nil), time.Hour, false},
+		"it is busy":          {asked("a", func(s *fleet.Share) { s.Generation++ }), time.Hour, false},
+		"its runtime is away": {asked("a", func(s *fleet.Share) { s.Waiting.Reason = "RuntimeNotReady" }), time.Hour, false},
+		"a template comes": {asked("a", func(s *fleet.Share) {
+			s.Requests.Spec[0].TemplateHash, s.TemplateHash = "hash", "other"
+		}), time.Hour, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFacts(nil, tt.share)
+			f.silentSince = map[string]time.Time{tt.share.Node: f.now.Add(-tt.since)}
+			if _, st := begins(t, f); (st.Phase == v1alpha1.RequestFailed) != tt.fails {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// Of two NodeWorkloads on a node the request is about the one that has it.
+func TestTwoNodeWorkloadsOnANode(t *testing.T) {
+	t.Parallel()
+	older, has := shareOn("a", ""), shareOn("a", v1alpha1.RequestSucceeded)
+	older.Created, has.Name = older.Created.Add(-time.Hour), "second"
+	for _, shares := range [][]*fleet.Share{{older, has}, {has, older}} {
+		if got, st := begins(t, newFacts(nil, shares...)); got != "" || st.Phase != v1alpha1.RequestSucceeded || st.Nodes != 1 {
+			t.Errorf("begins with %q, %+v", got, st)
+		}
 	}
 }

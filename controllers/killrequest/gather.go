@@ -8,81 +8,73 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/managedworkload/managedworkload/api/placement"
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
-	"github.com/managedworkload/managedworkload/controllers/rollout"
+)
+
+const (
+	// turnRetry is when to look again while nodes wait for their turn: what they wait for may
+	// not wake the request. turnSoon is when, while another writer has the turn.
+	turnRetry, turnSoon = 2 * time.Second, 100 * time.Millisecond
 )
 
 // gather reads what is decided from. A ManagedWorkload that does not exist runs nowhere.
 func (r *Reconciler) gather(ctx context.Context, kr *v1alpha1.KillRequest) (*facts, error) {
-	f := &facts{kr: kr, nodes: map[string]map[string]string{}, responds: map[string]bool{}, unavailable: map[string]bool{}, now: time.Now()}
-	mw := &v1alpha1.ManagedWorkload{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: kr.Namespace, Name: kr.Spec.WorkloadName}, mw)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get ManagedWorkload: %w", err)
+	f := &facts{
+		kr: kr, given: map[string]*v1alpha1.RequestNodeState{}, labels: r.labels, now: time.Now(),
+		silentSince: r.silences.of(client.ObjectKeyFromObject(kr)),
 	}
-	if f.exists = err == nil; f.exists {
-		f.shares = r.fleet.Shares.OfWorkload(mw.UID)
+	f.responds = func(s *fleet.Share) bool { return r.fleet.Shims.Of(s.Node, f.now).Believed(s).Responding() }
+	for i := range kr.Status.NodeStates {
+		if known := &kr.Status.NodeStates[i]; known.NodeWorkloadUID != "" {
+			f.given[known.NodeName] = known
+		}
 	}
-	nodes := r.fleet.Nodes.All()
-	for _, node := range nodes {
-		f.nodes[node.Name] = node.Labels
+	mw, err := r.workload(ctx, client.ObjectKey{Namespace: kr.Namespace, Name: kr.Spec.WorkloadName})
+	if err != nil || mw == nil {
+		return f, err
 	}
-	byNode := map[string]*fleet.Share{}
-	for _, share := range f.shares {
-		byNode[share.Node] = share
-		f.responds[share.Node] = r.fleet.Shims.Of(share.Node, f.now).Believed(share).Responding()
-	}
-	if kr.Spec.Order == v1alpha1.RequestRollOut && f.exists {
-		r.budget(f, mw, nodes, byNode)
-	}
+	f.mw, f.turn = mw, r.fleet.Shares.Turn(mw.UID, f.now) // before its shares are read
+	f.shares = r.shares(f)
 	return f, nil
 }
 
-// budget finds what the roll-out of the workload has left.
-func (r *Reconciler) budget(f *facts, mw *v1alpha1.ManagedWorkload, nodes []*corev1.Node, byNode map[string]*fleet.Share) {
-	placer := placement.New(&mw.Spec.Template)
-	t := mw.Spec.Template.DeepCopy()
-	template.SetDefaults(t)
-	in := &rollout.Input{Update: template.Hash(t), Now: f.now}
-	desired := 0
-	for _, node := range nodes {
-		place, share := placer.Place(node), byNode[node.Name]
-		if place.ShouldRun {
-			desired++
-		}
-		if place.ShouldRun || share != nil {
-			in.Nodes = append(in.Nodes, r.nodeFacts(node.Name, share, place.ShouldRun, f.now))
-		}
+// workload reads the ManagedWorkload of a request, nil if there is none. As a request that
+// finds none is over, and starts what it stopped, the cache is not enough for that.
+func (r *Reconciler) workload(ctx context.Context, key client.ObjectKey) (*v1alpha1.ManagedWorkload, error) {
+	mw := &v1alpha1.ManagedWorkload{}
+	err := r.client.Get(ctx, key, mw)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, mw)
 	}
-	in.Strategy = rollout.StrategyOf(&mw.Spec, desired)
-	f.room = rollout.Room(in)
-	for i := range in.Nodes {
-		n := &in.Nodes[i]
-		f.unavailable[n.Name] = !n.Available(&in.Strategy, f.now)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get ManagedWorkload: %w", err)
 	}
+	return mw, nil
 }
 
-// nodeFacts is what a roll-out goes by on a node.
-func (r *Reconciler) nodeFacts(node string, share *fleet.Share, desired bool, now time.Time) rollout.Node {
-	shim := r.fleet.Shims.Of(node, now).Believed(share)
-	n := rollout.Node{
-		Name: node, Desired: desired, Responds: shim.Responding(),
-		NoShim: shim.Reason == v1alpha1.ReasonShimNotFound && (share == nil || !share.Observed()),
+// shares are those that a request may be about: where it only names nodes, those on them.
+func (r *Reconciler) shares(f *facts) []*fleet.Share {
+	nodes := &f.kr.Spec.Nodes
+	if nodes.All || nodes.Selector != nil {
+		return r.fleet.Shares.OfWorkload(f.mw.UID)
 	}
-	if share != nil {
-		n.Present, n.Ending, n.Observed = true, share.Deleting(), share.Observed()
-		n.Revision, n.Reported = share.Revision(), share.ObservedGeneration == share.Generation
-		n.RunsSpec = share.TemplateHash == share.SpecHash
-		n.Ready, n.ReadySince, n.Killing = share.Ready() || share.Phase == corev1.PodSucceeded, share.ReadySince, share.Killing()
+	return r.fleet.Shares.OfWorkloadOn(f.mw.UID, nodes.Names)
+}
+
+// labels are those of a Node, nil if there is none.
+func (r *Reconciler) labels(node string) map[string]string {
+	if n := r.fleet.Nodes.Get(node); n != nil {
+		return n.Labels
 	}
-	return n
+	return nil
 }
 
 // over is the status of a request that cannot be carried out.
@@ -91,21 +83,43 @@ func (f *facts) over(message string) v1alpha1.KillRequestStatus {
 	return v1alpha1.KillRequestStatus{Phase: v1alpha1.RequestFailed, Message: message, StartTime: &now, CompletionTime: &now}
 }
 
-// wake is when to look again although no node that has the request changes: at the deadline,
-// and while nodes wait for their turn.
-func (f *facts) wake(targets []target, begun int) time.Duration {
-	waiting := -begun
+// waits is whether nodes wait for their turn.
+func waits(targets []target) bool {
 	for i := range targets {
-		if t := &targets[i]; t.open() && !t.entered {
-			waiting++
+		if targets[i].open() && !targets[i].entered {
+			return true
 		}
 	}
+	return false
+}
+
+// wake is when to look again although no node that has the request changes: at the deadline,
+// when shims were silent for too long, and while nodes wait for their turn.
+func (f *facts) wake(targets []target, begun int) time.Duration {
 	after := time.Duration(0)
-	if at := deadline(f.kr); at != nil && at.After(f.now) {
-		after = at.Sub(f.now) + time.Millisecond
+	soonest := func(d time.Duration) {
+		if d > 0 && (after == 0 || d < after) {
+			after = d
+		}
 	}
-	if waiting > 0 && (after == 0 || after > turnRetry) {
-		after = turnRetry
+	waiting := -begun
+	for i := range targets {
+		t := &targets[i]
+		if t.open() && !t.entered {
+			waiting++
+		}
+		if t.silent {
+			soonest(max(f.silentFrom(t.node).Add(patience).Sub(f.now), 0) + time.Millisecond)
+		}
+	}
+	if at := deadline(f.kr); at != nil && at.After(f.now) {
+		soonest(at.Sub(f.now) + time.Millisecond)
+	}
+	if waiting > 0 {
+		soonest(turnRetry)
+	}
+	if f.missed {
+		soonest(turnSoon)
 	}
 	return after
 }

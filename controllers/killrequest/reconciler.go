@@ -7,13 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,8 +30,11 @@ import (
 // them.
 type Reconciler struct {
 	client   client.Client
+	live     client.Reader
 	recorder record.EventRecorder
 	fleet    Fleet
+	stops    stops
+	silences silences
 }
 
 // Fleet is what is remembered of NodeWorkloads, Nodes and shims.
@@ -43,15 +44,11 @@ type Fleet struct {
 	Shims  *fleet.Shims
 }
 
-// NewReconciler returns a reconciler that looks at the fleet, and reads and writes the rest
-// through c.
-func NewReconciler(c client.Client, recorder record.EventRecorder, f Fleet) *Reconciler {
-	return &Reconciler{client: c, recorder: recorder, fleet: f}
+// NewReconciler returns a reconciler that looks at the fleet, reads and writes the rest
+// through c, and reads through live what cannot be taken back if it is wrong.
+func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, f Fleet) *Reconciler {
+	return &Reconciler{client: c, live: live, recorder: recorder, fleet: f}
 }
-
-// turnRetry is when to look again while nodes wait for their turn: what they wait for may not
-// wake the request.
-const turnRetry = 2 * time.Second
 
 // Reconcile looks at one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -59,10 +56,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.client.Get(ctx, req.NamespacedName, kr)
 	switch {
 	case apierrors.IsNotFound(err):
+		r.forget(req.NamespacedName)
 		return writes.Result(ctx, 0, r.release(ctx, req.NamespacedName, ""))
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get KillRequest: %w", err)
 	case !kr.DeletionTimestamp.IsZero():
+		r.forget(req.NamespacedName)
 		return writes.Result(ctx, 0, r.release(ctx, req.NamespacedName, ""))
 	}
 	var after time.Duration
@@ -74,13 +73,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	keeps := kr.UID // what an earlier request of that name left behind is taken away
 	if kr.Status.CompletionTime != nil {
 		keeps = ""
+		r.forget(req.NamespacedName)
 		after, err = r.expire(ctx, kr)
 	}
 	return writes.Result(ctx, after, errors.Join(r.release(ctx, req.NamespacedName, keeps), err))
 }
 
+// forget drops what is remembered of a request that is over.
+func (r *Reconciler) forget(request client.ObjectKey) {
+	r.stops.note(request, "")
+	r.silences.note(request, nil)
+}
+
 // reconcile hands the request to the next nodes, and writes its status.
 func (r *Reconciler) reconcile(ctx context.Context, kr *v1alpha1.KillRequest) (after time.Duration, err error) {
+	key := client.ObjectKeyFromObject(kr)
+	if kr.Spec.Action == v1alpha1.RequestStop { // before it is looked at what runs
+		r.stops.note(key, kr.Spec.WorkloadName)
+	}
 	f, err := r.gather(ctx, kr)
 	if err != nil {
 		return 0, err
@@ -89,51 +99,34 @@ func (r *Reconciler) reconcile(ctx context.Context, kr *v1alpha1.KillRequest) (a
 	if err != nil {
 		return 0, r.writeStatus(ctx, kr, f.over(err.Error()))
 	}
+	r.silences.note(key, f.silent(targets))
+	begin := r.nextTurn(f, targets)
+	after = f.wake(targets, len(begin))
+	version := ""
+	if f.took {
+		defer func() { r.fleet.Shares.Leave(f.turn, version, time.Now()) }()
+	}
+	version, err = r.handOut(ctx, f, targets, begin)
+	return after, err
+}
+
+// nextTurn are the positions of the nodes that get the request now. Those for which there has
+// to be room in the budget of the roll-out get it in a turn.
+func (r *Reconciler) nextTurn(f *facts, targets []target) []int {
+	if f.mw != nil && f.kr.Spec.Order == v1alpha1.RequestRollOut && waits(targets) {
+		r.budget(f)
+	}
 	begin := f.next(targets)
-	// Only the status makes the end of a request known: it is written before a node forgets it.
-	if err := r.writeStatus(ctx, kr, f.status(targets)); err != nil {
-		return 0, err
+	if f.kr.Spec.Order == v1alpha1.RequestRollOut && len(begin) > 0 {
+		f.took = r.fleet.Shares.Take(f.turn)
+		if f.missed = !f.took; f.missed {
+			return nil
+		}
 	}
-	var errs []error
 	for _, i := range begin {
-		if err := r.enter(ctx, f, &targets[i]); err != nil {
-			errs = append(errs, err)
-		}
+		targets[i].given = targets[i].share.UID
 	}
-	return f.wake(targets, len(begin)), errors.Join(errs...)
-}
-
-// enter hands the request to a node.
-func (r *Reconciler) enter(ctx context.Context, f *facts, t *target) error {
-	edit := t.share.Edit()
-	edit.Set(append(slices.Clone(t.share.RequestList()), f.entry(t)), "spec", "requests")
-	if _, err := edit.Apply(ctx, r.client); err != nil {
-		return fmt.Errorf("hand KillRequest %q to node %q: %w", f.kr.Name, t.node, err)
-	}
-	return nil
-}
-
-// release takes the requests of a name, but for that of a UID, from all nodes that have them.
-// Containers that were stopped for them are started again.
-func (r *Reconciler) release(ctx context.Context, name types.NamespacedName, but types.UID) error {
-	var errs []error
-	for _, share := range r.fleet.Shares.WithRequest(name) {
-		stale := func(n v1alpha1.NodeRequest) bool { return n.Name == name.Name && n.ID != string(but) }
-		left := slices.DeleteFunc(slices.Clone(share.RequestList()), stale)
-		if len(left) == len(share.RequestList()) {
-			continue
-		}
-		edit := share.Edit()
-		if len(left) == 0 {
-			edit.Remove("spec", "requests")
-		} else {
-			edit.Set(left, "spec", "requests")
-		}
-		if _, err := edit.Apply(ctx, r.client); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("take KillRequest %q from node %q: %w", name.Name, share.Node, err))
-		}
-	}
-	return errors.Join(errs...)
+	return begin
 }
 
 // writeStatus writes a status that differs, and then says that the request is over.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,24 +43,46 @@ func newBench(t *testing.T, edit func(*v1alpha1.KillRequestSpec), nodes ...strin
 		edit(&kr.Spec)
 	}
 	objects := []client.Object{kr, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-uid"}}}
-	hourAgo := metav1.NewTime(time.Now().Add(-time.Hour))
 	for _, node := range nodes {
-		nw := managertest.NodeWorkload(node, "web-uid")
-		nw.Namespace, nw.CreationTimestamp = "default", hourAgo
-		nw.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: hourAgo}}
-		s := fleet.ShareOf(nw, nil)
-		nw.Status.TemplateHash = s.SpecHash
-		objects = append(objects, nw, managertest.LeaseOf(node, time.Now()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+		objects = append(objects, objectsOf(node)...)
 	}
 	c := fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.KillRequest{}, &v1alpha1.NodeWorkload{}).Build()
-	shims := fleet.NewShims("system")
-	events := record.NewFakeRecorder(100)
-	b := &bench{t: t, events: events, Reconciler: NewReconciler(c, events, Fleet{
-		Shares: fleet.NewIndex(fleet.NewLedger(shims), shims), Nodes: fleet.NewNodes(), Shims: shims,
-	})}
-	b.refresh()
+	b := &bench{t: t, events: record.NewFakeRecorder(100), Reconciler: &Reconciler{client: c, live: c}}
+	b.restart()
 	return b
+}
+
+// objectsOf are a node with NodeWorkload and shim, ready for long.
+func objectsOf(node string) []client.Object {
+	hourAgo := metav1.NewTime(time.Now().Add(-time.Hour))
+	nw := managertest.NodeWorkload(node, "web-uid")
+	nw.Namespace, nw.CreationTimestamp, nw.UID = "default", hourAgo, uuid.NewUUID()
+	nw.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: hourAgo}}
+	s := fleet.ShareOf(nw, nil)
+	nw.Status.TemplateHash = s.SpecHash
+	return []client.Object{nw, managertest.LeaseOf(node, time.Now()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}
+}
+
+// node adds a node, or to a node its NodeWorkload.
+func (b *bench) node(name string) {
+	b.t.Helper()
+	for _, o := range objectsOf(name) {
+		if err := b.client.Create(b.t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+			b.t.Fatal(err)
+		}
+	}
+	b.refresh()
+}
+
+// restart starts another manager.
+func (b *bench) restart() {
+	b.t.Helper()
+	shims := fleet.NewShims("system")
+	b.Reconciler = NewReconciler(b.client, b.live, b.events, Fleet{
+		Shares: fleet.NewIndex(fleet.NewLedger(shims), shims), Nodes: fleet.NewNodes(), Shims: shims,
+	})
+	b.refresh()
 }
 
 // refresh shows the reconciler what there is, as the watches would.
@@ -78,10 +101,14 @@ func (b *bench) refresh() {
 	}
 }
 
+func (b *bench) key() ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "k"}}
+}
+
 // look reconciles the request once, and shows what came of it.
 func (b *bench) look() ctrl.Result {
 	b.t.Helper()
-	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "k"}})
+	result, err := b.Reconcile(b.t.Context(), b.key())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -89,17 +116,21 @@ func (b *bench) look() ctrl.Result {
 	return result
 }
 
-func (b *bench) request() *v1alpha1.KillRequest {
+func (b *bench) request() *v1alpha1.KillRequest { return b.requestNamed("k") }
+
+func (b *bench) requestNamed(name string) *v1alpha1.KillRequest {
 	b.t.Helper()
 	kr := &v1alpha1.KillRequest{}
-	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: "k"}, kr); err != nil {
+	if err := b.live.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, kr); err != nil {
 		b.t.Fatal(err)
 	}
 	return kr
 }
 
 // asked are the nodes that have the request, and what they have.
-func (b *bench) asked() map[string]v1alpha1.NodeRequest {
+func (b *bench) asked() map[string]v1alpha1.NodeRequest { return b.askedBy("k") }
+
+func (b *bench) askedBy(request string) map[string]v1alpha1.NodeRequest {
 	b.t.Helper()
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := b.client.List(b.t.Context(), list); err != nil {
@@ -108,7 +139,7 @@ func (b *bench) asked() map[string]v1alpha1.NodeRequest {
 	asked := map[string]v1alpha1.NodeRequest{}
 	for i := range list.Items {
 		for _, r := range list.Items[i].Spec.Requests {
-			if r.Name == "k" {
+			if r.Name == request {
 				asked[list.Items[i].Spec.NodeName] = r
 			}
 		}
@@ -116,8 +147,8 @@ func (b *bench) asked() map[string]v1alpha1.NodeRequest {
 	return asked
 }
 
-// report is what the shim of a node says of the request.
-func (b *bench) report(node string, phase v1alpha1.RequestPhase) {
+// nodeWorkload changes that of a node.
+func (b *bench) nodeWorkload(node string, change func(*v1alpha1.NodeWorkload) error) {
 	b.t.Helper()
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := b.client.List(b.t.Context(), list); err != nil {
@@ -125,11 +156,42 @@ func (b *bench) report(node string, phase v1alpha1.RequestPhase) {
 	}
 	for i := range list.Items {
 		if nw := &list.Items[i]; nw.Spec.NodeName == node {
-			nw.Status.Requests = []v1alpha1.NodeRequestStatus{{ID: "k-uid", Name: "k", Phase: phase}}
-			if err := b.client.Status().Update(b.t.Context(), nw); err != nil {
+			if err := change(nw); err != nil {
 				b.t.Fatal(err)
 			}
 		}
+	}
+	b.refresh()
+}
+
+// report is what the shim of a node says of the request.
+func (b *bench) report(node string, phase v1alpha1.RequestPhase) {
+	b.t.Helper()
+	b.nodeWorkload(node, func(nw *v1alpha1.NodeWorkload) error {
+		nw.Status.Requests = []v1alpha1.NodeRequestStatus{{ID: "k-uid", Name: "k", Phase: phase}}
+		return b.client.Status().Update(b.t.Context(), nw)
+	})
+}
+
+// forgets is a shim whose node does not have the request any more.
+func (b *bench) forgets(node string) {
+	b.t.Helper()
+	b.nodeWorkload(node, func(nw *v1alpha1.NodeWorkload) error {
+		nw.Status.Requests = nil
+		return b.client.Status().Update(b.t.Context(), nw)
+	})
+}
+
+// label puts a node into a zone.
+func (b *bench) label(node, zone string) {
+	b.t.Helper()
+	n := &corev1.Node{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Name: node}, n); err != nil {
+		b.t.Fatal(err)
+	}
+	n.Labels = map[string]string{"zone": zone}
+	if err := b.client.Update(b.t.Context(), n); err != nil {
+		b.t.Fatal(err)
 	}
 	b.refresh()
 }

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
@@ -22,14 +22,19 @@ type target struct {
 	node string
 	// share is nil where the node does not run the workload.
 	share *fleet.Share
-	// responds: the node's shim does. unavailable: the node takes up budget of a roll-out.
-	responds, unavailable bool
+	// responds: the node's shim does.
+	responds bool
+	// given is the NodeWorkload that has the request, or had it, or is to get it now.
+	given types.UID
 
 	phase   v1alpha1.RequestPhase
 	message string
-	// entered: the node has the request.
-	entered    bool
-	containers []v1alpha1.RequestContainerState
+	// entered: the node has the request. taken: its shim reports about it.
+	entered, taken bool
+	// silent: the shim could have reported about it, and did not. remembered: only the status
+	// of the request knows what came of it on this node.
+	silent, remembered bool
+	containers         []v1alpha1.RequestContainerState
 }
 
 func (t *target) fail(format string, args ...any) {
@@ -40,27 +45,45 @@ func (t *target) open() bool {
 	return t.phase == v1alpha1.RequestPending || t.phase == v1alpha1.RequestInProgress
 }
 
+// untaken is whether the request has failed before the node's shim took it.
+func (t *target) untaken() bool {
+	return t.entered && !t.taken && t.phase == v1alpha1.RequestFailed
+}
+
 // facts are what is decided from.
 type facts struct {
 	kr *v1alpha1.KillRequest
-	// exists: there is such a workload.
-	exists bool
-	// shares are those of the workload, and nodes the labels of all nodes.
+	// mw is the workload, nil if there is none.
+	mw *v1alpha1.ManagedWorkload
+	// turn is the look at its nodes. took: it is a turn now. missed: another writer has it.
+	turn         fleet.Turn
+	took, missed bool
+	// shares are those of the workload that the request may be about.
 	shares []*fleet.Share
-	nodes  map[string]map[string]string
-	// responds and unavailable say so of nodes, and room how many more nodes may become
-	// unavailable.
-	responds, unavailable map[string]bool
-	room                  int
-	now                   time.Time
+	// given is what the status says of nodes whose NodeWorkload got the request, or was about
+	// to get it.
+	given map[string]*v1alpha1.RequestNodeState
+	// labels are those of a node, and responds says whether a share's shim does.
+	labels   func(node string) map[string]string
+	responds func(*fleet.Share) bool
+	// silentSince is since when shims say nothing about the request.
+	silentSince map[string]time.Time
+	// unavailable says so of nodes, and room how many more nodes may become unavailable.
+	unavailable map[string]bool
+	room        int
+	now         time.Time
 }
+
+// maxDeadline keeps a time from becoming one that cannot be written: the API did not always
+// bound it.
+const maxDeadline = 1<<31 - 1
 
 // deadline is until when the request may begin kills, nil without one.
 func deadline(kr *v1alpha1.KillRequest) *metav1.Time {
 	if kr.Spec.ActiveDeadlineSeconds == nil {
 		return nil
 	}
-	return new(metav1.NewTime(kr.CreationTimestamp.Add(time.Duration(*kr.Spec.ActiveDeadlineSeconds) * time.Second)))
+	return new(metav1.NewTime(kr.CreationTimestamp.Add(time.Duration(min(*kr.Spec.ActiveDeadlineSeconds, maxDeadline)) * time.Second)))
 }
 
 // targets are the nodes that the request is about, by name, as far as they are.
@@ -72,110 +95,96 @@ func (f *facts) targets() ([]target, error) {
 	late := deadline(f.kr)
 	for i := range chosen {
 		t := &chosen[i]
-		t.responds, t.unavailable = f.responds[t.node], f.unavailable[t.node]
+		t.responds = t.share != nil && f.responds(t.share)
 		f.look(t)
 		if late != nil && !late.After(f.now) && t.open() {
 			t.fail("not done before the deadline")
 		}
+		t.silent = t.silent && t.open()
 	}
 	slices.SortFunc(chosen, func(a, b target) int { return cmp.Compare(a.node, b.node) })
 	return chosen, nil
 }
 
-// chosen are the nodes that the request names, and those of its labels, or all, that run the
-// workload.
+// chosen are the nodes that the request names, those of its labels, or all, that run the
+// workload, and those that got it, also after their labels have changed.
 func (f *facts) chosen() ([]target, error) {
-	selector := labels.Nothing()
-	if f.kr.Spec.Nodes.Selector != nil {
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(f.kr.Spec.Nodes.Selector); err != nil {
-			return nil, fmt.Errorf("spec.nodes.selector: %w", err)
-		}
+	means, err := f.means()
+	if err != nil {
+		return nil, err
 	}
-	if f.kr.Spec.Nodes.All {
-		selector = labels.Everything()
-	}
-	var chosen []target
-	runs := map[string]bool{}
+	byNode := map[string]*fleet.Share{}
 	for _, share := range f.shares {
-		named := slices.Contains(f.kr.Spec.Nodes.Names, share.Node)
-		runs[share.Node] = true
-		if named || selector.Matches(labels.Set(f.nodes[share.Node])) && f.meant(share) {
-			chosen = append(chosen, target{node: share.Node, share: share})
+		if means(share) && (byNode[share.Node] == nil || f.before(share, byNode[share.Node])) {
+			byNode[share.Node] = share
 		}
 	}
 	for _, name := range f.kr.Spec.Nodes.Names {
-		if !runs[name] {
-			chosen = append(chosen, target{node: name})
+		byNode[name] = byNode[name] // the node may not run the workload
+	}
+	for node := range f.given {
+		if !f.holds() {
+			byNode[node] = byNode[node] // its NodeWorkload may be gone
 		}
 	}
+	chosen := make([]target, 0, len(byNode))
+	for node, share := range byNode {
+		chosen = append(chosen, target{node: node, share: share})
+	}
 	return chosen, nil
+}
+
+// means says which NodeWorkloads the request is about.
+func (f *facts) means() (func(*fleet.Share) bool, error) {
+	nodes := &f.kr.Spec.Nodes
+	selector := labels.Nothing()
+	if nodes.Selector != nil {
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(nodes.Selector); err != nil {
+			return nil, fmt.Errorf("spec.nodes.selector: %w", err)
+		}
+	}
+	if nodes.All {
+		selector = labels.Everything()
+	}
+	named := make(map[string]bool, len(nodes.Names))
+	for _, name := range nodes.Names {
+		named[name] = true
+	}
+	return func(share *fleet.Share) bool {
+		return named[share.Node] || f.got(share) || f.meant(share) && selector.Matches(labels.Set(f.labels(share.Node)))
+	}, nil
+}
+
+// got is whether a NodeWorkload has the request, or is the one that was to get it.
+func (f *facts) got(share *fleet.Share) bool {
+	asked, _ := share.Request(string(f.kr.UID))
+	return asked != nil || f.given[share.Node] != nil && f.given[share.Node].NodeWorkloadUID == share.UID
+}
+
+// before orders two NodeWorkloads on a node: the request is about the one that has it, or
+// else about the one that stays.
+func (f *facts) before(a, b *fleet.Share) bool {
+	switch {
+	case f.got(a) != f.got(b):
+		return f.got(a)
+	case a.Deleting() != b.Deleting():
+		return b.Deleting()
+	}
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // meant is whether a NodeWorkload is one that a request for all is about: it was there before.
 // What is to stay stopped does so wherever it comes.
 func (f *facts) meant(share *fleet.Share) bool {
-	asked, _ := share.Request(string(f.kr.UID))
-	return asked != nil || !share.Deleting() && (f.kr.Spec.Action == v1alpha1.RequestStop || !f.newer(share))
+	return !share.Deleting() && (f.kr.Spec.Action == v1alpha1.RequestStop || !f.newer(share))
 }
 
 func (f *facts) newer(share *fleet.Share) bool {
 	return share.Created.After(f.kr.CreationTimestamp.Time)
 }
 
-// look says how far the request is on a node.
-func (f *facts) look(t *target) {
-	t.phase = v1alpha1.RequestPending
-	switch {
-	case t.share == nil && f.holds():
-		t.phase, t.message = v1alpha1.RequestHeld, "the ManagedWorkload does not run on this node; what comes is stopped"
-		return
-	case t.share == nil:
-		t.fail("ManagedWorkload %s does not run on this node", f.kr.Spec.WorkloadName)
-		return
-	}
-	asked, reported := t.share.Request(string(f.kr.UID))
-	t.entered = asked != nil
-	if reported != nil {
-		t.phase, t.message, t.containers = reported.Phase, reported.Message, reported.Containers
-	}
-	if t.open() {
-		f.lookAtOpen(t)
-	}
-}
-
-// lookAtOpen says what becomes of a request that is not over on a node.
-func (f *facts) lookAtOpen(t *target) {
-	switch ended := t.share.Phase == corev1.PodSucceeded || t.share.Phase == corev1.PodFailed; {
-	case (ended || t.share.Deleting()) && f.holds():
-		t.phase, t.message = v1alpha1.RequestHeld, "the NodeWorkload ends; what comes after it is stopped"
-	case t.share.Deleting():
-		t.fail("the NodeWorkload is being deleted")
-	case ended:
-		t.fail("the NodeWorkload has ended (%s)", t.share.Phase)
-	case !t.entered && f.kr.Spec.Action != v1alpha1.RequestStop && f.newer(t.share):
-		t.fail("the NodeWorkload is younger than the request")
-	case !t.entered && f.otherRevision(t.share):
-		t.fail("precondition: the node runs revision %s", t.share.Revision())
-	case !t.responds && t.message == "":
-		t.message = "the node's shim does not respond"
-	}
-}
-
 // holds is whether the request keeps containers stopped.
 func (f *facts) holds() bool {
-	return f.exists && f.kr.Spec.Action == v1alpha1.RequestStop && !f.kr.Spec.DryRun
-}
-
-// otherRevision is whether the node has another revision than the precondition says.
-func (f *facts) otherRevision(share *fleet.Share) bool {
-	p := f.kr.Spec.Precondition
-	return p != nil && p.Revision != "" && share.Revision() != p.Revision
-}
-
-// unsettled is whether a precondition on the revision waits: the node has not reported that it
-// runs what it has.
-func (f *facts) unsettled(share *fleet.Share) bool {
-	p := f.kr.Spec.Precondition
-	return p != nil && p.Revision != "" && !share.Current()
+	return f.mw != nil && f.kr.Spec.Action == v1alpha1.RequestStop && !f.kr.Spec.DryRun
 }

@@ -5,6 +5,7 @@ package reservation
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,12 +31,18 @@ type facts struct {
 	refused string
 	// late: there has been no Pod, or no answer, for long enough to say so.
 	late bool
+	// retries are what was not granted, and is not asked for all the time.
+	retries retries
+	// now is when this is decided.
+	now time.Time
 }
 
 // decision is what the Pod should request, and what is said of each NodeWorkload: nil for
 // nothing. Of those that are left out, what is said stays.
 type decision struct {
 	want fleet.Amount
+	// lack are those that are asked for and not granted.
+	lack []types.UID
 	said map[types.UID]*fleet.Said
 }
 
@@ -54,12 +61,16 @@ func decide(f facts) decision {
 		}
 		next := d.want.Plus(s.Amount)
 		fits := f.allocatable == fleet.Amount{} || next.Within(f.allocatable)
-		if fits {
+		asked := fits && !f.retries.wait(s.UID)
+		if asked {
 			d.want = next
 		}
-		granted := fits && f.pod != nil && have.Plus(s.Amount).Within(f.pod.Granted)
+		granted := asked && f.retries.trial != s.UID && f.pod != nil && have.Plus(s.Amount).Within(f.pod.Granted)
 		if granted {
 			have = have.Plus(s.Amount)
+		}
+		if asked && !granted && s.Amount != (fleet.Amount{}) {
+			d.lack = append(d.lack, s.UID)
 		}
 		if said, known := f.say(s, fits, granted); known {
 			d.said[s.UID] = said
@@ -85,6 +96,8 @@ func (f facts) say(s *fleet.Share, fits, granted bool) (said *fleet.Said, known 
 		return missing(v1alpha1.ReasonNoReservingPod, "the node has no Pod that reserves for NodeWorkloads")
 	case f.pod == nil:
 		return nil, false
+	case f.retries.has(s.UID):
+		return missing(v1alpha1.ReasonResizeBackOff, fmt.Sprintf("the resize of Pod %s was not granted, and is asked for again with back-off: %s", f.pod.Name, f.retries.denied[s.UID].message))
 	case f.refused != "":
 		return missing(v1alpha1.ReasonResizeRefused, fmt.Sprintf("the API server refused the resize of Pod %s: %s", f.pod.Name, f.refused))
 	case f.pod.Pending.Reason != "":

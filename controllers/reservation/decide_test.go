@@ -37,6 +37,8 @@ func TestDecide(t *testing.T) {
 	deferred := func(milliCPU int64) *Pod {
 		return &Pod{Name: "p", Answered: true, Granted: plus(milliCPU, 0), Pending: fleet.Said{Reason: "Deferred", Message: "no room"}}
 	}
+	denied := retries{denied: map[types.UID]denial{"1": {}}}
+	trial := retries{denied: denied.denied, trial: "1"}
 	ended := shares(100, 200)
 	ended[0].Phase = corev1.PodSucceeded
 	const reserved, nothing, removed, kept = "True Reserved", "True NothingRequested", "removed", "kept"
@@ -50,6 +52,8 @@ func TestDecide(t *testing.T) {
 		"asked for, no answer":      {facts{shares: shares(100, 200), pod: granted(100), used: true}, 300, []string{reserved, kept}},
 		"no answer for long":        {facts{shares: shares(100, 200), pod: granted(100), used: true, late: true}, 300, []string{reserved, "False ResizePending"}},
 		"deferred":                  {facts{shares: shares(100, 200, 50), pod: deferred(150), used: true}, 350, []string{reserved, "False Deferred", reserved}},
+		"given up":                  {facts{shares: shares(100, 200, 50), pod: granted(350), used: true, retries: denied}, 150, []string{reserved, "False ResizeBackOff", reserved}},
+		"asked for again":           {facts{shares: shares(100, 20, 50), pod: granted(150), used: true, retries: trial}, 170, []string{reserved, "False ResizeBackOff", reserved}},
 		"refused":                   {facts{shares: shares(100), pod: granted(0), used: true, refused: "forbidden"}, 100, []string{"False ResizeRefused"}},
 		"requests nothing":          {facts{shares: shares(0), used: true}, 0, []string{nothing}},
 		"ended":                     {facts{shares: ended, pod: granted(200), used: true}, 200, []string{removed, reserved}},

@@ -16,6 +16,8 @@ import (
 type memo struct {
 	// silent is since when there is no Pod, or no answer; zero: there is.
 	silent time.Time
+	// retries are what was not granted.
+	retries retries
 	// resized is when a resize was asked for last.
 	resized time.Time
 	// refusal is why the API server did not take refused for the Pod of refusedBy, at refusedAt.

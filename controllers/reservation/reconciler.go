@@ -43,8 +43,9 @@ var usual = timing{
 // labelRegisteredBy is the label of a Node whose shim registered it.
 const labelRegisteredBy = "managedworkload.dev/registered-by"
 
-// writeQPS and writeBurst bound the writes of all nodes together, per second: other writes are
-// not held up. writeRetry is when one above that is tried again, or twice as much later.
+// writeQPS and writeBurst bound the conditions that are written of all nodes together, per second, and
+// the resizes likewise: neither holds up the other, nor other writes. writeRetry is when one above that
+// is tried again, or twice as much later.
 const writeQPS, writeBurst, writeRetry = 50, 100, 2 * time.Second
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=managedworkload-system
@@ -58,9 +59,10 @@ type Reconciler struct {
 	nodes     *fleet.Nodes
 	pods      *Pods // nil: nothing is reserved
 	namespace string
-	writes    flowcontrol.PassiveRateLimiter
-	memos     *memos
-	timing    timing
+	// writes bounds conditions, resizes resizes.
+	writes, resizes flowcontrol.PassiveRateLimiter
+	memos           *memos
+	timing          timing
 }
 
 // NewReconciler returns a reconciler of the Pods in a namespace. Where pods is nil it only removes
@@ -68,7 +70,9 @@ type Reconciler struct {
 func NewReconciler(c client.Client, index *fleet.Index, nodes *fleet.Nodes, pods *Pods, namespace string) *Reconciler {
 	return &Reconciler{
 		client: c, index: index, nodes: nodes, pods: pods, namespace: namespace,
-		writes: flowcontrol.NewTokenBucketPassiveRateLimiter(writeQPS, writeBurst), memos: newMemos(), timing: usual,
+		writes:  flowcontrol.NewTokenBucketPassiveRateLimiter(writeQPS, writeBurst),
+		resizes: flowcontrol.NewTokenBucketPassiveRateLimiter(writeQPS, writeBurst),
+		memos:   newMemos(), timing: usual,
 	}
 }
 
@@ -101,7 +105,12 @@ func (r *Reconciler) gather(node string, now time.Time, next *earliest) facts {
 		f.used = f.used && n.Labels[labelRegisteredBy] != "shim" // no kubelet runs Pods there
 		f.allocatable = fleet.AmountIn(n.Status.Allocatable)
 	}
-	want, known := decide(f).want, r.memos.of(node)
+	known := r.memos.of(node)
+	f.now, f.retries = now, known.retries
+	f.retries = f.learn()
+	r.memos.change(node, func(m *memo) { m.retries = f.retries })
+	next.at(f.retries.next(now), now)
+	want := decide(f).want
 	if f.pod != nil && known.refusedBy == f.pod.UID && known.refused == want && f.pod.Asked != want {
 		f.refused = known.refusal
 	}
@@ -120,9 +129,9 @@ func (r *Reconciler) gather(node string, now time.Time, next *earliest) facts {
 	return f
 }
 
-// accept reports whether another write is within bounds, and when it is tried again if not.
-func (r *Reconciler) accept(next *earliest) bool {
-	if r.writes.TryAccept() {
+// accept reports whether another write is within its bounds, and when it is tried again if not.
+func accept(bound flowcontrol.PassiveRateLimiter, next *earliest) bool {
+	if bound.TryAccept() {
 		return true
 	}
 	next.in(utilwait.Jitter(writeRetry, 1))
@@ -136,5 +145,12 @@ func (e *earliest) in(d time.Duration) {
 	d = max(d, time.Millisecond)
 	if e.after == 0 || d < e.after {
 		e.after = d
+	}
+}
+
+// at is as in; a time of zero is never.
+func (e *earliest) at(t, now time.Time) {
+	if !t.IsZero() {
+		e.in(t.Sub(now))
 	}
 }

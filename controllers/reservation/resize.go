@@ -39,7 +39,7 @@ func (r *Reconciler) resize(ctx context.Context, pod *Pod, want fleet.Amount, no
 		next.in(r.timing.spacing - since)
 		return nil
 	}
-	if !r.accept(next) {
+	if !accept(r.resizes, next) {
 		return nil
 	}
 	err := r.patch(ctx, pod, want)

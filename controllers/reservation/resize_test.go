@@ -18,7 +18,8 @@ import (
 )
 
 // A Pod that the kubelet has not admitted is left as it is: with more, it might be refused. One
-// Pod is resized every 5 s at most, whatever comes and goes meanwhile.
+// Pod is resized every 5 s at most, whatever comes and goes meanwhile. Conditions that wait to be written
+// do not hold up a resize.
 func TestResizesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		patches := 0
@@ -28,7 +29,7 @@ func TestResizesAreFew(t *testing.T) {
 				return nil
 			},
 		}).Build()
-		r := &Reconciler{client: c, memos: newMemos(), timing: usual, writes: flowcontrol.NewFakeAlwaysRateLimiter()}
+		r := &Reconciler{client: c, memos: newMemos(), timing: usual, writes: flowcontrol.NewFakeNeverRateLimiter(), resizes: flowcontrol.NewFakeAlwaysRateLimiter()}
 		resize := func(pod Pod, milliCPU int64) time.Duration {
 			t.Helper()
 			var next earliest

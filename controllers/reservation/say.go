@@ -38,7 +38,7 @@ func (r *Reconciler) say(ctx context.Context, node string, shares []*fleet.Share
 			next.in(known.said.Add(r.timing.reword).Sub(now))
 			continue
 		}
-		if !r.accept(next) {
+		if !accept(r.writes, next) {
 			break
 		}
 		errs = append(errs, r.write(ctx, node, s, said, now))

@@ -103,8 +103,10 @@ type scope struct {
 	frozen bool
 	// rolling is the roll-out, nil before it was looked at.
 	rolling *rolling
-	placer  placement.Placer
-	nodes   []*corev1.Node
+	// turn is the look at the nodes that the roll-out changes, in a turn.
+	turn   fleet.Turn
+	placer placement.Placer
+	nodes  []*corev1.Node
 	// placements are those of nodes, in their order, nil before they were asked for.
 	placements []placement.Placement
 	// shares are the NodeWorkloads that mw controls, by node.
@@ -238,6 +240,7 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload, k
 	template.SetDefaults(&s.template)
 	s.hash = template.Hash(&s.template)
 	s.wanted = wantedOf(mw, s.memory.imposed)
+	s.turn = r.fleet.Shares.Turn(mw.UID, s.now)
 	shares, err := r.sharesOf(ctx, s)
 	if err != nil {
 		return nil, err

@@ -118,6 +118,9 @@ type change struct {
 	to    *edition
 }
 
+// present reports whether the node has a NodeWorkload: what is new takes up no budget.
+func (c change) present() bool { return c.share != nil }
+
 // spreads reports whether a node gets a template that it does not have and does not run.
 func (c *change) spreads() bool {
 	return c.share == nil || c.share.Revision() != c.to.revision && c.share.TemplateHash != c.to.hash
@@ -131,7 +134,8 @@ func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var errs failures
-	changes := s.changes()
+	changes, leave := r.takeTurn(s, s.changes())
+	defer leave()
 	may, err := r.mayAllSpread(ctx, s, changes)
 	errs.add(err)
 	without, err := r.changeAll(ctx, s, changes, may)
@@ -141,6 +145,19 @@ func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
 		errs.add(r.markRolledOut(ctx, s))
 	}
 	return errs.err()
+}
+
+// takeTurn leaves out changes that take up budget while a KillRequest does, or where one did
+// since the nodes were looked at. leave ends the turn.
+func (r *Reconciler) takeTurn(s *scope, changes []change) (now []change, leave func()) {
+	if !slices.ContainsFunc(changes, change.present) {
+		return changes, func() {}
+	}
+	if r.fleet.Shares.Take(s.turn) {
+		return changes, func() { r.fleet.Shares.Leave(s.turn, s.memory.wrote.version, s.now) }
+	}
+	s.wakeAfter(seenRetry)
+	return slices.DeleteFunc(changes, change.present), func() {}
 }
 
 // changeAll changes the nodes that have a NodeWorkload, and returns the others.

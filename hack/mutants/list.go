@@ -17,6 +17,7 @@ type mistake struct{ name, file, old, new string }
 func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("controllers/killrequest", killRequestMistakes),
+		in("controllers/reservation", reservationMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),

@@ -4,7 +4,7 @@
 package main
 
 var podworkerMistakes = []mistake{
-	{"a template that waits for its image counts as the one that runs", "sync.go",
+	{"a template that waits for its image counts as the one that runs", "syncnote.go",
 		"left.Resizes() || left.Waiting() {", "left.Resizes() {"},
 	{"a change that was taken back half-way counts as never made", "wait.go",
 		"if actions.Replaces() || actions.Resizes() {", "if false {"},
@@ -34,7 +34,7 @@ var podworkerMistakes = []mistake{
 		"s.planned(d, s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)).Spec", "s.planned(d, false).Spec"},
 	{"what is started in a sandbox that waits loses its probes", "wait.go",
 		"if keeps := s.waits.keeps; keeps != nil {", "if keeps := s.waits.keeps; false {"},
-	{"a template counts as the one that runs while what was before is kept", "sync.go",
+	{"a template counts as the one that runs while what was before is kept", "syncnote.go",
 		"if s.waits.keeps != nil {\n\t\treturn false", "if false {\n\t\treturn false"},
 	{"a resize is reported of what waits to be replaced", "report.go",
 		"s.waits.kept),", "nil),"},
@@ -86,7 +86,7 @@ var podworkerMistakes = []mistake{
 		"case waiting:", "case waiting && false:"},
 	{"a container newer than the checkpoint is killed", "scope.go",
 		"Unconfirmed: !d.seen,", "Unconfirmed: false,"},
-	{"a template that is only in the checkpoint counts as running", "sync.go",
+	{"a template that is only in the checkpoint counts as running", "syncnote.go",
 		"if !d.seen || left.KillPod ||", "if left.KillPod ||"},
 	{"a kill waits for a disk that hangs", "saver.go",
 		"case <-timer.C:\n\t\t\treturn\n\t\t}\n\t}\n}", "}\n\t}\n}"},

@@ -4,6 +4,14 @@
 package main
 
 var statusMistakes = []mistake{
+	{"a workload ends before what is to run again has started", "phase.go",
+		"!t.due[container.Name] && ", ""},
+	{"a sidecar that is kept stopped holds the phase up", "phase.go",
+		"case exitOf(status) != nil, held(status):", "case exitOf(status) != nil:"},
+	{"a sidecar that is kept stopped was not initialized", "conditions.go",
+		"return held(status) || ", "return "},
+	{"what is to run again does not say why it waits", "containers.go",
+		" && !c.in.Owed.Starts(container.Name, current) {", " {"},
 	{"a phase that ended changes again", "phase.go",
 		"case !terminal && t.stopped != t.notRestarts:", "case t.stopped != t.notRestarts:"},
 	{"a container that waits for its restart has succeeded", "phase.go",

@@ -13,8 +13,6 @@ import (
 
 	"github.com/go-logr/logr"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // candidate is an image that is not used.
@@ -120,43 +118,6 @@ func (c *Collector) unused(ctx context.Context, now time.Time) ([]candidate, err
 		return cmp.Or(a.used.Compare(b.used), a.first.Compare(b.first), cmp.Compare(a.ID, b.ID))
 	})
 	return unused, nil
-}
-
-// used are the IDs of the images that containers have or that workloads may need soon.
-func (c *Collector) used(ctx context.Context, all []Image) (map[string]bool, error) {
-	known := map[string]string{}
-	for _, image := range all {
-		known[image.ID] = image.ID
-		for _, name := range image.Names {
-			known[name] = image.ID
-		}
-	}
-	names, err := c.config.Store.ImagesOfContainers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	used := map[string]bool{}
-	for _, name := range append(names, c.config.Wanted()...) {
-		id, found := known[name]
-		if !found {
-			if id, err = c.idOf(ctx, name); err != nil {
-				return nil, err
-			}
-			known[name] = id
-		}
-		used[id] = true
-	}
-	return used, nil
-}
-
-// idOf asks for an image by a name that the list does not have: that of a template may be
-// short.
-func (c *Collector) idOf(ctx context.Context, name string) (string, error) {
-	full, err := podspec.ImageName(name)
-	if err != nil {
-		return "", nil //nolint:nilerr // nothing can be started from it
-	}
-	return c.config.Store.ImageRef(ctx, full)
 }
 
 // freeOld removes the images that were not used for too long, once this process runs for as

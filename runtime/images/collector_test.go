@@ -202,7 +202,7 @@ func TestNothingIsCollectedBlindly(t *testing.T) {
 	for _, question := range []string{"ListImages", "ImagesOfContainers", "ImageRef"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore("a")
-			s.other, s.wanted = 9*gib, []string{"app"}
+			s.other, s.containers = 9*gib, []string{"app"}
 			c, _ := s.collector(policy)
 			time.Sleep(time.Hour)
 			s.fails[question] = errors.New("away")
@@ -215,6 +215,56 @@ func TestNothingIsCollectedBlindly(t *testing.T) {
 			s.expect(t, question)
 		})
 	}
+}
+
+// The name in a template that the runtime fails to resolve, such as the beginning of several IDs,
+// keeps what it names, and no other image from being removed.
+func TestNamesThatTheRuntimeFailsToResolve(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		wanted  string
+		removed []string
+	}{
+		"the beginning of two IDs":           {"sha256:a", []string{"sha256:a1", "sha256:a2", "sha256:b1"}},
+		"the beginning of one":               {"sha256:b", []string{"sha256:a1", "sha256:a2"}},
+		"the beginning of one, without kind": {"b1", []string{"sha256:a1", "sha256:a2"}},
+		"without a registry":                 {"team/app:v1", []string{"sha256:a1", "sha256:a2"}},
+		"without registry and tag":           {"app", []string{"sha256:a1", "sha256:b1"}},
+		"with another tag":                   {"team/app:v2", []string{"sha256:a1", "sha256:a2", "sha256:b1"}},
+		"with tag and digest":                {"r.example/x:v9@" + digest, []string{"sha256:a2", "sha256:b1"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore("sha256:a1", "sha256:a2", "sha256:b1")
+				s.rename("sha256:a1", "r.example/x@"+digest)
+				s.rename("sha256:a2", "docker.io/library/app:latest")
+				s.rename("sha256:b1", "r.example/team/app:v1")
+				s.wanted = []string{tt.wanted}
+				s.fails["ImageRef"] = errors.New("ambiguous digest string")
+				c, _ := s.collector(policy)
+				if err := c.now(t); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Hour)
+				if err := c.Reclaim(t.Context()); err != nil {
+					t.Error(err)
+				}
+				s.expect(t, name, tt.removed...)
+			})
+		})
+	}
+}
+
+// digest is one of a manifest.
+const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// rename gives an image another name.
+func (s *store) rename(id, name string) {
+	image := s.images[id]
+	image.Names = []string{name}
+	s.images[id] = image
 }
 
 // Too little that can be removed, and a disk of no size, are events about the node, in the

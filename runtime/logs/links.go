@@ -37,9 +37,9 @@ func linkName(c Container) string {
 }
 
 // update makes the links to all logs that exist, and removes those of containers that are
-// gone. A kubelet of the node may remove a link while its log is being rotated: it is made
-// again.
-func (l *links) update(logs map[string]*containerLog) error {
+// gone; those of containers whose logs are not known stay as they are. A kubelet of the node may
+// remove a link while its log is being rotated: it is made again.
+func (l *links) update(logs map[string]*containerLog, unread []Container) error {
 	if l.dir == "" {
 		return nil
 	}
@@ -50,6 +50,9 @@ func (l *links) update(logs map[string]*containerLog) error {
 	}
 	var errs []error
 	wanted := map[string]bool{}
+	for _, c := range unread {
+		wanted[linkName(c)] = true
+	}
 	for _, log := range logs {
 		name := linkName(log.Container)
 		wanted[name] = true

@@ -4,6 +4,7 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -69,6 +70,24 @@ func TestLinks(t *testing.T) {
 	n.round(t, m)
 	if got, want := linked(t, config.Links), []string{"file.log", "p_ns_c-foreign.log"}; !slices.Equal(got, want) {
 		t.Errorf("links %q, want %q", got, want)
+	}
+}
+
+// The links of an earlier process stay while the runtime does not say where a container's log is;
+// those of containers that are gone go.
+func TestLinksWhileTheRuntimeIsSlow(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.run(t, "abc")
+	n.run(t, "gone")
+	config := n.config()
+	config.Links, config.MaxSize = t.TempDir(), -1
+	n.round(t, New(config))
+	n.change(func() { n.containers, n.slow = n.containers[:1], context.DeadlineExceeded })
+	m := New(config)
+	m.round(t.Context())
+	if got := linked(t, config.Links); !slices.Equal(got, []string{"p_ns_c-abc.log"}) {
+		t.Errorf("links %q after a restart, want that of the container that is there", got)
 	}
 }
 

@@ -79,6 +79,7 @@ func (c *Config) Check() error {
 type Manager struct {
 	config    Config
 	logs      map[string]*containerLog // by container ID
+	unread    []Container              // those whose logs could not be found out
 	watch     *watch
 	zip       *compressor
 	links     *links
@@ -226,7 +227,7 @@ func (m *Manager) round(ctx context.Context) {
 	if !listed {
 		return
 	}
-	m.linking.note(m.config.Logger, m.links.update(m.logs), "Failed to update the links to logs; retrying")
+	m.linking.note(m.config.Logger, m.links.update(m.logs, m.unread), "Failed to update the links to logs; retrying")
 	if m.config.MaxSize < 0 {
 		return
 	}
@@ -252,7 +253,7 @@ func (m *Manager) list(ctx context.Context) (listed bool, err error) {
 		return false, err
 	}
 	before := m.logs
-	m.logs = make(map[string]*containerLog, len(containers))
+	m.logs, m.unread = make(map[string]*containerLog, len(containers)), nil
 	var errs []error
 	for _, c := range containers {
 		l := before[c.ID]
@@ -262,6 +263,7 @@ func (m *Manager) list(ctx context.Context) (listed bool, err error) {
 				continue
 			}
 			if err != nil {
+				m.unread = append(m.unread, c)
 				errs = append(errs, err)
 				continue
 			}

@@ -37,6 +37,7 @@ type node struct {
 	reopened   []string
 	refuse     error // what ReopenLog answers
 	asked      int   // how often LogPath was asked
+	slow       error // what LogPath answers
 }
 
 func newNode(t *testing.T) *node {
@@ -89,7 +90,7 @@ func (n *node) LogPath(_ context.Context, id string) (string, error) {
 	if !slices.ContainsFunc(n.containers, func(c Container) bool { return c.ID == id }) {
 		return "", status.Error(codes.NotFound, "no such container")
 	}
-	return n.path(id), nil
+	return n.path(id), n.slow
 }
 
 func (n *node) ReopenLog(_ context.Context, id string) error {

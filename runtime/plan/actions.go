@@ -48,6 +48,8 @@ type Input struct {
 	OutsideCgroup bool
 	// Asked is what KillRequests ask, by container.
 	Asked map[string]Asked
+	// Owed are containers that were ended on request and are to run again.
+	Owed Owed
 	// Differences from the kubelet.
 	Differences Differences
 }

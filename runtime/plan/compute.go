@@ -41,7 +41,7 @@ func (p *planner) sync() {
 		p.killPodForSandbox(change)
 	}
 	switch {
-	case change.needed && p.staysStopped():
+	case change.needed && p.staysStopped(change):
 		return
 	case p.RestartAllContainers:
 		p.actions.ContainersToReset = p.containersToReset()

@@ -35,7 +35,7 @@ func (p *planner) mainContainers() {
 // if it is not known whether it still runs. One that a request keeps stopped is kept so.
 func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatus) (kept bool) {
 	stops := p.stops(c.Name)
-	if !stops && !shouldBeRestarted(p.Pod, c, s) && !p.Asked[c.Name].restarts(s) {
+	if !stops && !p.startsAgain(c, s) {
 		return false
 	}
 	if !stops {

@@ -39,8 +39,8 @@ func (p *planner) initContainers() bool {
 			return false
 		}
 	}
-	if !scan.passed && !p.stops(p.Pod.Spec.InitContainers[0].Name) {
-		p.startInit(0)
+	if !scan.passed {
+		p.continueWith(0, &scan, true)
 	}
 	return scan.initialized
 }
@@ -61,7 +61,7 @@ func (p *planner) initContainer(i int, scan *initScan) {
 	c := &p.Pod.Spec.InitContainers[i]
 	s := p.Observed.Current(c.Name)
 	switch {
-	case podspec.IsSidecar(c) && p.stops(c.Name) && (s == nil || s.State != ContainerRunning):
+	case p.keepsOff(c) && (s == nil || s.State != ContainerRunning):
 		p.stoppedSidecar(i, s, scan)
 		return
 	case s == nil && scan.passed && podspec.IsSidecar(c):
@@ -112,13 +112,17 @@ func (p *planner) runningSidecar(i int, s *ContainerStatus, scan *initScan) {
 	}
 }
 
-// stoppedSidecar leaves a sidecar alone that a request keeps stopped. It holds up no other
-// container once it has run.
+// keepsOff is whether a request keeps a sidecar stopped. The containers after it do as if it had
+// started.
+func (p *planner) keepsOff(c *corev1.Container) bool { return podspec.IsSidecar(c) && p.stops(c.Name) }
+
+// stoppedSidecar leaves a sidecar alone that a request keeps stopped. One that ran in this sandbox
+// shows that those before it were initialized; one that did not is passed over.
 func (p *planner) stoppedSidecar(i int, s *ContainerStatus, scan *initScan) {
-	switch {
-	case s == nil && !scan.passed:
+	if s == nil {
 		return
-	case s != nil && s.State == ContainerUnknown:
+	}
+	if s.State == ContainerUnknown {
 		p.killUnknown("Init container", s)
 	}
 	p.initialized(i, scan, !scan.passed)
@@ -127,11 +131,26 @@ func (p *planner) stoppedSidecar(i int, s *ContainerStatus, scan *initScan) {
 
 // initialized continues with the next init container, or to the main ones.
 func (p *planner) initialized(i int, scan *initScan, first bool) {
-	if i == len(p.Pod.Spec.InitContainers)-1 {
+	p.continueWith(i+1, scan, first)
+}
+
+// continueWith starts the init container with that number, if it is the first that is looked at,
+// or the next one that is not kept off; without one it continues to the main containers.
+func (p *planner) continueWith(i int, scan *initScan, first bool) {
+	if next := p.initAfter(i); next == len(p.Pod.Spec.InitContainers) {
 		scan.initialized = true
 	} else if first {
-		p.startInit(i + 1)
+		p.startInit(next)
 	}
+}
+
+// initAfter is the number of the first init container from i on that no request keeps off; where
+// there is none, it is how many there are.
+func (p *planner) initAfter(i int) int {
+	for i < len(p.Pod.Spec.InitContainers) && p.keepsOff(&p.Pod.Spec.InitContainers[i]) {
+		i++
+	}
+	return i
 }
 
 func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) {

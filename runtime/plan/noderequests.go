@@ -40,6 +40,8 @@ type RequestProgress struct {
 	Asked map[string]Asked
 	// Signals are to be sent, once.
 	Signals []SignalRequest
+	// Owed are containers whose instance has ended, and that the requests start.
+	Owed Owed
 	// Unready is why the pod counts as not ready, nil if it does not.
 	Unready *Reason
 	// Held says why containers are kept stopped, by name.
@@ -196,7 +198,7 @@ func fail(c *v1alpha1.RequestContainerState, format string, args ...any) {
 func (a *advance) advanceOne(c *v1alpha1.RequestContainerState, late bool) {
 	s := a.Observed.Current(c.Name)
 	if late && c.Phase != v1alpha1.RequestHeld {
-		fail(c, "not done before the deadline")
+		a.tooLate(c, s)
 		return
 	}
 	signalled := c.Phase == v1alpha1.RequestInProgress && a.request.Action == v1alpha1.RequestSignal

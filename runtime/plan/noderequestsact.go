@@ -22,9 +22,11 @@ func bareID(id string) string {
 // restart asks for the end of the instance that was noted, and waits for the one that comes
 // after it.
 func (a *advance) restart(c *v1alpha1.RequestContainerState, s *ContainerStatus) {
+	if a.between(c, s) {
+		a.owe(c)
+	}
 	switch {
-	case s == nil:
-		c.Message = "waits for another instance"
+	case s == nil, s.ID != c.ContainerID && neverStarted(s):
 	case s.ID == c.ContainerID:
 		if s.State != ContainerRunning || a.unreadyLongEnough(c) {
 			a.ask(c, v1alpha1.TriggerRestartRequested)
@@ -34,6 +36,36 @@ func (a *advance) restart(c *v1alpha1.RequestContainerState, s *ContainerStatus)
 	default:
 		a.awaitStart(c, s)
 	}
+}
+
+// between is whether the instance that a restart is about has ended, and none has started since.
+func (a *advance) between(c *v1alpha1.RequestContainerState, s *ContainerStatus) bool {
+	return s == nil || s.State == ContainerExited && s.ID == c.ContainerID || neverStarted(s)
+}
+
+// neverStarted is whether the runtime has made a container that it has not started.
+func neverStarted(s *ContainerStatus) bool {
+	return s.State != ContainerRunning && s.State != ContainerUnknown && s.StartedAt.IsZero()
+}
+
+// owe notes that the start of another instance is due, also when the request is gone.
+func (a *advance) owe(c *v1alpha1.RequestContainerState) {
+	c.Message = "waits for the start of another instance"
+	if a.out.Owed == nil {
+		a.out.Owed = Owed{}
+	}
+	a.out.Owed[c.Name] = c.ContainerID
+}
+
+// tooLate ends what is not done before the deadline. What has ended for it is started nevertheless.
+func (a *advance) tooLate(c *v1alpha1.RequestContainerState, s *ContainerStatus) {
+	begun := c.Phase == v1alpha1.RequestInProgress && a.request.Action == v1alpha1.RequestRestart
+	if begun && a.between(c, s) {
+		a.owe(c)
+		fail(c, "not done before the deadline; another instance is started as soon as that works")
+		return
+	}
+	fail(c, "not done before the deadline")
 }
 
 // awaitStart waits until a new instance has run for long enough and is ready.
@@ -61,6 +93,11 @@ func (a *advance) stop(c *v1alpha1.RequestContainerState, s *ContainerStatus) {
 		return
 	}
 	c.Phase, c.Message = v1alpha1.RequestHeld, ""
+	a.hold(c)
+}
+
+// hold keeps a container stopped.
+func (a *advance) hold(c *v1alpha1.RequestContainerState) {
 	a.ask(c, v1alpha1.TriggerStopRequested)
 	if a.out.Held == nil {
 		a.out.Held = map[string]Reason{}
@@ -77,13 +114,18 @@ func (a *advance) unreadyLongEnough(c *v1alpha1.RequestContainerState) bool {
 	if a.request.UnreadySeconds == 0 {
 		return true
 	}
-	a.out.Unready = &Reason{Reason: v1alpha1.ReasonKillRequested, Message: a.cause()}
+	a.unready()
 	// The time of the begin has whole seconds only.
 	left := begun.Add(time.Duration(a.request.UnreadySeconds+1) * time.Second).Sub(a.Now)
 	if left > 0 {
 		a.wake(left)
 	}
 	return left <= 0
+}
+
+// unready has the pod count as not ready.
+func (a *advance) unready() {
+	a.out.Unready = &Reason{Reason: v1alpha1.ReasonKillRequested, Message: a.cause()}
 }
 
 // ask asks for the end of a container. Where several requests do, one that stops it counts.

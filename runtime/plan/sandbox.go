@@ -123,21 +123,16 @@ func (p *planner) killPodForSandbox(change sandboxVerdict) {
 // startOver plans what a new sandbox begins with: the first init container, or
 // the main containers. It is not created when nothing would be started in it.
 func (p *planner) startOver(change sandboxVerdict) {
-	if p.staysDown(change) {
-		p.actions.CreateSandbox = false
-		return
-	}
-	toStart := p.startedAnew()
+	toStart := p.startedAnew(change)
+	first := p.initAfter(0)
 	switch {
-	case len(toStart) == 0 && p.stopsAny():
+	case len(toStart) == 0 && (p.staysDown(change) || p.stopsAny()):
 		p.actions.CreateSandbox = false
 	case len(toStart) == 0 && anyMainContainerCreated(p.Pod, p.Observed):
 		p.actions.CreateSandbox = false
 		p.finish("no container is left to start")
-	case len(p.Pod.Spec.InitContainers) > 0:
-		if !p.stops(p.Pod.Spec.InitContainers[0].Name) {
-			p.startInit(0)
-		}
+	case first < len(p.Pod.Spec.InitContainers):
+		p.startInit(first)
 	default:
 		p.actions.ContainersToStart = toStart
 	}
@@ -152,8 +147,8 @@ func (p *planner) staysDown(change sandboxVerdict) bool {
 
 // staysStopped is whether there is nothing to do about a sandbox, because requests keep all
 // stopped that would be started in another one, and nothing runs.
-func (p *planner) staysStopped() bool {
-	if !p.stopsAny() || len(p.startedAnew()) > 0 || p.anyMayRunOrUnknown() {
+func (p *planner) staysStopped(change sandboxVerdict) bool {
+	if !p.stopsAny() || len(p.startedAnew(change)) > 0 || p.anyMayRunOrUnknown() {
 		return false
 	}
 	p.actions = Actions{SandboxID: p.actions.SandboxID}
@@ -167,12 +162,15 @@ func (p *planner) anyMayRunOrUnknown() bool {
 }
 
 // startedAnew returns the main containers that a new sandbox starts: all but
-// those that succeeded under OnFailure, and those that requests keep stopped.
-func (p *planner) startedAnew() []int {
+// those that succeeded under OnFailure, and those that requests keep stopped. Of a
+// pod that stays down those alone that requests have ended.
+func (p *planner) startedAnew(change sandboxVerdict) []int {
 	var toStart []int
+	down := p.staysDown(change)
 	for i := range p.Pod.Spec.Containers {
 		c := &p.Pod.Spec.Containers[i]
-		if !p.stops(c.Name) && (!runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name))) {
+		starts := !down && (!runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name)))
+		if !p.stops(c.Name) && (starts || p.owes(c.Name)) {
 			toStart = append(toStart, i)
 		}
 	}

@@ -111,12 +111,12 @@ func (p *planner) anyMayRun() bool {
 
 // startedIn returns what a new sandbox starts, sooner or later.
 func (p *planner) startedIn(change sandboxVerdict) []*corev1.Container {
-	main := p.startedAnew()
-	if p.staysDown(change) || len(main) == 0 && anyMainContainerCreated(p.Pod, p.Observed) {
+	main := p.startedAnew(change)
+	if len(main) == 0 && (p.staysDown(change) || anyMainContainerCreated(p.Pod, p.Observed)) {
 		return nil
 	}
 	var containers []*corev1.Container
-	for i := range p.Pod.Spec.InitContainers {
+	for i := p.initAfter(0); i < len(p.Pod.Spec.InitContainers); i = p.initAfter(i + 1) {
 		containers = append(containers, &p.Pod.Spec.InitContainers[i])
 	}
 	for _, i := range main {

@@ -77,6 +77,9 @@ type Checkpoint struct {
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Requests are the KillRequests of the object; what is noted about them is in Status.
 	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
+	// Owed are containers that were ended on request and are to run again; earlier versions
+	// of the shim do not write them.
+	Owed plan.Owed `json:"owed,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
 	// Orphan: the containers were known from the runtime only.

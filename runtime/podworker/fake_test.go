@@ -140,13 +140,19 @@ func (n *fakeNode) restoreWith(t *testing.T, change func(*Config)) *Pool {
 
 // begin runs the pool for the rest of the test.
 func (n *fakeNode) begin(t *testing.T) {
+	t.Helper()
+	n.beginWith(t, Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+}
+
+func (n *fakeNode) beginWith(t *testing.T, usable Usable) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = n.pool.Run(ctx)
 	}()
-	n.pool.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+	n.pool.SetUsable(usable)
 	t.Cleanup(func() {
 		cancel()
 		<-done

@@ -32,6 +32,9 @@ func (m *memory) recordKill(kill plan.KillProgress, detail string) (ended bool) 
 	ended = rec.Phase == v1alpha1.KillPhaseDone && (i < 0 || m.rec.Status.Kills[i].Phase != v1alpha1.KillPhaseDone)
 	m.addKill(rec, detail)
 	m.keepNote(kill)
+	if plan.Owes(&rec) {
+		m.oweLocked(plan.Owed{rec.Container: rec.ContainerID})
+	}
 	m.published.pending = true
 	m.touch()
 	if i := slices.IndexFunc(m.rec.Status.Kills, sameID(rec.ID)); ended && i >= 0 {

@@ -294,12 +294,13 @@ func (m *memory) known() Known {
 		kept = append(kept, m.want.next.pod)
 	}
 	return Known{
-		Identity:  m.rec.Identity,
-		Seen:      m.want.seen,
-		Deleting:  m.want.deleted,
-		Gone:      m.want.gone || m.want.orphan,
-		ClusterID: m.rec.ClusterID,
-		Pod:       m.want.pod,
-		Kept:      kept,
+		Identity:   m.rec.Identity,
+		Seen:       m.want.seen,
+		Deleting:   m.want.deleted,
+		Terminated: m.rec.State == Terminated,
+		Gone:       m.want.gone || m.want.orphan,
+		ClusterID:  m.rec.ClusterID,
+		Pod:        m.want.pod,
+		Kept:       kept,
 	}
 }

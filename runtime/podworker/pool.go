@@ -274,6 +274,8 @@ type Known struct {
 	Seen bool
 	// Deleting: its end was asked for.
 	Deleting bool
+	// Terminated: it has ended, and nothing of it is started any more.
+	Terminated bool
 	// Gone: the worker knows that the API does not have the object.
 	Gone bool
 	// ClusterID is the cluster the workload came from.

@@ -5,8 +5,6 @@ package podworker
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -204,28 +202,4 @@ func (p *pulls) stop() {
 func (p *pulls) close() {
 	p.stop()
 	p.wg.Wait()
-}
-
-// WantedImages are the images that workloads may need soon: the names of those of their
-// templates, and what the runtime calls those that were prepared for a change.
-func (p *Pool) WantedImages() []string {
-	wanted := map[string]bool{}
-	for _, w := range p.all() {
-		for _, ref := range w.pulls.refs() {
-			wanted[ref] = true
-		}
-		known := w.mem.known()
-		if known.Deleting {
-			continue // nothing of it is started any more
-		}
-		for _, pod := range append(known.Kept, known.Pod) {
-			if pod == nil {
-				continue
-			}
-			for key := range plan.ImageKeys(pod, podspec.InitAndMain(pod)) {
-				wanted[key.Image] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(wanted))
 }

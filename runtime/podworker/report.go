@@ -99,6 +99,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     now.Wall,
 			Held:                    s.held(syncing),
+			Owed:                    s.owed(syncing),
 			Unready:                 s.requests.Unready,
 			HostIPs:                 s.cfg.HostIPs,
 			RuntimeName:             s.cfg.RuntimeName,

@@ -41,6 +41,7 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 		Pod: d.pod, Observed: observed, Status: st, TemplateHash: s.mem.templateHash(), Requests: d.requests, Before: noted,
 		Now: s.moment().Wall, Differences: plan.AllDifferences(),
 	})
+	s.mem.owe(s.requests.Owed)
 	news := s.mem.noteRequests(s.requests.Status)
 	for _, signal := range s.requests.Signals {
 		s.saver.saveAndWait() // a process that comes after this one does not send it again
@@ -57,6 +58,11 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 	return news
 }
 
+// recallRequests takes what was noted of KillRequests for what they ask, until it is looked at.
+func (w *worker) recallRequests(d desired) {
+	w.requests = plan.RecallRequests(d.requests, w.mem.requestsNoted())
+}
+
 // send sends a signal, and waits no longer than a deletion may.
 func (s *syncer) send(ctx context.Context, signal plan.SignalRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, signalPatience)
@@ -66,7 +72,7 @@ func (s *syncer) send(ctx context.Context, signal plan.SignalRequest) error {
 
 // forgiven are instances whose end counts for no back-off.
 func (s *syncer) forgiven() []string {
-	ids := s.mem.stopped()
+	ids := slices.Collect(maps.Values(s.mem.owed()))
 	for _, a := range s.requests.Asked {
 		ids = append(ids, a.ContainerID)
 	}
@@ -79,6 +85,14 @@ func (s *scope) held(syncing bool) map[string]plan.Reason {
 		return nil
 	}
 	return s.requests.Held
+}
+
+// owed are containers that were ended on request and are to run again.
+func (s *scope) owed(syncing bool) plan.Owed {
+	if !syncing {
+		return nil
+	}
+	return s.mem.owed()
 }
 
 // holdConditions are those about containers that requests keep stopped.
@@ -111,17 +125,4 @@ func (m *memory) noteRequests(noted []v1alpha1.NodeRequestStatus) bool {
 	m.published.pending = true
 	m.touch()
 	return true
-}
-
-// stopped are the instances that requests have stopped.
-func (m *memory) stopped() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var ids []string
-	for i := range m.rec.Status.Kills {
-		if k := &m.rec.Status.Kills[i]; k.Trigger == v1alpha1.TriggerStopRequested {
-			ids = append(ids, k.ContainerID)
-		}
-	}
-	return ids
 }

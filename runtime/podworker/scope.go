@@ -105,6 +105,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Missing:     s.waits.missing,
 		Probed:      s.probed(d),
 		Asked:       s.requests.Asked,
+		Owed:        s.mem.owed(),
 		Differences: plan.AllDifferences(),
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // Words of the kubelet. (kubelet kubelet.go:SyncPod, events/event.go)
@@ -67,6 +66,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 
 // keep reports what was observed, and has it made what the template says.
 func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	s.mem.settleOwed(d.pod, observed)
 	may := usable.OK && d.held == ""
 	if may && s.prepare(ctx, d, observed) {
 		return 0, nil
@@ -163,6 +163,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
 	s.mem.noteRan(after)
+	s.mem.settleOwed(d.pod, after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	if s.advanceRequests(ctx, d, after, &r.pod) {
@@ -249,39 +250,6 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	return outcome
 }
 
-// endGrace is the time, in seconds, that the end of the workload leaves to kills under
-// way.
-func (s *syncer) endGrace(d desired) int64 {
-	return s.termination(d).Grace(d.pod, plan.Grace{}).Seconds
-}
-
-// finishResumed finishes the kills that an earlier process left behind.
-func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus) error {
-	if len(s.resume) == 0 {
-		return nil
-	}
-	kills := s.resume
-	var err error
-	attend(ctx, s.wake,
-		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
-		func(func()) {
-			if now := s.mem.peek(); now.ends() && now.pod != nil {
-				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
-			}
-		})
-	if err != nil {
-		s.resume = s.stillUnderWay(kills)
-		return fmt.Errorf("finish kills that were under way: %w", err)
-	}
-	s.resume = nil
-	fresh, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
-	if err != nil {
-		return fmt.Errorf("observe after finishing kills: %w", err)
-	}
-	*observed = *fresh
-	return nil
-}
-
 // inputOf is what the plan of a sync decides on.
 func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatus, st *corev1.PodStatus) plan.Input {
 	in := s.planInput(d, observed)
@@ -299,92 +267,9 @@ func needed(a plan.Actions) bool {
 	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
 }
 
-// runs notes that the template runs, because there was nothing left to do but to wait.
-func (s *syncer) runs(ctx context.Context, d desired, observed *plan.PodStatus, r report, actions plan.Actions, usable Usable) {
-	killed := s.mem.setKillError("")
-	changed := s.noteTemplate(d, observed, actions)
-	if changed {
-		s.dropVolumes(ctx, d)
-	}
-	if changed || killed {
-		r.due = nil // reported already
-		s.report(d, r, usable)
-	}
-}
-
-// dropVolumes unmounts what the template has lost where nothing had to be started for it.
-func (s *syncer) dropVolumes(ctx context.Context, d desired) {
-	if err := s.cfg.PodDir.Prepare(ctx, d.pod); err != nil {
-		s.log.Info("Failed to bring volumes up to date; retrying", "reason", err.Error())
-	}
-}
-
 // starts says that a plan prepares the pod's place before it starts something.
 func starts(a plan.Actions) bool {
 	return a.CreateSandbox || len(a.InitContainersToStart) > 0 || len(a.ContainersToStart) > 0 || len(a.EphemeralContainersToStart) > 0
-}
-
-// noteTemplate notes which template runs: once nothing of another is left to be
-// killed or resized, or waits for that, which is not known before the API has shown the
-// object. It says whether that is news.
-func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Actions) bool {
-	if s.waits.keeps != nil {
-		return false // the plan is not that of the template
-	}
-	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || left.Waiting() {
-		return false
-	}
-	if len(plan.RunsEarlier(s.planInput(d, observed).Definitions, observed)) > 0 {
-		return false // a sidecar that has not started yet is replaced later
-	}
-	within, asks := s.mem.withinLimits(d)
-	if asks {
-		s.cfg.Measure()
-	}
-	if !within {
-		return false
-	}
-	return s.mem.noteTemplate(d)
-}
-
-// noteEnded notes the template of a workload that had ended when it was looked at: the
-// process that started it may have crashed before recording it, and the manager would
-// have it run again.
-func (s *syncer) noteEnded(d desired, observed *plan.PodStatus) {
-	nothing := len(observed.Containers) == 0 && s.mem.templateHash() == ""
-	if nothing || plan.MadeFrom(s.planInput(d, observed).Definitions, observed) {
-		s.mem.noteTemplate(d)
-	}
-}
-
-// createdAny reports whether a sync created a container, whatever became of it: one
-// that was killed for its postStart hook was an instance of the template too.
-func createdAny(before, after *plan.PodStatus) bool {
-	return slices.ContainsFunc(after.Containers, func(c plan.ContainerStatus) bool {
-		return !slices.ContainsFunc(before.Containers, func(old plan.ContainerStatus) bool { return old.ID == c.ID })
-	})
-}
-
-// diedMeanwhile reports whether a container that a sync created has exited already.
-func diedMeanwhile(before, after *plan.PodStatus) bool {
-	exited := &plan.PodStatus{}
-	for _, c := range after.Containers {
-		if c.State == plan.ContainerExited {
-			exited.Containers = append(exited.Containers, c)
-		}
-	}
-	return createdAny(before, exited)
-}
-
-// remember keeps why containers wait. (kubelet reason_cache.go:Update)
-func (s *syncer) remember(outcome plan.SyncOutcome) {
-	for name, reason := range outcome.Tried {
-		if reason == (status.Reason{}) {
-			delete(s.waiting, name)
-		} else {
-			s.waiting[name] = reason
-		}
-	}
 }
 
 // networkError tells why what is planned cannot be started for want of the pod network.

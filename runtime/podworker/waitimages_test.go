@@ -4,11 +4,15 @@
 package podworker
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -124,5 +128,44 @@ func TestWantedImages(t *testing.T) {
 			t.Errorf("deleted: wanted %q", wanted)
 		}
 		n.settle(time.Hour)
+	})
+}
+
+// The images of a workload that has ended, and of a template that the node does not admit, are
+// not kept: nothing is started from them.
+func TestImagesThatNothingIsStartedFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			if r.Pod.Name == "done" {
+				n.stop(r.Pod.UID, 0)
+			}
+			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {}}}
+		}
+		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		p := n.restoreWith(t, func(c *Config) {
+			c.Admit = func(pod *corev1.Pod) *plan.Refusal {
+				if pod.Spec.Containers[0].Image == "denied:1" {
+					return &plan.Refusal{Reason: "NodePorts", Message: "node(s) didn't have free ports for the requested pod ports"}
+				}
+				return nil
+			}
+		})
+		n.begin(t)
+		p.Update(workload("runs", image("image:1")))
+		p.Update(workload("evicted", image("evicted:1")))
+		p.Update(workload("done", never, image("done:1")))
+		p.Update(workload("denied", image("denied:1")))
+		p.Update(workload("changes", image("image:2")))
+		n.settle(time.Minute)
+		p.Update(workload("changes", generation(2), image("denied:1")))
+		p.Terminate("evicted", pressure())
+		n.settle(time.Minute)
+		if wanted := p.WantedImages(); !slices.Equal(wanted, []string{"image:1", "image:2"}) {
+			t.Errorf("wanted %q", wanted)
+		}
 	})
 }

@@ -89,6 +89,9 @@ type Config struct {
 	// StateFile keeps the node's conditions for the next process; "" keeps none.
 	StateFile string
 	Logger    logr.Logger
+
+	// write replaces the state file; nil is statefile.Replace.
+	write func(path string, data []byte) error
 }
 
 // Manager keeps the node from running out of memory, disk and process IDs.
@@ -101,6 +104,7 @@ type Manager struct {
 	// said is what was logged last about signals that could not be read.
 	said  string
 	saved time.Time
+	saver *saver
 
 	mu         sync.Mutex
 	conditions []corev1.NodeConditionType
@@ -108,7 +112,7 @@ type Manager struct {
 
 // New returns a manager that knows the conditions of the process before it.
 func New(config Config) *Manager {
-	m := &Manager{config: config}
+	m := &Manager{config: config, saver: newSaver(config)}
 	if m.Enabled() {
 		m.restore(time.Now())
 	}
@@ -138,6 +142,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if conditions := m.Conditions(); len(conditions) > 0 {
 		m.config.Changed(conditions)
 	}
+	defer m.saver.start()()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -189,7 +194,8 @@ func (m *Manager) observe(ctx context.Context) (plan.Observations, bool) {
 	return observed, separate
 }
 
-// reclaimed frees what no workload needs, and reports whether that was enough for all thresholds.
+// reclaimed frees what no workload needs, and reports whether that was enough for all thresholds. As
+// in each round, a signal that cannot be read counts as not short: the next round looks again.
 // (kubelet eviction_manager.go:reclaimNodeLevelResources)
 func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) bool {
 	if len(m.config.Reclaimers) == 0 || !plan.ReclaimsImages(s, separate) {
@@ -202,8 +208,8 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) b
 	if err := errors.Join(errs...); err != nil {
 		m.config.Logger.Info("Failed to remove all dead containers and unused images", "reason", err.Error())
 	}
-	observed, _, err := m.config.Node.Observe(ctx)
-	return err == nil && len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0
+	observed, _ := m.observe(ctx)
+	return len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0
 }
 
 // evict ends the workload that ranks first and may be ended, and waits until it is gone.

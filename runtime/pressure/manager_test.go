@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,12 +45,14 @@ type fake struct {
 	reclaimed  int
 	// frees is what is available once images are removed.
 	frees plan.Observations
+	// unread is why not all signals could be read.
+	unread error
 }
 
 func (f *fake) Observe(context.Context) (plan.Observations, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.observed), false, nil
+	return maps.Clone(f.observed), false, f.unread
 }
 
 func (f *fake) Uses(context.Context, []*corev1.Pod, bool) (map[types.UID]*plan.PodUse, error) {
@@ -265,15 +268,18 @@ func TestReclaimsFirst(t *testing.T) {
 		frees     string
 		reclaimed int
 		ended     int
+		unread    error
 	}{
-		"enough":     {plan.SignalNodeFsAvailable, "11Gi", 1, 0},
-		"not enough": {plan.SignalNodeFsAvailable, "9Gi", 1, 1},
-		"not a disk": {plan.SignalMemoryAvailable, "11Gi", 0, 1},
+		"enough":                                {plan.SignalNodeFsAvailable, "11Gi", 1, 0, nil},
+		"not enough":                            {plan.SignalNodeFsAvailable, "9Gi", 1, 1, nil},
+		"not a disk":                            {plan.SignalMemoryAvailable, "11Gi", 0, 1, nil},
+		"enough, while another is not read":     {plan.SignalNodeFsAvailable, "11Gi", 1, 0, errors.New("pid.available: no such file")},
+		"not enough, while another is not read": {plan.SignalNodeFsAvailable, "9Gi", 1, 1, errors.New("pid.available: no such file")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake("w")
-				f.observed, f.frees = has(tt.signal, "5Gi"), has(tt.signal, tt.frees)
+				f.observed, f.frees, f.unread = has(tt.signal, "5Gi"), has(tt.signal, tt.frees), tt.unread
 				manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{tt.signal: "10%"}}, func(c *Config) { c.Reclaimers = []Reclaimer{f} })
 				after(5 * time.Second)
 				if ended, _ := f.seen(); len(ended) != tt.ended || f.reclaimed != tt.reclaimed {
@@ -324,6 +330,39 @@ func TestRestartKeepsConditions(t *testing.T) {
 		after(61 * time.Second)
 		if New(config).Admit(pod) != nil {
 			t.Error("refused after 5 minutes")
+		}
+	})
+}
+
+// A disk that hangs under the state file keeps no workload from being ended, nor the process from
+// its end; once it answers, the latest state is written.
+func TestStateFileThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("a", "b")
+		f.observed = has(plan.SignalMemoryAvailable, "50Mi")
+		answers := make(chan struct{})
+		var mu sync.Mutex
+		var written []string
+		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, func(c *Config) {
+			c.write = func(_ string, data []byte) error {
+				<-answers
+				mu.Lock()
+				defer mu.Unlock()
+				written = append(written, string(data))
+				return nil
+			}
+		})
+		after(2 * time.Minute)
+		if ended, _ := f.seen(); len(ended) != 2 {
+			t.Errorf("ended %v while the disk hangs, want both", ended)
+		}
+		seen := time.Now().UTC().Truncate(saveInterval).Format("15:04")
+		close(answers)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(written) != 2 || !strings.Contains(written[1], seen) {
+			t.Errorf("written %q, want the first and the latest, of %s", written, seen)
 		}
 	})
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
 // saveInterval is how old the file may be while the node has a condition: a process that comes
@@ -48,18 +46,17 @@ func (m *Manager) restore(now time.Time) {
 	m.conditions = m.known.Conditions(m.config.Transition, now)
 }
 
-// save writes when each condition was last observed, now and then. A disk that is full does not
-// keep the node from being looked at.
+// save has it written when each condition was last observed, now and then. A disk that is full or
+// hangs does not keep the node from being looked at.
 func (m *Manager) save(now time.Time) {
 	if m.config.StateFile == "" || !m.saved.IsZero() && (len(m.conditions) == 0 || now.Sub(m.saved) < saveInterval) {
 		return
 	}
 	m.saved = now
 	data, err := json.Marshal(state{Seen: m.known.Seen})
-	if err == nil {
-		err = statefile.Replace(m.config.StateFile, data)
-	}
 	if err != nil {
-		m.config.Logger.Info("Failed to keep which pressure the node is under for the next process", "reason", err.Error())
+		m.saver.failed(err)
+		return
 	}
+	m.saver.put(data)
 }

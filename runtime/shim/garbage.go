@@ -76,22 +76,31 @@ func eachMinute(ctx context.Context, part string, collect func(context.Context) 
 	}
 }
 
-// Reclaim removes at once what would be removed within the minute.
-func (c *collector) Reclaim(ctx context.Context) error { return c.collectContainers(ctx) }
+// Reclaim removes at once what would be removed within the minute, and all containers of
+// workloads that have ended and still have their object. (kubelet
+// container/container_gc.go:DeleteAllUnusedContainers)
+func (c *collector) Reclaim(ctx context.Context) error { return c.collect(ctx, true) }
 
 // collectContainers removes dead containers and sandboxes that are too many. A pod
 // that cannot be read keeps its own.
-func (c *collector) collectContainers(ctx context.Context) error {
+func (c *collector) collectContainers(ctx context.Context) error { return c.collect(ctx, false) }
+
+// collect removes what is too many; ended says that all goes of workloads that have ended.
+func (c *collector) collect(ctx context.Context, ended bool) error {
 	var unread []error
+	var known map[types.UID]podworker.Known
 	err := c.executor.CollectGarbage(ctx, executor.GarbageOptions{
 		List: func(ctx context.Context) (garbage executor.Garbage, err error) {
-			garbage, unread, err = c.list(ctx)
+			known = indexKnown(c.pool.Known())
+			garbage, unread, err = c.list(ctx, known, ended)
 			return garbage, err
 		},
 		// The containers of workloads that are gone are their workers' business.
-		ContentRemoved: func(types.UID) bool { return false },
-		AllKnown:       c.orphans.synced(),
-		Policy:         executor.DefaultGarbagePolicy(),
+		ContentRemoved:      func(types.UID) bool { return false },
+		RuntimeRemoved:      func(uid types.UID) bool { return known[uid].Terminated },
+		EvictNonDeletedPods: ended,
+		AllKnown:            c.orphans.synced(),
+		Policy:              executor.DefaultGarbagePolicy(),
 	})
 	if err != nil {
 		err = fmt.Errorf("collect garbage: %w", err)
@@ -100,21 +109,20 @@ func (c *collector) collectContainers(ctx context.Context) error {
 }
 
 // list lists what may be too many: the pods that have more than one dead
-// instance of a container, or more than one sandbox. To read all would be much to
-// ask of a node where nothing happens.
+// instance of a container, or more than one sandbox, and with ended those of which nothing is
+// started any more. To read all would be much to ask of a node where nothing happens.
 // A pod that cannot be read is left out of it.
-func (c *collector) list(ctx context.Context) (garbage executor.Garbage, unread []error, err error) {
+func (c *collector) list(ctx context.Context, workers map[types.UID]podworker.Known, ended bool) (garbage executor.Garbage, unread []error, err error) {
 	pods, err := c.runtime.ListPods(ctx)
 	if err != nil {
 		return executor.Garbage{}, nil, err
 	}
-	workers := indexKnown(c.pool.Known())
 	for _, p := range pods {
 		worker, known := workers[p.UID]
 		if !p.Ours || !known || worker.Deleting {
 			continue
 		}
-		if p.Dead <= 1 && len(p.Sandboxes) <= 1 {
+		if p.Dead <= 1 && len(p.Sandboxes) <= 1 && !(ended && worker.Terminated) {
 			continue
 		}
 		observed, err := c.runtime.PodStatus(ctx, p.UID)

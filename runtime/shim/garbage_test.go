@@ -25,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
 // garbageRuntime lists pods, and writes down what is done to them.
@@ -36,6 +37,7 @@ type garbageRuntime struct {
 	unreadable map[types.UID]bool
 	asked      []types.UID
 	touched    []string
+	removing   func(id string) // called by removals of containers
 }
 
 func (r *garbageRuntime) ListPods(context.Context) ([]cri.Pod, error) { return r.pods, nil }
@@ -76,6 +78,9 @@ func (r *garbageRuntime) StopContainer(_ context.Context, id string, _ int64) er
 }
 
 func (r *garbageRuntime) RemoveContainer(_ context.Context, id string) error {
+	if r.removing != nil {
+		r.removing(id)
+	}
 	return r.touch("remove", id)
 }
 
@@ -342,4 +347,53 @@ func TestLeftovers(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(root, "logs")); err != nil || len(entries) != 3 {
 		t.Errorf("logs %v, error %v", entries, err)
 	}
+}
+
+// endedStore has the checkpoint of a workload that has ended and still has its object.
+type endedStore struct {
+	podworker.Store
+	uid types.UID
+}
+
+func (s endedStore) Load() ([]*podworker.Checkpoint, error) {
+	return []*podworker.Checkpoint{{
+		Identity: podworker.Identity{UID: s.uid, Namespace: "ns", Name: string(s.uid)}, State: podworker.Terminated,
+	}}, nil
+}
+
+// A disk that is short gets back the dead containers and sandboxes of what has ended, evicted or
+// by itself; until then they stay with the object, and of what may be started the newest stays.
+func TestReclaimRemovesWhatHasEnded(t *testing.T) {
+	dead := func(uid types.UID) *plan.PodStatus {
+		return &plan.PodStatus{
+			Containers: []plan.ContainerStatus{{ID: string(uid) + "-c", Name: "c", State: plan.ContainerExited, SandboxID: string(uid) + "-s"}},
+			Sandboxes:  []plan.SandboxStatus{{ID: string(uid) + "-s", State: plan.SandboxNotReady}},
+		}
+	}
+	runtime := &garbageRuntime{statuses: map[types.UID]*plan.PodStatus{}}
+	for _, uid := range []types.UID{"ended", "foreign", "started"} {
+		runtime.pods = append(runtime.pods, cri.Pod{UID: uid, Ours: uid != "foreign", Dead: 1, Sandboxes: []string{string(uid) + "-s"}})
+		runtime.statuses[uid] = dead(uid)
+	}
+	c, keeper := collectorOf(t, runtime)
+	c.pool = podworker.New(podworker.Config{Store: endedStore{uid: "ended"}})
+	if err := c.pool.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	c.pool.Update(&v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{UID: "started", Namespace: "ns", Name: "started"}})
+	step := func(when string, collect func(context.Context) error, want ...string) {
+		t.Helper()
+		if err := collect(t.Context()); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if diff := cmp.Diff(want, runtime.touched); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", when, diff)
+		}
+	}
+	step("each minute", c.collectContainers)
+	keeper.synced = func() bool { return false }
+	step("before the list of workloads is complete", c.Reclaim)
+	keeper.synced = func() bool { return true }
+	runtime.removing = func(id string) { runtime.statuses["ended"].Containers = nil }
+	step("short of disk", c.Reclaim, "remove ended-c", "stop ended-s", "remove ended-s")
 }

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/api/options"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/managedworkload/managedworkload/options"
+	"github.com/managedworkload/managedworkload/api/options"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 

@@ -46,6 +46,8 @@ type Input struct {
 	Resizing *Reason
 	// Held says why containers are kept stopped, by name.
 	Held map[string]Reason
+	// Owed are containers that were ended on request and are to run again.
+	Owed plan.Owed
 	// Unready is why the pod counts as not ready whatever its containers are, nil if it
 	// does not.
 	Unready *Reason
@@ -80,7 +82,7 @@ func Compute(in Input) corev1.PodStatus {
 	c := newConversion(&in, old)
 	st := c.containerStatusesOfPod(old)
 	converted := slices.Concat(st.ContainerStatuses, st.InitContainerStatuses)
-	st.Phase = phase(in.Pod, converted, in.Terminal, anyActiveMainContainer(&in.Pod.Spec, c.observed))
+	st.Phase = phase(in.Pod, converted, c.due(), in.Terminal, anyActiveMainContainer(&in.Pod.Spec, c.observed))
 	c.applyPhase(&st, old)
 	// Only after the phase: it depends on what had started before.
 	c.applyProbes(&st, old)

@@ -210,7 +210,7 @@ func initializedCondition(spec *corev1.PodSpec, statuses []corev1.ContainerStatu
 
 func isInitialized(container *corev1.Container, status *corev1.ContainerStatus) bool {
 	if podspec.IsSidecar(container) {
-		return status.Started != nil && *status.Started
+		return held(status) || status.Started != nil && *status.Started
 	}
 	return status.Ready
 }

@@ -152,11 +152,20 @@ func (c *conversion) waitReason(container *corev1.Container, current *plan.Conta
 	if held, ok := c.in.Held[container.Name]; ok && (current == nil || current.State != plan.ContainerRunning) {
 		return held, true
 	}
-	if !plan.ShouldContainerBeRestarted(c.in.Pod, container, c.observed) {
+	if !plan.ShouldContainerBeRestarted(c.in.Pod, container, c.observed) && !c.in.Owed.Starts(container.Name, current) {
 		return Reason{}, false
 	}
 	reason, ok = c.in.Waiting[container.Name]
 	return reason, ok
+}
+
+// due are the containers that were ended on request and are to run again, by name.
+func (c *conversion) due() map[string]bool {
+	due := map[string]bool{}
+	for name := range c.in.Owed {
+		due[name] = c.in.Owed.Starts(name, c.observed.Current(name))
+	}
+	return due
 }
 
 // newestInstances returns at most the two newest instances of a name, newest

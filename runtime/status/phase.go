@@ -21,12 +21,14 @@ const configSourceAnnotation = "kubernetes.io/config.source"
 type tally struct {
 	pendingInit, failedInit, pendingSidecars                   int
 	unknown, running, waiting, stopped, notRestarts, succeeded int
+	// due are containers that are started whatever their restart policy.
+	due map[string]bool
 }
 
 // phase returns the phase of a pod from the statuses of all its containers.
 // (kubelet kubelet_pods.go:getPhase)
-func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, terminal, initialized bool) corev1.PodPhase {
-	var t tally
+func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, due map[string]bool, terminal, initialized bool) corev1.PodPhase {
+	t := tally{due: due}
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
 		status := statusByName(statuses, container.Name)
@@ -75,7 +77,7 @@ func (t *tally) addInit(pod *corev1.Pod, container *corev1.Container, status *co
 	}
 }
 
-// addSidecar counts a sidecar; one that has ended plays no part.
+// addSidecar counts a sidecar; one that has ended, or is kept stopped, plays no part.
 func (t *tally) addSidecar(status *corev1.ContainerStatus) {
 	switch {
 	case status == nil:
@@ -85,7 +87,7 @@ func (t *tally) addSidecar(status *corev1.ContainerStatus) {
 			t.pendingSidecars++
 		}
 		t.running++
-	case exitOf(status) != nil:
+	case exitOf(status) != nil, held(status):
 	case status.State.Waiting != nil:
 		t.pendingSidecars++
 		t.waiting++
@@ -104,7 +106,7 @@ func (t *tally) addMain(pod *corev1.Pod, container *corev1.Container, status *co
 		t.running++
 	case exit != nil:
 		t.stopped++
-		if !held(status) && !restarts(pod, container, exit) {
+		if !held(status) && !t.due[container.Name] && !restarts(pod, container, exit) {
 			t.notRestarts++
 		}
 		// The exit of one that waits for its restart is not a success yet.

@@ -24,10 +24,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/options"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers"
 	"github.com/managedworkload/managedworkload/controllers/webhook"
-	"github.com/managedworkload/managedworkload/options"
 )
 
 // runManager runs the manager with its own token until the test has ended, with its

@@ -67,17 +67,20 @@ func stopPrograms(t *testing.T) {
 	})
 }
 
-// flagsOfNew keep how full the machine's disk is out of the tests; earlier shims do not know them.
-// localstack gives them to the shims that it builds.
-var flagsOfNew = []string{"--eviction-hard=memory.available<0%", "--image-gc-high-threshold=100"}
+// flagsOfNew keep how full the machine's disk is out of the tests, and links of logs in the node's
+// folder; earlier shims do not know them. localstack gives them to the shims that it builds.
+func flagsOfNew(n *localstack.Node) []string {
+	return []string{"--eviction-hard=memory.available<0%", "--image-gc-high-threshold=100", "--container-log-link-dir=" + n.LogLinks()}
+}
 
 // startPrograms starts the manager and all shims of what was built.
 func startPrograms(t *testing.T, built string) {
 	t.Helper()
 	for _, n := range env.Stack.Nodes {
-		args := slices.DeleteFunc(n.Shim.Args(), func(arg string) bool { return slices.Contains(flagsOfNew, arg) })
+		flags := flagsOfNew(n)
+		args := slices.DeleteFunc(n.Shim.Args(), func(arg string) bool { return slices.Contains(flags, arg) })
 		if built == newProgram {
-			args = append(args, flagsOfNew...)
+			args = append(args, flags...)
 		}
 		n.Shim.SetArgs(args...)
 	}

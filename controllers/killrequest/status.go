@@ -1,0 +1,116 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package killrequest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/writes"
+)
+
+const (
+	// Bounds of the status of a KillRequest.
+	maxNodeStates, maxContainerStates, maxMessage = 100, 16, 1024
+	// maxStates is what the states of nodes may take up with their containers, in bytes. What
+	// comes after that has no containers, and maxShortMessage. etcd takes objects of 1.5 MiB,
+	// with the names of the spec and who owns which field.
+	maxStates, maxShortMessage = 128 << 10, 128
+)
+
+// status is what came of the request so far.
+func (f *facts) status(targets []target) v1alpha1.KillRequestStatus {
+	st := v1alpha1.KillRequestStatus{StartTime: f.kr.Status.StartTime, Nodes: int32(len(targets))}
+	if st.StartTime == nil {
+		st.StartTime = new(metav1.NewTime(f.now).Rfc3339Copy())
+	}
+	count := map[v1alpha1.RequestPhase]int{}
+	for i := range targets {
+		count[targets[i].phase]++
+	}
+	done := count[v1alpha1.RequestSucceeded] + count[v1alpha1.RequestHeld]
+	failed := count[v1alpha1.RequestFailed]
+	st.DoneNodes, st.FailedNodes = int32(done), int32(failed)
+	st.Phase = f.phase(count, len(targets))
+	st.Message = fmt.Sprintf("%d of %d nodes done", done, len(targets))
+	switch {
+	case len(targets) == 0:
+		st.Message = "no node that runs the ManagedWorkload is chosen"
+	case failed > 0:
+		first := targets[slices.IndexFunc(targets, func(t target) bool { return t.phase == v1alpha1.RequestFailed })]
+		st.Message += fmt.Sprintf(", %d failed: node %s: %s", failed, first.node, first.message)
+	}
+	if f.kr.Spec.DryRun {
+		st.Message = "dry run: " + st.Message
+	}
+	st.Message = writes.Limit(st.Message, maxMessage)
+	if st.Phase == v1alpha1.RequestSucceeded || st.Phase == v1alpha1.RequestFailed {
+		st.CompletionTime = new(metav1.NewTime(f.now).Rfc3339Copy())
+	}
+	st.NodeStates = nodeStates(targets)
+	return st
+}
+
+// phase is how far the request is in all.
+func (f *facts) phase(count map[v1alpha1.RequestPhase]int, all int) v1alpha1.RequestPhase {
+	switch {
+	case all > 0 && count[v1alpha1.RequestPending] == all:
+		return v1alpha1.RequestPending
+	case count[v1alpha1.RequestPending]+count[v1alpha1.RequestInProgress] > 0:
+		return v1alpha1.RequestInProgress
+	case count[v1alpha1.RequestHeld] > 0, f.holds() && all == 0:
+		return v1alpha1.RequestHeld
+	case count[v1alpha1.RequestFailed] > 0, all == 0:
+		return v1alpha1.RequestFailed
+	}
+	return v1alpha1.RequestSucceeded
+}
+
+// urgency orders nodes in the status.
+func (t *target) urgency() int {
+	if t.remembered || t.untaken() {
+		return -1
+	}
+	return slices.Index([]v1alpha1.RequestPhase{
+		v1alpha1.RequestFailed, v1alpha1.RequestInProgress, v1alpha1.RequestPending, v1alpha1.RequestHeld, v1alpha1.RequestSucceeded,
+	}, t.phase)
+}
+
+// nodeStates are what the status says of nodes. Those of which nothing else will know what came
+// of the request are the first.
+func nodeStates(targets []target) []v1alpha1.RequestNodeState {
+	sorted := slices.Clone(targets)
+	slices.SortStableFunc(sorted, func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(a.node, b.node))
+	})
+	var states []v1alpha1.RequestNodeState
+	left := maxStates
+	for _, t := range sorted[:min(len(sorted), maxNodeStates)] {
+		state := v1alpha1.RequestNodeState{
+			NodeName: t.node, NodeWorkloadUID: t.given, Phase: t.phase, Message: writes.Limit(t.message, maxMessage),
+			Containers: t.containers[:min(len(t.containers), maxContainerStates)],
+		}
+		if size := sizeOf(state); size <= left {
+			left -= size
+		} else {
+			state.Message, state.Containers = writes.Limit(t.message, maxShortMessage), nil
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+// sizeOf is what a state takes up, too much if it cannot be known.
+func sizeOf(state v1alpha1.RequestNodeState) int {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return maxStates + 1
+	}
+	return len(data)
+}

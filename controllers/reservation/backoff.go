@@ -1,0 +1,146 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reservation
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+)
+
+// forbearance is how long a resize is asked for that the kubelet does not grant: the scheduler
+// counts what is asked for, so that the node takes no Pods meanwhile. firstRetry is when what was
+// not granted is asked for again, then twice as late each time, up to lastRetry.
+const (
+	forbearance = 5 * time.Minute
+	firstRetry  = 5 * time.Minute
+	lastRetry   = time.Hour
+)
+
+// retries are what a node did not grant. They are not changed once they are made.
+//
+//	asked for --not granted for 5 min--> denied --its time, or less to ask for--> trial
+//	trial --granted--> asked for        trial --not granted--> denied, for twice as long
+type retries struct {
+	// since is since when the kubelet does not grant what is asked for; zero: it does.
+	since time.Time
+	// denied are the NodeWorkloads that are not asked for.
+	denied map[types.UID]denial
+	// trial is the one of them that is asked for now, "" for none: two at once might be too much
+	// although one is not.
+	trial types.UID
+}
+
+// denial is what is remembered of one that was not granted.
+type denial struct {
+	// asked is what the Pod requested with it.
+	asked fleet.Amount
+	// message is the kubelet's.
+	message string
+	// times is how often it was denied, and again when it is asked for again.
+	times int
+	again time.Time
+}
+
+func (r retries) has(uid types.UID) bool { _, denied := r.denied[uid]; return denied }
+
+// wait reports whether a NodeWorkload is not asked for now.
+func (r retries) wait(uid types.UID) bool { return r.has(uid) && r.trial != uid }
+
+// learn is what is remembered after the kubelet's answer.
+func (f facts) learn() retries {
+	f.retries = f.retries.of(f.shares)
+	if f.pod == nil {
+		f.retries.since = time.Time{}
+	}
+	if f.pod == nil || !f.pod.Answered {
+		return f.retries
+	}
+	settled := f.pod.Asked == decide(f).want
+	if f.pod.Pending.Reason == "" {
+		f.retries.since = time.Time{}
+		if settled {
+			delete(f.retries.denied, f.retries.trial) // granted
+			f.retries.trial = f.due()
+		}
+		return f.retries
+	}
+	if f.retries.since.IsZero() {
+		f.retries.since = f.now
+	}
+	switch {
+	case f.now.Sub(f.retries.since) >= forbearance: // the youngest, as decide counts
+		for _, uid := range decide(f).lack {
+			f.retries.deny(uid, f.pod, f.now)
+		}
+		f.retries.since, f.retries.trial = time.Time{}, ""
+	case f.retries.trial != "" && settled:
+		f.retries.deny(f.retries.trial, f.pod, f.now)
+		f.retries.trial = ""
+	}
+	return f.retries
+}
+
+// of are those about NodeWorkloads that are still there.
+func (r retries) of(shares []*fleet.Share) retries {
+	there := map[types.UID]bool{}
+	for _, s := range shares {
+		there[s.UID] = !s.Terminal()
+	}
+	r.denied = maps.Clone(r.denied)
+	maps.DeleteFunc(r.denied, func(uid types.UID, _ denial) bool { return !there[uid] })
+	if !r.has(r.trial) {
+		r.trial = ""
+	}
+	return r
+}
+
+func (r *retries) deny(uid types.UID, pod *Pod, now time.Time) {
+	d := r.denied[uid]
+	d.asked, d.message = pod.Asked, pod.Pending.Message
+	d.again = now.Add(min(firstRetry<<min(d.times, 10), lastRetry))
+	d.times++
+	if r.denied == nil {
+		r.denied = map[types.UID]denial{}
+	}
+	r.denied[uid] = d
+}
+
+// due is the oldest NodeWorkload that is asked for again: its time has come, or the Pod would
+// request less with it than what was not granted, since it was not the only one, or another has gone.
+func (f facts) due() types.UID {
+	want := decide(f).want
+	for _, s := range f.shares {
+		d, denied := f.retries.denied[s.UID]
+		if !denied || s.Terminal() {
+			continue
+		}
+		with := want.Plus(s.Amount)
+		if !f.now.Before(d.again) || with != d.asked && with.Within(d.asked) {
+			return s.UID
+		}
+	}
+	return ""
+}
+
+// next is when something is given up or asked for again without a change; zero: never. What is late
+// waits for the Pod.
+func (r retries) next(now time.Time) time.Time {
+	var first time.Time
+	sooner := func(t time.Time) {
+		if t.After(now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	if !r.since.IsZero() {
+		sooner(r.since.Add(forbearance))
+	}
+	for _, d := range r.denied {
+		sooner(d.again)
+	}
+	return first
+}

@@ -1,0 +1,186 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// exited has a container end, as after a kill; never is one that the runtime could not start.
+func exited(in plan.Input, name, id string, never bool) {
+	c := status(in, name)
+	c.ID, c.State, c.StartedAt = id, plan.ContainerExited, time.Unix(1, 0)
+	if never {
+		c.StartedAt = time.Time{}
+	}
+}
+
+// What was ended on request is started whatever the policy says, until an instance that follows
+// has started; then the policy counts.
+func TestOwedStarts(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+		for name, tc := range map[string]struct {
+			id     string
+			never  bool
+			starts bool
+		}{
+			"the instance that was ended":            {id: "a-id", starts: true},
+			"one that the runtime could not start":   {id: "a-2", never: true, starts: true},
+			"one that has started, and ended itself": {id: "a-2"},
+		} {
+			in := runningInput(policy, "a", "b")
+			in.Owed = plan.Owed{"a": "a-id"}
+			exited(in, "a", tc.id, tc.never)
+			if got := plan.Compute(in); slices.Equal(got.ContainersToStart, []int{0}) != tc.starts || got.KillPod {
+				t.Errorf("%s, %s: %+v", policy, name, got)
+			}
+			if left := in.Owed.Left(in.Pod, in.Observed); (len(left) == 1) != tc.starts {
+				t.Errorf("%s, %s: left %v", policy, name, left)
+			}
+		}
+	}
+	in := runningInput(corev1.RestartPolicyNever, "a")
+	in.Owed = plan.Owed{"a": "a-id", "other": "x"}
+	if left := in.Owed.Left(in.Pod, in.Observed); !maps.Equal(left, plan.Owed{"a": "a-id"}) {
+		t.Errorf("left %v", left)
+	}
+	in.Asked = map[string]plan.Asked{"a": askedStop()}
+	exited(in, "a", "a-id", false)
+	if got := plan.Compute(in); len(got.ContainersToStart) > 0 || got.KillPod {
+		t.Errorf("What is kept stopped is started: %+v", got)
+	}
+}
+
+// In a sandbox that follows, a pod that is never restarted starts only what was ended on request.
+func TestOwedInNewSandbox(t *testing.T) {
+	t.Parallel()
+	in := runningInput(corev1.RestartPolicyNever, "a", "b")
+	in.Observed.Sandboxes[0].State = plan.SandboxNotReady
+	exited(in, "a", "a-id", false)
+	exited(in, "b", "b-id", false)
+	if got := plan.Compute(in); got.CreateSandbox {
+		t.Errorf("Nothing is due: %+v", got)
+	}
+	in.Owed = plan.Owed{"a": "a-id"}
+	if got := plan.Compute(in); !got.CreateSandbox || !slices.Equal(got.ContainersToStart, []int{0}) {
+		t.Errorf("a is due: %+v", got)
+	}
+	in = runningInput(corev1.RestartPolicyNever, "i", "a", "b")
+	in.Observed.Sandboxes[0].State = plan.SandboxNotReady
+	exited(in, "a", "a-id", false)
+	exited(in, "b", "b-id", false)
+	in.Owed = plan.Owed{"a": "a-id"}
+	if got := plan.Compute(in); !got.CreateSandbox || !slices.Equal(got.InitContainersToStart, []int{0}) || len(got.ContainersToStart) > 0 {
+		t.Errorf("The init container comes first: %+v", got)
+	}
+	in = runningInput(corev1.RestartPolicyOnFailure, "a")
+	in.Observed.Sandboxes[0].State = plan.SandboxNotReady
+	exited(in, "a", "a-id", false)
+	in.Owed = plan.Owed{"a": "a-id"}
+	if got := plan.Compute(in); !got.CreateSandbox || !slices.Equal(got.ContainersToStart, []int{0}) {
+		t.Errorf("Its kill was no success: %+v", got)
+	}
+}
+
+// The newest requested kill of a container makes its start due; others do not.
+func TestOwedBy(t *testing.T) {
+	t.Parallel()
+	got := plan.OwedBy([]v1alpha1.KillRecord{
+		{Container: "a", ContainerID: "a-2", Trigger: v1alpha1.TriggerRestartRequested},
+		{Container: "b", ContainerID: "b-1", Trigger: v1alpha1.TriggerStopRequested},
+		{Container: "c", ContainerID: "c-1", Trigger: v1alpha1.TriggerLivenessProbe},
+		{Container: "a", ContainerID: "a-1", Trigger: v1alpha1.TriggerStopRequested},
+	})
+	if !maps.Equal(got, plan.Owed{"a": "a-2", "b": "b-1"}) {
+		t.Errorf("due: %v", got)
+	}
+}
+
+// A start that the runtime cannot make is no end of the request, and waits as any start does.
+func TestRestartThatIsNeverStarted(t *testing.T) {
+	t.Parallel()
+	s := newStory(requestRestart("a")).look()
+	s.becomes("a", "a-id", plan.ContainerExited).look().want(t, "InProgress a=InProgress", "a")
+	if !maps.Equal(s.out.Owed, plan.Owed{"a": "a-id"}) {
+		t.Errorf("due: %v", s.out.Owed)
+	}
+	s.becomes("a", "a-2", plan.ContainerExited)
+	status(s.in, "a").StartedAt = time.Time{}
+	s.look().want(t, "InProgress a=InProgress")
+	if c := s.out.Status[0].Containers[0]; !maps.Equal(s.out.Owed, plan.Owed{"a": "a-id"}) || c.Message != "waits for the start of another instance" {
+		t.Errorf("due: %v, %+v", s.out.Owed, c)
+	}
+
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	pod := newPod(corev1.RestartPolicyNever, "c")
+	c := &pod.Spec.Containers[0]
+	r := plan.SyncRequest{Pod: pod, Forgiven: []string{"c1"}, Observed: &plan.PodStatus{Containers: []plan.ContainerStatus{
+		{ID: "c2", Name: "c", State: plan.ContainerExited, FinishedAt: now.Add(-time.Second), Hash: plan.HashContainer(c)},
+	}}, Backoff: map[string]*plan.Backoff{plan.BackoffKey(pod, c): {Current: 20 * time.Second, LastUpdate: now.Add(-time.Second)}}}
+	if _, _, wait := plan.CheckBackoff(&r, c, plan.AllDifferences(), plan.Moment{Wall: now}); wait == nil {
+		t.Error("A start that failed is tried again without a pause")
+	}
+}
+
+// A deadline that passes between the kill and the start ends the request, and not the start.
+func TestDeadlineBetweenKillAndStart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		id    string
+		state plan.ContainerState
+		never bool
+		due   bool
+	}{
+		"it runs":                       {id: "a-id", state: plan.ContainerRunning},
+		"it has ended":                  {id: "a-id", state: plan.ContainerExited, due: true},
+		"another one could not start":   {id: "a-2", state: plan.ContainerExited, never: true, due: true},
+		"another one runs":              {id: "a-2", state: plan.ContainerRunning},
+		"another one has ended already": {id: "a-2", state: plan.ContainerExited},
+	} {
+		s := newStory(requestRestart("a"))
+		s.req.Requests[0].Deadline = new(metav1.NewTime(s.now.Add(time.Minute)))
+		s.look().becomes("a", tc.id, tc.state)
+		if tc.never {
+			status(s.in, "a").StartedAt = time.Time{}
+		}
+		s.now = s.now.Add(time.Minute)
+		s.look().want(t, "Failed a=Failed")
+		message := "not done before the deadline"
+		if tc.due {
+			message += "; another instance is started as soon as that works"
+		}
+		if got := s.out.Status[0].Containers[0].Message; got != message || (len(s.out.Owed) == 1) != tc.due {
+			t.Errorf("%s: %q, due %v", name, got, s.out.Owed)
+		}
+	}
+}
+
+// What was noted holds before anything is looked at, for requests that are still there.
+func TestRecallRequests(t *testing.T) {
+	t.Parallel()
+	stop, restart := requestRestart("a"), requestRestart("b")
+	stop.Action, restart.ID, restart.UnreadySeconds = v1alpha1.RequestStop, "2", 60
+	s := newStory(stop, restart)
+	s.look().becomes("a", "a-id", plan.ContainerExited).look().want(t, "Held a=Held; InProgress b=InProgress", "a")
+	got := plan.RecallRequests(s.req.Requests, s.out.Status)
+	if held := got.Held["a"]; len(got.Held) != 1 || held != s.out.Held["a"] || got.Asked["a"].Trigger != v1alpha1.TriggerStopRequested {
+		t.Errorf("held %v, asked %v", got.Held, got.Asked)
+	}
+	if got.Unready == nil || *got.Unready != *s.out.Unready || len(got.Asked) != 1 || len(got.Signals)+len(got.Owed) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := plan.RecallRequests(nil, s.out.Status); len(got.Held)+len(got.Asked) > 0 || got.Unready != nil {
+		t.Errorf("The requests are gone: %+v", got)
+	}
+}

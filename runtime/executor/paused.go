@@ -17,8 +17,8 @@ import (
 type Freezer interface {
 	// Paused is whether a container is paused, as far as that is known.
 	Paused(ctx context.Context, podUID types.UID, containerID string) bool
-	// Thaw resumes a container that is paused.
-	Thaw(ctx context.Context, podUID types.UID, containerID string) error
+	// Thaw resumes a container that is paused, where SIGKILL cannot reach it otherwise.
+	Thaw(ctx context.Context, podUID types.UID, containerID string) (resumed bool, err error)
 }
 
 // freezerPatience bounds a question to the freezer, which asks the runtime for the process.
@@ -47,10 +47,12 @@ func (k *kill) thaw(ctx context.Context) {
 		return
 	}
 	log := logr.FromContextOrDiscard(ctx).WithValues("container", k.Name)
-	if err := k.e.freezer.Thaw(ctx, k.pod.UID, k.ID); err != nil {
+	switch resumed, err := k.e.freezer.Thaw(ctx, k.pod.UID, k.ID); {
+	case err != nil:
 		log.Error(err, "Failed to resume a paused container that was killed; waiting for the runtime")
 		return
+	case resumed:
+		log.Info("Resumed a paused container, so that its SIGKILL reaches it")
 	}
-	log.Info("Resumed a paused container, so that its SIGKILL reaches it")
 	k.change(func(rec *v1alpha1.KillRecord) { rec.Paused = true })
 }

@@ -40,7 +40,7 @@ func (f *fakeFreezer) Paused(ctx context.Context, _ types.UID, _ string) bool {
 	return paused
 }
 
-func (f *fakeFreezer) Thaw(context.Context, types.UID, string) error {
+func (f *fakeFreezer) Thaw(context.Context, types.UID, string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.thawing = append(f.thawing, time.Now())
@@ -48,7 +48,7 @@ func (f *fakeFreezer) Thaw(context.Context, types.UID, string) error {
 		f.paused = false
 		close(f.thawed)
 	}
-	return f.err
+	return f.err == nil, f.err
 }
 
 func (f *fakeFreezer) times() []time.Time {

@@ -58,7 +58,7 @@ type Stop struct {
 // resumes it for that, others leave it to the kernel, which does not on cgroup v1.
 const thawDelay = 2 * time.Second
 
-// ThawAfter is how long after the call a container that is paused, and has not ended, is
+// ThawAfter is how long after the call a container that is paused on cgroup v1, and has not ended, is
 // resumed, so that the runtime's SIGKILL reaches it. Before that it stays paused: whoever has
 // paused it may not want it to run.
 func (s Stop) ThawAfter() time.Duration {

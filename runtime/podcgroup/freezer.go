@@ -30,18 +30,22 @@ func (m *Manager) Paused(ctx context.Context, uid types.UID, containerID string)
 	return err == nil && f.frozen()
 }
 
-// Thaw resumes a container: its cgroup and those below it in which its first process is,
-// never that of the pod, which others share.
-func (m *Manager) Thaw(ctx context.Context, uid types.UID, containerID string) error {
+// Thaw resumes a container that SIGKILL cannot reach: its cgroup and those below it in which its
+// first process is, never that of the pod, which others share. On cgroup v2 SIGKILL reaches what is
+// paused, so nothing is resumed there: it would act on an earlier stop signal first.
+func (m *Manager) Thaw(ctx context.Context, uid types.UID, containerID string) (resumed bool, err error) {
 	f, err := m.freezerOf(ctx, uid, containerID)
 	if err != nil {
-		return fmt.Errorf("find the cgroup of container %q: %w", containerID, err)
+		return false, fmt.Errorf("find the cgroup of container %q: %w", containerID, err)
+	}
+	if f.unified {
+		return false, nil
 	}
 	var errs []error
 	for path := f.path; namesPod(filepath.Dir(path), uid); path = filepath.Dir(path) {
 		errs = append(errs, f.at(path).thaw())
 	}
-	return errors.Join(errs...)
+	return true, errors.Join(errs...)
 }
 
 // freezerOf finds the cgroup of a container of a pod. An error says that it is not known, or
@@ -103,9 +107,5 @@ func (f freezer) frozen() bool {
 }
 
 func (f freezer) thaw() error {
-	name, state := "freezer.state", "THAWED"
-	if f.unified {
-		name, state = "cgroup.freeze", "0"
-	}
-	return os.WriteFile(f.file(name), []byte(state), 0)
+	return os.WriteFile(f.file("freezer.state"), []byte("THAWED"), 0)
 }

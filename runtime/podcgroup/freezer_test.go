@@ -52,10 +52,10 @@ func TestFreezer(t *testing.T) {
 		"v1":                        {content: "1:cpu:/managedworkload/mwuid/c\n" + v1 + "c\n0::/\n", paused: true, thawed: []string{"freezer/managedworkload/mwuid/c/freezer.state"}},
 		"v1, not paused":            {content: v1 + "free\n", thawed: []string{"freezer/managedworkload/mwuid/free/freezer.state"}},
 		"v1, half way":              {content: v1 + "half\n", paused: true, thawed: []string{"freezer/managedworkload/mwuid/half/freezer.state"}},
-		"v2":                        {content: v2 + "c\n", paused: true, thawed: []string{"managedworkload/mwuid/c/cgroup.freeze"}},
-		"v2, below the container's": {content: v2 + "c/below\n", paused: true, thawed: []string{"managedworkload/mwuid/c/below/cgroup.freeze", "managedworkload/mwuid/c/cgroup.freeze"}},
-		"v2, not paused":            {content: v2 + "free\n", thawed: []string{"managedworkload/mwuid/free/cgroup.freeze"}},
-		"another pod's":             {content: "0::/managedworkload/mwother/c\n", err: true},
+		"v2":                        {content: v2 + "c\n", paused: true},
+		"v2, below the container's": {content: v2 + "c/below\n", paused: true},
+		"v2, not paused":            {content: v2 + "free\n"},
+		"another pod's":             {content: "3:freezer:/managedworkload/mwother/c\n", err: true},
 		"the pod's own cgroup":      {content: "0::/managedworkload/mwuid\n", err: true},
 		"seen from another root":    {content: "0::/../managedworkload/mwuid/c\n", err: true},
 		"not there":                 {content: v2 + "gone\n", err: true},
@@ -71,14 +71,14 @@ func TestFreezer(t *testing.T) {
 			if got := m.Paused(t.Context(), "uid", "id"); got != tt.paused {
 				t.Errorf("paused: %t, want %t", got, tt.paused)
 			}
-			if err := m.Thaw(t.Context(), "uid", "id"); (err != nil) != tt.err {
-				t.Errorf("thaw: %v", err)
+			if resumed, err := m.Thaw(t.Context(), "uid", "id"); (err != nil) != tt.err || resumed != (len(tt.thawed) > 0) {
+				t.Errorf("thaw: %t %v", resumed, err)
 			}
 			for path, state := range states(t, m.cgroupMount) {
 				want := before[path]
 				for _, thawed := range tt.thawed {
 					if path == thawed {
-						want = map[bool]string{true: "THAWED", false: "0"}[strings.HasPrefix(path, "freezer")]
+						want = "THAWED"
 					}
 				}
 				if strings.TrimSpace(state) != strings.TrimSpace(want) {
@@ -96,7 +96,7 @@ func TestFreezerOfAnUnknownContainer(t *testing.T) {
 		"unknown":        {Parent: "/managedworkload", HostRoot: hostfs.Root(f.root), Process: f.process},
 	} {
 		m := newManager(t, config)
-		if err := m.Thaw(t.Context(), "uid", "id"); err == nil || m.Paused(t.Context(), "uid", "id") {
+		if _, err := m.Thaw(t.Context(), "uid", "id"); err == nil || m.Paused(t.Context(), "uid", "id") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // reserve fills more than half of the node twice. Where a workload is first, a Pod stays Pending until it
-// goes. Where the Pod is first, the workload runs without a reservation, and the Pod is not
+// goes, also once the Pod that reserves was replaced. Where the Pod is first, the workload runs without a reservation, and the Pod is not
 // killed for it: it gets one when the Pod goes.
 func reserve(t *testing.T, _ *harness.Workload) {
 	node := &corev1.Node{}
@@ -33,6 +33,7 @@ func reserve(t *testing.T, _ *harness.Workload) {
 	template := fmt.Sprintf("terminationGracePeriodSeconds: 1\ncontainers: [{name: c, image: %s, resources: {requests: {cpu: %s}}}]", testImage, most)
 	w.Apply(template)
 	awaitReserved(w, metav1.ConditionTrue, v1alpha1.ReasonReserved)
+	replaceReserving(t, w, most)
 	filler := newFiller(w.Namespace, most)
 	if err := env.Kube.Create(t.Context(), filler); err != nil {
 		t.Fatal(err)
@@ -41,6 +42,7 @@ func reserve(t *testing.T, _ *harness.Workload) {
 		i := conditionOf(pod, corev1.PodScheduled)
 		return pod.Spec.NodeName == "" && i != nil && i.Reason == corev1.PodReasonUnschedulable
 	})
+	exceedNode(t, node, w, filler)
 	w.Delete()
 	w.AwaitGone()
 	runs := awaitFiller(t, filler, "it runs where the workload was", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
@@ -58,6 +60,41 @@ func reserve(t *testing.T, _ *harness.Workload) {
 	awaitReserved(w, metav1.ConditionTrue, v1alpha1.ReasonReserved)
 	if class := pod(t, "reserved").Status.QOSClass; class != corev1.PodQOSBurstable {
 		t.Errorf("the Pod that reserves is %s", class)
+	}
+	w.Delete()
+	w.AwaitGone()
+}
+
+// replaceReserving deletes the Pod that reserves. The next one gets what a workload requests.
+func replaceReserving(t *testing.T, w *harness.Workload, most *resource.Quantity) {
+	t.Helper()
+	before := pod(t, "reserved")
+	if err := env.Kube.Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, "reserved", "the next one has what the workload requests", func(pod *corev1.Pod) bool {
+		granted := pod.Status.ContainerStatuses[0].AllocatedResources
+		return pod.UID != before.UID && granted.Cpu().Cmp(*most) > 0
+	})
+	awaitReserved(w, metav1.ConditionTrue, v1alpha1.ReasonReserved)
+}
+
+// exceedNode runs a workload that requests more than the node has. It has no reservation, and the
+// reservation of the workload beside it and the Pod that waits stay as they are.
+func exceedNode(t *testing.T, node *corev1.Node, beside *harness.Workload, filler *corev1.Pod) {
+	t.Helper()
+	reserving := pod(t, "reserved")
+	w := env.New(t)
+	w.Apply(fmt.Sprintf("terminationGracePeriodSeconds: 0\ncontainers: [{name: c, image: %s, resources: {requests: {cpu: %d}}}]",
+		testImage, 2*node.Status.Allocatable.Cpu().Value()))
+	awaitReserved(w, metav1.ConditionFalse, v1alpha1.ReasonExceedsNode)
+	awaitReserved(beside, metav1.ConditionTrue, v1alpha1.ReasonReserved)
+	after := pod(t, "reserved")
+	if before := reserving.Spec.Containers[0].Resources.Requests.Cpu(); after.UID != reserving.UID || after.Spec.Containers[0].Resources.Requests.Cpu().Cmp(*before) != 0 {
+		t.Errorf("the Pod that reserves: %v, want %v as before", after.Spec.Containers[0].Resources.Requests, before)
+	}
+	if err := env.Kube.Get(t.Context(), client.ObjectKeyFromObject(filler), filler); err != nil || filler.Spec.NodeName != "" {
+		t.Errorf("the Pod that waits is on node %q: %v", filler.Spec.NodeName, err)
 	}
 	w.Delete()
 	w.AwaitGone()

@@ -153,7 +153,7 @@ mutants: assets ## Show that unit tests find deliberate mistakes around the kill
 
 .PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
-test-e2e: assets runtime dbus ## Run the tests on real containers, one package after the other.
+test-e2e: assets runtime dbus promtool ## Run the tests on real containers, one package after the other.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	_ "github.com/managedworkload/managedworkload/controllers" // registers the metrics of its libraries
+	"github.com/managedworkload/managedworkload/hack/promcheck"
 )
 
 // ruleSpec is what Prometheus reads of a PrometheusRule.
@@ -75,18 +76,13 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// findPromtool is that of the folder of tools, or of the machine.
 func findPromtool(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{filepath.Join(os.Getenv("MW_TOOLS_DIR"), "promtool"), filepath.Join("..", "bin", "promtool"), "promtool"} {
-		if path, err := exec.LookPath(name); err == nil {
-			if path, err = filepath.Abs(path); err == nil {
-				return path
-			}
-		}
+	path, err := promcheck.Promtool("..")
+	if err != nil {
+		t.Skip(err)
 	}
-	t.Skip("no promtool: hack/tools/debian.sh promtool gets it")
-	return ""
+	return path
 }
 
 // Each alert is seen to fire, to be silent, and in the document for the person on call.

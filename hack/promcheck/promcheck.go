@@ -8,6 +8,7 @@ package promcheck
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,17 @@ import (
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
 )
+
+// Promtool is that of MW_TOOLS_DIR, of the folder bin of this repository, which is at root, or of the
+// machine.
+func Promtool(root string) (string, error) {
+	for _, name := range []string{filepath.Join(os.Getenv("MW_TOOLS_DIR"), "promtool"), filepath.Join(root, "bin", "promtool"), "promtool"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", errors.New("no promtool: hack/tools/debian.sh promtool gets it")
+}
 
 // Query is one of a dashboard.
 type Query struct{ Panel, Expr string }

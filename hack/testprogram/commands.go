@@ -31,7 +31,7 @@ func commands() []command {
 		{"sleep", "DURATION", "wait", 1, 1, sleep},
 		{"exit", "CODE", "exit with the code", 1, 1, exit},
 		{"echo", "TEXT", "print", 0, -1, echo},
-		{"flood", "", "print numbered lines of 1024 bytes as fast as can be", 0, 0, func([]string) error { return flood() }},
+		{"flood", "[BYTES]", "print numbered lines of 1024 bytes, so many bytes a second or as fast as can be", 0, 1, flood},
 		{"echo-error", "TEXT", "print to standard error", 0, -1, echoError},
 		{"env", "[NAME]", "print the environment or one variable", 0, 1, printEnv},
 		{"touch", "FILE", "create or touch a file", 1, 1, touch},
@@ -123,12 +123,39 @@ func exit(args []string) error {
 	return exitStatus(code)
 }
 
+const (
+	floodLine = 1024
+	// floodBatch is how many lines are written at once, and floodPause how long a flood that is
+	// ahead of its rate waits at least.
+	floodBatch = 32
+	floodPause = 5 * time.Millisecond
+)
+
 // flood prints lines until it is killed.
-func flood() error {
-	padding := strings.Repeat("x", 1024-len("0000000000 ")-1)
-	for i := 0; ; i++ {
-		if _, err := fmt.Printf("%010d %s\n", i, padding); err != nil {
+func flood(args []string) error {
+	rate := 0.0
+	if len(args) > 0 {
+		var err error
+		if rate, err = strconv.ParseFloat(args[0], 64); err != nil || rate <= 0 {
+			return fmt.Errorf("flood: %q is no number of bytes a second", args[0])
+		}
+	}
+	padding := strings.Repeat("x", floodLine-len("0000000000 ")-1)
+	begun, batch := time.Now(), make([]byte, 0, floodBatch*floodLine)
+	for i := 0; ; {
+		batch = batch[:0]
+		for range floodBatch {
+			batch = fmt.Appendf(batch, "%010d %s\n", i, padding)
+			i++
+		}
+		if _, err := os.Stdout.Write(batch); err != nil {
 			return err
+		}
+		if rate == 0 {
+			continue
+		}
+		if ahead := time.Duration(float64(i)*floodLine/rate*float64(time.Second)) - time.Since(begun); ahead > floodPause {
+			time.Sleep(ahead)
 		}
 	}
 }

@@ -328,3 +328,38 @@ func freeAddresses(t *testing.T, n int) []string {
 	}
 	return addresses
 }
+
+// A flood writes as much in a second as it was given, in numbered lines.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	const rate = 4 << 20
+	cmd := program("flood", fmt.Sprint(rate))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, rate/2)
+	_, err = io.ReadFull(out, content)
+	took := time.Since(begun)
+	if err := errors.Join(err, cmd.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if took < 400*time.Millisecond {
+		t.Errorf("what takes half a second took %v", took)
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
+		if len(line) != 1023 || !strings.HasPrefix(line, fmt.Sprintf("%010d ", i)) {
+			t.Fatalf("line %d: %.20q of %d bytes", i, line, len(line))
+		}
+	}
+	for _, rate := range []string{"fast", "0", "-1"} {
+		if err := run([]string{"flood", rate}); err == nil {
+			t.Errorf("a flood of %s bytes a second", rate)
+		}
+	}
+}

@@ -103,7 +103,8 @@ A file holds a NodeWorkload (kubectl get nw NAME -o yaml) or, with --node-name, 
 ManagedWorkload. NODE holds the Node (kubectl get node NAME -o yaml): without it a
 changed nodeSelector, affinity or toleration is reported as not decided. A template
 with a field that is not supported is refused by the path of the field. Admission is
-not asked. - is standard input.
+not asked, and KillRequests that keep containers stopped, ConfigMaps and Secrets that
+are missing and the access to images are not looked at. - is standard input.
 
 --input takes one JSON object a line and prints one object with id and actions for
 each, in input order. The keys, of which the first three are required:

@@ -38,14 +38,13 @@ func (a *app) changeFlags(cmd *cobra.Command) *change {
 	c := &change{app: a, output: genericclioptions.NewPrintFlags("")}
 	c.output.AddFlags(cmd)
 	cmd.Flags().StringVar(&c.manager, "field-manager", defaultFieldManager, "Name of the manager that changes the field")
-	cmd.Flags().StringVar(&c.dryRun, "dry-run", "none", "none, server or client: change nothing, and ask the API server or not")
+	dryRunFlag(cmd, &c.dryRun, "change nothing, and ask the API server or not")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		switch c.dryRun {
-		case "none", "server", "client":
-			_, err := c.output.ToPrinter() // what cannot be printed is not changed
+		if err := checkDryRun(c.dryRun); err != nil {
 			return err
 		}
-		return fmt.Errorf("--dry-run must be none, server or client, not %q", c.dryRun)
+		_, err := c.output.ToPrinter() // what cannot be printed is not changed
+		return err
 	}
 	return c
 }

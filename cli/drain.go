@@ -50,12 +50,12 @@ end (with --dry-run); 2 error.`,
 	outputFlag(cmd, &o.output, formatJSON, formatYAML)
 	checkOutput := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains([]string{"none", "server", "client"}, o.dryRun) {
-			return fmt.Errorf("--dry-run must be none, server or client, not %q", o.dryRun)
+		if err := checkDryRun(o.dryRun); err != nil {
+			return err
 		}
 		return checkOutput(cmd, args)
 	}
-	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none, server or client: end nothing, and ask the API server whether it would let you or not")
+	dryRunFlag(cmd, &o.dryRun, "end nothing, and ask the API server whether it would let you or not")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "How long to wait until all are gone, such as 5m; 0 has no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.drain(cmd.Context(), args[0], o) }
 	return cmd
@@ -176,10 +176,10 @@ func (a *app) undrainCommand() *cobra.Command {
 		Long:  "Remove the taint " + v1alpha1.TaintDrain + " from a node: the manager makes its NodeWorkloads again.\n" + exitCodes,
 		Args:  cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none, server or client: change nothing, and ask the API server or not")
+	dryRunFlag(cmd, &dryRun, "change nothing, and ask the API server or not")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains([]string{"none", "server", "client"}, dryRun) {
-			return fmt.Errorf("--dry-run must be none, server or client, not %q", dryRun)
+		if err := checkDryRun(dryRun); err != nil {
+			return err
 		}
 		c, err := a.connect()
 		if err != nil {

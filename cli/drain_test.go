@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,6 +88,17 @@ func killRecord(id string, trigger v1alpha1.KillTrigger) v1alpha1.KillRecord {
 	}
 }
 
+// away makes the node's shim stop responding, as a NodeWorkload has it.
+func (n *drainedNode) away(name string) {
+	n.t.Helper()
+	nw := &v1alpha1.NodeWorkload{}
+	if err := api.Get(n.t.Context(), client.ObjectKey{Namespace: n.ns, Name: placement.NodeWorkloadName(name, n.name)}, nw); err != nil {
+		n.t.Fatal(err)
+	}
+	meta.SetStatusCondition(&nw.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionFalse, Reason: "Away"})
+	update(n.t, nw)
+}
+
 // shim ends what is deleted until the test is over.
 func (n *drainedNode) shim() {
 	n.t.Helper()
@@ -148,6 +160,8 @@ func TestDrain(t *testing.T) {
 	would := stays + line("agent", "0", "would end, grace 30s") + line("low", "0", "would end, grace 30s") +
 		line("high", "1000", "would end, grace 9s") + line("critical", "2000001000", "would end, grace 30s")
 	n.drain("--dry-run=client").want(t, ExitNo, would+"node/"+n.name+" would be drained (dry run)\n", "")
+	n.drain("--dry-run").want(t, ExitNo, would+"node/"+n.name+" would be drained (dry run)\n", "")
+	n.drain("--dry-run", "server").want(t, ExitError, "", "accepts 1 arg(s)")
 	n.drain("--dry-run=server").want(t, ExitNo, would+"node/"+n.name+" would be drained (server dry run)\n", "")
 	if got := n.taints(); got != "" || len(n.ended) != 0 {
 		t.Fatalf("a dry run ended %v, taints %q", n.ended, got)
@@ -158,7 +172,7 @@ func TestDrain(t *testing.T) {
 	got := n.drain()
 	want := stays + line("agent", "0", how) + line("low", "0", how) + line("high", "1000", how) + line("critical", "2000001000", how)
 	lines := func(text string) []string { l := strings.Split(text, "\nnode"); slices.Sort(l[1:3]); return l }
-	if diff := cmp.Diff(lines(want+"node/"+n.name+" drained\n"), lines(got.out)); diff != "" || got.code != ExitOK {
+	if diff := cmp.Diff(lines(want+"node/"+n.name+" drained\nto let it run NodeWorkloads again: kubectl mw undrain "+n.name+"\n"), lines(got.out)); diff != "" || got.code != ExitOK {
 		t.Errorf("exit code %d, %s; output (-want +got):\n%s", got.code, got.err, diff)
 	}
 	const held = " managedworkload.dev/drain=hold:PreferNoSchedule"
@@ -202,8 +216,10 @@ func TestDrainTimesOut(t *testing.T) {
 	n := newDrainedNode(t)
 	n.run("low", "")
 	n.run("critical", "system-node-critical")
+	n.away("low")
 	r := n.drain("--timeout=2s")
-	r.want(t, ExitNo, "nodeworkload "+n.ns+"/"+placement.NodeWorkloadName("low", n.name)+" (priority 0) is still there\n"+
+	r.want(t, ExitNo, "nodeworkload "+n.ns+"/"+placement.NodeWorkloadName("low", n.name)+" (priority 0) cannot end yet: the node's shim does not respond\n"+
+		"nodeworkload "+n.ns+"/"+placement.NodeWorkloadName("low", n.name)+" (priority 0) is still there: ShimResponding is False, Away\n"+
 		"nodeworkload "+n.ns+"/"+placement.NodeWorkloadName("critical", n.name)+" (priority 2000001000) is still there\n", "timed out after 2s: node \""+n.name+"\" is not drained")
 	list := &v1alpha1.NodeWorkloadList{}
 	if err := api.List(t.Context(), list, client.MatchingFields{"spec.nodeName": n.name}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -55,6 +56,8 @@ type drained struct {
 
 	uid      types.UID
 	deleting bool
+	// away: the node's shim does not respond.
+	away bool
 	// before are the IDs of kills that were none of the drain.
 	before map[string]bool
 }
@@ -143,6 +146,11 @@ func (d *drain) see(left map[types.UID]*drained, nw *v1alpha1.NodeWorkload) {
 	for _, wait := range ends.Waits(nil, []v1alpha1.NodeWorkload{*nw}, "") {
 		w.Reason = wait.Text
 	}
+	if away := meta.IsStatusConditionFalse(nw.Status.Conditions, v1alpha1.ConditionShimResponding); away != w.away {
+		if w.away = away; away { // this may take for ever
+			d.progress(w)
+		}
+	}
 }
 
 // ofDrain are the ends that are the drain's, the oldest first.
@@ -185,6 +193,10 @@ func (w *drained) print(p *terminal.Printer) {
 	name := fmt.Sprintf("nodeworkload %s/%s (priority %d)", w.Namespace, w.Name, w.Priority)
 	switch w.State {
 	case stateEnds:
+		if w.away {
+			p.Printf("%s cannot end yet: the node's shim does not respond\n", name)
+			return
+		}
 		p.Printf("%s would end, grace %ds\n", name, w.GraceSeconds)
 	case stateStays:
 		p.Printf("%s stays: %s\n", name, w.Reason)
@@ -228,7 +240,7 @@ func (d *drain) summarize(p *terminal.Printer) {
 	}
 	switch {
 	case d.report.Complete:
-		p.Printf("node/%s drained\n", d.node)
+		p.Printf("node/%s drained\nto let it run NodeWorkloads again: kubectl mw undrain %s\n", d.node, d.node)
 	case d.dry():
 		p.Printf("node/%s would be drained%s\n", d.node, map[string]string{"server": " (server dry run)", "client": " (dry run)"}[d.dryRun])
 	}

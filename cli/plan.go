@@ -36,7 +36,9 @@ token. Nothing is changed. Every ManagedWorkload of the file is planned; other o
 left out.
 
 It is assumed that each node becomes available with the change, and that what the last status
-of a NodeWorkload reports still runs. Listing Nodes and the Leases of the shims needs rights of
+of a NodeWorkload reports still runs; a note names the nodes on which a KillRequest keeps
+containers stopped. Whether ConfigMaps and Secrets are there, and images can be pulled, is not
+looked at: a node that lacks them kills nothing and waits. Listing Nodes and the Leases of the shims needs rights of
 its own; without them placement is not checked, and each node is taken to have a shim, which
 a note says.
 

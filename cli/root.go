@@ -110,6 +110,6 @@ func (a *app) root(name, version string) *cobra.Command {
 	root.SetErr(a.ErrOut)
 	a.flags.AddFlags(root.PersistentFlags())
 	root.InitDefaultHelpFlag() // before the command is looked for, so that --help takes no value
-	root.AddCommand(a.rolloutCommand(), a.whyCommand(), a.timelineCommand(), a.topCommand(), a.planCommand(), a.convertCommand(), a.drainCommand(), a.undrainCommand())
+	root.AddCommand(a.rolloutCommand(), a.whyCommand(), a.timelineCommand(), a.topCommand(), a.planCommand(), a.convertCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.releaseCommand())
 	return root
 }

@@ -39,6 +39,8 @@ const topLong = `
 Shims report it each minute, and the manager keeps the newest report of each node for three
 minutes: a workload that has just started is shown a minute later. It takes the component
 objects (config/components/objects), by which the manager serves an API of its own.
+The disk is what containers have written into their root file systems: without their logs
+and emptyDir volumes, which a limit of ephemeral-storage counts too.
 ` + exitCodes
 
 func (a *app) topCommand() *cobra.Command {

@@ -235,7 +235,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		nodeWorkloads.SetUp(mgr, controllerOptions(o)),
 		requests.SetUp(mgr, controllerOptions(o)),
 		reservations.SetUp(mgr, controllerOptions(o)),
-		mirror.NewReconciler(c, mgr.GetAPIReader()).SetUp(mgr, controllerOptions(o)),
+		mirror.NewReconciler(c, mgr.GetAPIReader(), recorder, known.Shares).SetUp(mgr, controllerOptions(o)),
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),

@@ -20,8 +20,10 @@ import (
 const (
 	// maxReport is the longest report, in bytes: all annotations of an object have 256 KiB.
 	maxReport = 64 << 10
-	// maxMirrors is how many workloads a report names.
-	maxMirrors = 100
+	// Max is how many workloads a report names, and how many mirrors a node has.
+	Max = 100
+	// suffix ends the names of mirrors. That of a ManagedWorkload's NodeWorkload ends with a hash.
+	suffix = ".static"
 )
 
 // Report is what a shim asks of the manager about the mirrors of its node: only what is not as it
@@ -59,9 +61,9 @@ func Of(nw metav1.Object) types.UID {
 	return types.UID(nw.GetAnnotations()[v1alpha1.AnnotationStaticUID])
 }
 
-// Name is that of a workload's mirror on a node, which is that of no NodeWorkload of a
-// ManagedWorkload of that name. (kubelet config/common.go:generatePodName)
-func Name(workload, node string) string { return placement.NodeWorkloadName("static."+workload, node) }
+// Name is that of a workload's mirror on a node. No NodeWorkload of a ManagedWorkload has such a name, so
+// that no mirror stands in its way. (kubelet config/common.go:generatePodName)
+func Name(workload, node string) string { return placement.NodeWorkloadName(workload, node) + suffix }
 
 // Reported is a workload as a report has it.
 func Reported(nw *v1alpha1.NodeWorkload) Workload {
@@ -102,7 +104,7 @@ func (w Workload) Object(node string) *v1alpha1.NodeWorkload {
 // Encode is the text of a report, "" for an empty one. What a report has no place for waits for
 // the next.
 func (r Report) Encode() (string, error) {
-	r.Create, r.Delete = r.Create[:min(len(r.Create), maxMirrors)], r.Delete[:min(len(r.Delete), maxMirrors)]
+	r.Create, r.Delete = r.Create[:min(len(r.Create), Max)], r.Delete[:min(len(r.Delete), Max)]
 	for len(r.Create)+len(r.Delete) > 0 {
 		data, err := json.Marshal(r)
 		if err != nil {
@@ -127,12 +129,17 @@ func Decode(text string) (Report, error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return r, err
 	}
-	if len(r.Create) > maxMirrors || len(r.Delete) > maxMirrors {
+	if len(r.Create) > Max || len(r.Delete) > Max {
 		return r, errTooLong
 	}
 	for _, w := range r.Create {
 		if len(validation.IsDNS1123Subdomain(w.Name)) > 0 || len(validation.IsDNS1123Label(w.Namespace)) > 0 || len(w.UID) > validation.LabelValueMaxLength {
 			return r, fmt.Errorf("%q is no name of a workload", w.Namespace+"/"+w.Name)
+		}
+	}
+	for _, m := range r.Delete {
+		if len(validation.IsDNS1123Subdomain(m.Name)) > 0 || len(validation.IsDNS1123Label(m.Namespace)) > 0 {
+			return r, fmt.Errorf("%q is no name of a mirror", m.Namespace+"/"+m.Name)
 		}
 	}
 	return r, nil

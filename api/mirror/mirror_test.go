@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,7 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -50,10 +54,30 @@ func TestAReportHasNamesImagesAndResourcesOnly(t *testing.T) {
 	}
 }
 
+// What a node reports as its workload's name is the node's choice: it takes no name that a
+// NodeWorkload of a ManagedWorkload needs.
+func TestAMirrorTakesNoNameOfANodeWorkload(t *testing.T) {
+	ofWorkload := regexp.MustCompile(`-[0-9a-f]{10}$`)
+	name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?){0,3}`)
+	rapid.Check(t, func(t *rapid.T) {
+		workload, node := name.Draw(t, "workload"), name.Draw(t, "node")
+		got := Name(workload, node)
+		if errs := validation.IsDNS1123Subdomain(got); len(errs) > 0 {
+			t.Errorf("Name(%q, %q) = %q: %v", workload, node, got, errs)
+		}
+		if ofWorkload.MatchString(got) || !ofWorkload.MatchString(placement.NodeWorkloadName(workload, node)) {
+			t.Errorf("%q could be the name of a ManagedWorkload's NodeWorkload, as %q", got, placement.NodeWorkloadName(workload, node))
+		}
+	})
+	if Name("web", "n1") == Name("web", "n2") || Name("web", "n1") == Name("api", "n1") {
+		t.Error("two workloads have one mirror")
+	}
+}
+
 // An annotation has little place: what does not fit waits.
 func TestAReportIsBounded(t *testing.T) {
 	var r Report
-	for i := range 3 * maxMirrors {
+	for i := range 3 * Max {
 		nw := workload(fmt.Sprintf("web-%d", i))
 		nw.Spec.Template.Spec.Containers[0].Image = strings.Repeat("i", 2000)
 		r.Create = append(r.Create, Reported(nw))
@@ -74,9 +98,10 @@ func TestAReportThatIsNone(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":        "x",
 		"too long":       strings.Repeat(" ", maxReport+1),
-		"too many":       "{\"delete\":[" + strings.TrimSuffix(strings.Repeat("{},", maxMirrors+1), ",") + "]}",
+		"too many":       "{\"delete\":[" + strings.TrimSuffix(strings.Repeat("{},", Max+1), ",") + "]}",
 		"no name":        "{\"create\":[{\"namespace\":\"ns\",\"name\":\"../x\"}]}",
 		"no namespace":   "{\"create\":[{\"namespace\":\"\",\"name\":\"x\"}]}",
+		"no mirror":      "{\"delete\":[{\"namespace\":\"ns\",\"name\":\"../x\"}]}",
 		"a UID too long": "{\"create\":[{\"namespace\":\"ns\",\"name\":\"x\",\"uid\":\"" + strings.Repeat("u", 64) + "\"}]}",
 	} {
 		if _, err := Decode(text); err == nil {

@@ -242,6 +242,8 @@ const (
 	StaticUIDPrefix = "static-"
 	// AnnotationStaticMirrors on a shim's Lease asks the manager for mirrors.
 	AnnotationStaticMirrors = "managedworkload.dev/static-mirrors"
+	// LabelAllowMirrors is "true" on namespaces in which the manager makes mirrors.
+	LabelAllowMirrors = "managedworkload.dev/allow-static-mirrors"
 	// AnnotationShutdownUntil on a shim's Lease: its node shuts down. A Lease that is renewed
 	// after that time, by the node's clock, is that of a node that is back.
 	AnnotationShutdownUntil = "managedworkload.dev/shutdown-until"

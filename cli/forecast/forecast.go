@@ -90,6 +90,7 @@ func Compute(in Input) *Forecast {
 	f.gather()
 	f.simulate()
 	f.count()
+	f.noteHolds()
 	return &f.out
 }
 

@@ -269,3 +269,17 @@ func TestAdmitted(t *testing.T) {
 		t.Errorf("notes %q, forecast with a token that is new:\n%s", f.Notes, short(f))
 	}
 }
+
+// What a KillRequest keeps stopped is said, by node; one that restarts, or is a dry run, keeps nothing.
+func TestHoldsAreNoted(t *testing.T) {
+	in := fleet()
+	hold := v1alpha1.NodeRequest{Name: "hold", Action: v1alpha1.RequestStop}
+	in.NodeWorkloads[1].Spec.Requests = []v1alpha1.NodeRequest{hold}
+	in.NodeWorkloads[0].Spec.Requests = []v1alpha1.NodeRequest{
+		{Name: "dry", Action: v1alpha1.RequestStop, DryRun: true}, {Name: "again", Action: v1alpha1.RequestRestart}, hold,
+	}
+	f := Compute(*in)
+	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "KillRequest hold keeps containers stopped on 2 nodes (n1, n2)") {
+		t.Errorf("notes %q", f.Notes)
+	}
+}

@@ -8,40 +8,53 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
 // +kubebuilder:rbac:groups=managedworkload.dev,resources=nodeworkloads,verbs=get;create;delete
 
 // Reconciler answers the reports in the Leases of shims.
 type Reconciler struct {
-	// client reads Leases from the cache, live reads NodeWorkloads from the API server.
-	client client.Client
-	live   client.Reader
+	// client reads Leases and Namespaces from the cache, live reads NodeWorkloads from the API server.
+	client   client.Client
+	live     client.Reader
+	recorder record.EventRecorder
+	index    *fleet.Index
+	total    flowcontrol.PassiveRateLimiter
+	memos    *memos
 }
 
-// NewReconciler returns a reconciler.
-func NewReconciler(c client.Client, live client.Reader) *Reconciler {
-	return &Reconciler{client: c, live: live}
+// NewReconciler returns a reconciler that counts mirrors by an index.
+func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, index *fleet.Index) *Reconciler {
+	return &Reconciler{
+		client: c, live: live, recorder: recorder, index: index,
+		total: flowcontrol.NewTokenBucketPassiveRateLimiter(totalQPS, totalBurst), memos: &memos{byNode: map[string]*memo{}},
+	}
 }
 
 // SetUp adds it to a manager.
 func (r *Reconciler) SetUp(mgr manager.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("static-mirrors").
-		For(&coordinationv1.Lease{}, builder.WithPredicates(predicate.NewPredicateFuncs(reports))).
+		For(&coordinationv1.Lease{}, builder.WithPredicates(reporting)).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {
@@ -50,62 +63,85 @@ func (r *Reconciler) SetUp(mgr manager.Manager, options controller.Options) erro
 	return nil
 }
 
+// reporting lets Leases with a report pass, and those of shims that are gone.
+var reporting = predicate.Funcs{
+	CreateFunc:  func(e event.CreateEvent) bool { return reports(e.Object) },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return reports(e.ObjectNew) },
+	DeleteFunc:  func(e event.DeleteEvent) bool { return ofShim(e.Object) },
+	GenericFunc: func(e event.GenericEvent) bool { return reports(e.Object) },
+}
+
+func ofShim(o client.Object) bool { return strings.HasPrefix(o.GetName(), v1alpha1.LeaseNamePrefix) }
+
 // reports is whether a Lease has a report. It is asked in the informer's goroutine.
 func reports(o client.Object) bool {
-	return o.GetAnnotations()[v1alpha1.AnnotationStaticMirrors] != "" && strings.HasPrefix(o.GetName(), v1alpha1.LeaseNamePrefix)
+	return o.GetAnnotations()[v1alpha1.AnnotationStaticMirrors] != "" && ofShim(o)
 }
 
 // Reconcile makes and deletes what a shim asks for. Each renewal of a Lease asks again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	lease := &coordinationv1.Lease{}
-	if err := r.client.Get(ctx, req.NamespacedName, lease); err != nil || !reports(lease) {
+	lease, node := &coordinationv1.Lease{}, strings.TrimPrefix(req.Name, v1alpha1.LeaseNamePrefix)
+	err := r.client.Get(ctx, req.NamespacedName, lease)
+	if apierrors.IsNotFound(err) {
+		r.memos.forget(node)
+	}
+	if err != nil || !reports(lease) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	node := strings.TrimPrefix(lease.Name, v1alpha1.LeaseNamePrefix)
+	known := r.memos.of(node)
 	report, err := mirror.Decode(lease.Annotations[v1alpha1.AnnotationStaticMirrors])
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("The report of a shim about its static workloads cannot be read", "node", node, "reason", err.Error())
+		r.sayUnread(ctx, node, known, writes.Limit(err.Error(), maxReason))
 		return ctrl.Result{}, nil
 	}
+	known.unread = ""
+	if !r.index.Synced() || !r.index.Seen(known.written) && time.Since(known.writtenAt) < unseen {
+		return ctrl.Result{RequeueAfter: again}, nil // or it would be counted wrongly
+	}
+	return r.answer(ctx, &look{node: node, memo: known, mirrors: r.mirrorsOn(node)}, report)
+}
+
+// look is one look at a node.
+type look struct {
+	*memo
+	node string
+	// mirrors are those that the node has.
+	mirrors map[types.UID]bool
+	// held: a bound keeps something for later.
+	held bool
+}
+
+// mirrorsOn are the mirrors of a node.
+func (r *Reconciler) mirrorsOn(node string) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	for _, s := range r.index.SharesOn(node) {
+		if s.Labels[v1alpha1.LabelStatic] == "true" {
+			found[s.UID] = true
+		}
+	}
+	return found
+}
+
+// answer does what a report asks for, as far as the bounds allow it.
+func (r *Reconciler) answer(ctx context.Context, l *look, report mirror.Report) (ctrl.Result, error) {
 	var errs []error
 	for _, gone := range report.Delete {
-		errs = append(errs, r.delete(ctx, node, gone))
+		if r.allow(l) {
+			errs = append(errs, r.delete(ctx, l, gone))
+		}
 	}
+	before := l.refused
+	l.refused = map[types.NamespacedName]refusal{}
 	for _, w := range report.Create {
-		errs = append(errs, r.create(ctx, node, w))
+		key := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+		outcome, err := r.provide(ctx, l, w, before[key])
+		errs = append(errs, err)
+		if outcome.reason != "" {
+			l.refused[key] = r.say(ctx, l, key, outcome)
+		}
+	}
+	if l.held {
+		return writes.Result(ctx, again, errors.Join(errs...))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
-}
-
-// create makes a mirror. A name that is taken, or a namespace that is not there, leaves the
-// workload without one: it runs nevertheless.
-func (r *Reconciler) create(ctx context.Context, node string, w mirror.Workload) error {
-	err := r.client.Create(ctx, w.Object(node))
-	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return nil
-	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		ctrl.LoggerFrom(ctx).Info("A static workload has no mirror", "node", node, "workload", w.Namespace+"/"+w.Name, "reason", err.Error())
-		return nil
-	}
-	return fmt.Errorf("create the mirror of %s/%s: %w", w.Namespace, w.Name, err)
-}
-
-// delete deletes a mirror of a node, and nothing else.
-func (r *Reconciler) delete(ctx context.Context, node string, m mirror.Mirror) error {
-	nw := &v1alpha1.NodeWorkload{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, nw)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("get the mirror %s/%s: %w", m.Namespace, m.Name, err)
-	case nw.UID != m.UID, nw.Spec.NodeName != node, !mirror.Is(nw):
-		return nil
-	}
-	err = r.client.Delete(ctx, nw, client.Preconditions(metav1.Preconditions{UID: &nw.UID}))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the mirror %s/%s: %w", m.Namespace, m.Name, err)
-	}
-	return nil
 }

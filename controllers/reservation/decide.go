@@ -60,12 +60,12 @@ func decide(f facts) decision {
 			continue
 		}
 		next := d.want.Plus(s.Amount)
-		fits := f.allocatable == fleet.Amount{} || next.Within(f.allocatable)
+		fits := f.fits(next)
 		asked := fits && !f.retries.wait(s.UID)
 		if asked {
 			d.want = next
 		}
-		granted := asked && f.retries.trial != s.UID && f.pod != nil && have.Plus(s.Amount).Within(f.pod.Granted)
+		granted := asked && f.grants(s, have)
 		if granted {
 			have = have.Plus(s.Amount)
 		}
@@ -77,6 +77,16 @@ func decide(f facts) decision {
 		}
 	}
 	return d
+}
+
+// fits reports whether the node has so much for Pods, as far as is known.
+func (f facts) fits(all fleet.Amount) bool {
+	return f.allocatable == fleet.Amount{} || all.Within(f.allocatable)
+}
+
+// grants reports whether a NodeWorkload has its part of what is granted, beside older ones.
+func (f facts) grants(s *fleet.Share, older fleet.Amount) bool {
+	return f.pod != nil && f.retries.trial != s.UID && older.Plus(s.Amount).Within(f.pod.Granted)
 }
 
 // say is what is said of a NodeWorkload that fits on its node, or not, and is granted what it

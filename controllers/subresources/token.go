@@ -6,11 +6,7 @@ package subresources
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"time"
 
@@ -75,20 +71,9 @@ func (h *handler) serveToken(w http.ResponseWriter, req *http.Request, u user.In
 
 // readTokenRequest reads what is asked for.
 func readTokenRequest(w http.ResponseWriter, req *http.Request) (*authenticationv1.TokenRequest, error) {
-	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPost, v1alpha1Resource(resourceToken), "", "the body must be application/json", 0, true)
-	}
-	content, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxTokenBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxTokenBody))
-	case err != nil:
-		return nil, apierrors.NewBadRequest("read the body: " + err.Error())
-	}
 	asked := &authenticationv1.TokenRequest{}
-	if err := json.Unmarshal(content, asked); err != nil {
-		return nil, apierrors.NewBadRequest("read the TokenRequest: " + err.Error())
+	if err := readBody(w, req, resourceToken, "TokenRequest", maxTokenBody, asked); err != nil {
+		return nil, err
 	}
 	want := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 	if got := asked.GroupVersionKind(); got != want && !got.Empty() {

@@ -4,11 +4,7 @@
 package subresources
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -70,20 +66,9 @@ func (h *handler) takeUsage(w http.ResponseWriter, req *http.Request, u user.Inf
 
 // readUsage reads and checks what is posted.
 func readUsage(w http.ResponseWriter, req *http.Request) (*v1alpha1.NodeUsage, error) {
-	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPost, v1alpha1Resource(resourceNodeUsages), "", "the body must be application/json", 0, true)
-	}
-	content, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxUsageBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxUsageBody))
-	case err != nil:
-		return nil, apierrors.NewBadRequest("read the body: " + err.Error())
-	}
 	posted := &v1alpha1.NodeUsage{}
-	if err := json.Unmarshal(content, posted); err != nil {
-		return nil, apierrors.NewBadRequest("read the NodeUsage: " + err.Error())
+	if err := readBody(w, req, resourceNodeUsages, "NodeUsage", maxUsageBody, posted); err != nil {
+		return nil, err
 	}
 	if err := checkUsage(posted); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())

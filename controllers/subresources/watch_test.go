@@ -20,11 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// response takes what a watch sends. blocked, it takes nothing, until the deadline. As with
+// response takes what a watch sends, each part after a while. blocked, it takes nothing, until the deadline. As with
 // HTTP/2, a deadline that passes ends it, even if nothing is being written.
 type response struct {
 	header  http.Header
 	blocked bool
+	slow    time.Duration
 
 	mu       sync.Mutex
 	reset    bool
@@ -56,6 +57,7 @@ func (r *response) Write(p []byte) (int, error) {
 		time.Sleep(time.Until(r.deadline))
 		return 0, os.ErrDeadlineExceeded
 	}
+	time.Sleep(r.slow)
 	if r.expire(); r.reset {
 		return 0, os.ErrDeadlineExceeded
 	}
@@ -126,7 +128,8 @@ func TestWatchEndsEarlier(t *testing.T) {
 	})
 }
 
-// Who may watch no more loses the watch within 30 s, whatever else happens on it, and learns why.
+// Who may watch no more loses the watch within 30 s, whatever else happens on it, and learns why,
+// unless that is in the middle of an event: he gets no more of it, and nothing after it.
 func TestWatchEndsWithTheRight(t *testing.T) {
 	tests := map[string]struct {
 		change func(*cluster)
@@ -139,7 +142,7 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 		"the API server does not answer": {func(c *cluster) { c.down = errors.New("no answer") }, http.StatusServiceUnavailable, "no answer"},
 	}
 	for name, tc := range tests {
-		for _, busy := range []string{"idle", "busy", "blocked"} {
+		for _, busy := range []string{"idle", "busy", "blocked", "slow"} {
 			t.Run(name+", "+busy, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster()
@@ -149,14 +152,19 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 					var revoked time.Time
 					var feeding sync.WaitGroup
 					feeding.Go(func() {
-						time.Sleep(time.Hour / 2)
-						if busy == "blocked" {
-							w.mu.Lock()
-							w.blocked = true
-							w.mu.Unlock()
+						time.Sleep(time.Hour/2 + 25*time.Millisecond) // no event is sent in the moment of a check
+						w.mu.Lock()
+						w.blocked = busy == "blocked"
+						if busy == "slow" {
+							w.slow = time.Second
 						}
+						w.mu.Unlock()
 						revoked = time.Now()
 						c.do(func() { tc.change(c) })
+						if busy == "slow" {
+							c.events.send(ctx, watch.Modified, object("one", strings.Repeat("x", 60*chunk)))
+							return
+						}
 						for ; busy != "idle" && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 							c.events.send(ctx, watch.Modified, object("one", strings.Repeat("x", 2*chunk)))
 						}
@@ -170,6 +178,12 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 					}
 					if busy == "blocked" {
 						return // it learns nothing
+					}
+					if content := w.content.String(); busy == "slow" {
+						if content == "" || len(content) > 60*chunk || strings.Contains(content, "\n") {
+							t.Errorf("%d bytes of an event, which end in %q", len(content), content[max(0, len(content)-100):])
+						}
+						return
 					}
 					events := read(t, &w.content)
 					if len(events) == 0 {

@@ -121,12 +121,38 @@ func TestEvictedIsReplaced(t *testing.T) {
 	})
 }
 
+// A node that ends for a shutdown what it is given, again and again, without a word in its Lease,
+// gets another one at once, then after 1 s, doubling.
+func TestShutDownAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFleet(t, interceptor.Funcs{})
+		for _, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second} {
+			b.fail("n1", "Terminated")
+			began := time.Now()
+			for !b.replaces("n1") {
+				wake, mw := b.mustReconcile()
+				if got := message(mw, v1alpha1.ConditionReady); !strings.Contains(got, "n1: Terminated: too much. ; will be replaced at ") {
+					t.Fatalf("Ready: %s", got)
+				}
+				time.Sleep(wake)
+			}
+			if got := time.Since(began).Round(time.Second); got != want {
+				t.Errorf("replaced after %v, want %v", got, want)
+			}
+		}
+	})
+}
+
 // A manager that has just begun knows no back-off: what was evicted soon after it was made
-// waits for as long as that took, and only once.
+// waits for as long as that took, and only once. What a reboot ended does not.
 func TestEvictedBeforeTheManagerBegan(t *testing.T) {
-	for name, tt := range map[string]struct{ ran, want time.Duration }{
-		"soon":        {ran: time.Minute, want: time.Minute},
-		"after hours": {ran: 3 * time.Hour},
+	for name, tt := range map[string]struct {
+		reason    string
+		ran, want time.Duration
+	}{
+		"soon":             {"Evicted", time.Minute, time.Minute},
+		"after hours":      {"Evicted", 3 * time.Hour, 0},
+		"soon, a shutdown": {"Terminated", time.Minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +164,7 @@ func TestEvictedBeforeTheManagerBegan(t *testing.T) {
 				}
 				time.Sleep(tt.ran)
 				b.memories.forget(client.ObjectKeyFromObject(b.workload()))
-				b.fail("n1", "Evicted")
+				b.fail("n1", tt.reason)
 				began := time.Now()
 				for !b.replaces("n1") {
 					wake, _ := b.mustReconcile()
@@ -185,7 +211,7 @@ func TestEvictedTakesUpBudget(t *testing.T) {
 }
 
 // What a shutdown of its node ended is made again once its containers have ended and the node is
-// back, without a back-off.
+// back.
 func TestShutDownIsReplacedWhenTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFleet(t, interceptor.Funcs{})

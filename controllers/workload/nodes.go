@@ -67,7 +67,7 @@ func (r *Reconciler) endUnplaced(ctx context.Context, s *scope) error {
 	return errs.err()
 }
 
-// whyEnd is why a NodeWorkload is ended, "" if it is not. One that was evicted is made again
+// whyEnd is why a NodeWorkload is ended, "" if it is not. One that its node has ended is made again
 // after its back-off.
 func (s *scope) whyEnd(share *fleet.Share, placed bool) string {
 	switch {
@@ -75,11 +75,13 @@ func (s *scope) whyEnd(share *fleet.Share, placed bool) string {
 		return byNoMatch
 	case share.Deleting():
 		return ""
+	case share.Evicted && s.holdEvicted(share):
+		return ""
 	case share.ShutDown:
 		return byShutdown
-	case share.Evicted && !s.holdEvicted(share):
+	case share.Evicted:
 		return byEviction
-	case !share.Evicted && endedOutdated(share):
+	case endedOutdated(share):
 		return byReplacement
 	}
 	return ""

@@ -17,6 +17,7 @@ type mistake struct{ name, file, old, new string }
 func mutants() []mutant.Mutant {
 	return slices.Concat(
 		in("controllers/killrequest", killRequestMistakes),
+		in("controllers/mirror", mirrorMistakes),
 		in("controllers/fleet", turnMistakes),
 		in("controllers/workload", rollOutTurnMistakes),
 		in("controllers/reservation", reservationMistakes),

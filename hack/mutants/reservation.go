@@ -5,13 +5,13 @@ package main
 
 var reservationMistakes = []mistake{
 	{"one NodeWorkload can ask for more than the node has", "decide.go",
-		"next.Within(f.allocatable)", "true"},
+		"all.Within(f.allocatable)", "true"},
 	{"what ended stays reserved", "decide.go",
 		"if s.Terminal() || !f.used {", "if !f.used {"},
 	{"what was given up is asked for all the time", "decide.go",
 		"asked := fits && !f.retries.wait(s.UID)", "asked := fits"},
 	{"a retry takes what older ones were granted", "decide.go",
-		"granted := asked && f.retries.trial != s.UID &&", "granted := asked &&"},
+		"f.pod != nil && f.retries.trial != s.UID &&", "f.pod != nil &&"},
 	{"a deferred resize is asked for as long as it is deferred", "backoff.go",
 		"case f.now.Sub(f.retries.since) >= forbearance:", "case false:"},
 	{"a retry is asked for as long as a first try", "backoff.go",

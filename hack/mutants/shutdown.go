@@ -12,8 +12,8 @@ var shutdownPlanMistakes = []mistake{
 
 var shutdownMistakes = []mistake{
 	{"any signal ends workloads", "login1.go", "owner == nil || signal.Sender != *owner", "owner == nil"},
-	{"a delay that is long enough is configured", "delay.go", "if now >= needed {\n\t\treturn nil\n\t}\n\tif err := writeDropIn", "if err := writeDropIn"},
-	{"what a kubelet asks for is lowered", "delay.go", "max(needed, kubeletDelay(m.cfg.HostRoot))", "needed"},
+	{"a delay that is long enough is configured", "delay.go", "if now >= needed && !hides {", "if false {"},
+	{"what a kubelet asks for is hidden", "dropin.go", "d.found && (!d.known || d.delay < needed)", "true"},
 	{"the lock stays after the end", "end.go", "m.hold(nil) // also", "_ = m // also"},
 	{"a cancelled shutdown ends the next group", "end.go", "if ctx.Err() != nil {", "if false {"},
 	{"pods are admitted during a shutdown", "manager.go", "if m.Until().IsZero() {", "if true {"},
@@ -23,7 +23,8 @@ var shutdownMistakes = []mistake{
 var shutdownReplacedMistakes = []mistake{
 	{"what a shutdown ended is replaced while its node is away", "evicted.go", "(share.Runs || r.fleet.Shims.ShutsDown(share.Node))", "share.Runs"},
 	{"what a shutdown ended is replaced while it runs", "evicted.go", "(share.Runs || r.fleet.Shims.ShutsDown(share.Node))", "r.fleet.Shims.ShutsDown(share.Node)"},
-	{"what a shutdown ended waits as what was evicted", "evicted.go", "!share.Evicted || share.ShutDown {", "!share.Evicted {"},
+	{"what a shutdown ended waits as what was evicted", "evicted.go", "if share.ShutDown || share.LateSince", "if share.LateSince"},
+	{"what a shutdown ends again and again is replaced at once", "evicted.go", "if by != byEviction && by != byShutdown {", "if by != byEviction {"},
 }
 
 var drainMistakes = []mistake{

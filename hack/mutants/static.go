@@ -16,6 +16,6 @@ var staticMistakes = []mistake{
 		"return !s.certain || s.workloads[uid] != nil", "return s.workloads[uid] != nil"},
 	{"a Secret is accepted", "read.go",
 		"for _, path := range objects.Paths(pod, template) {", "for _, path := range objects.Paths(pod, template)[:0] {"},
-	{"a workload is not kept for a restart", "state.go",
-		"err = statefile.Replace(s.pathOf(kept.UID), data)", "_ = s.pathOf(kept.UID)"},
+	{"a workload is not kept for a restart", "keep.go",
+		"return statefile.Replace(s.pathOf(uid), data)", "return nil"},
 }

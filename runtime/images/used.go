@@ -108,7 +108,7 @@ func fullName(name string) (full, short string) {
 		return name, ""
 	}
 	full = ref.String()
-	if !strings.HasPrefix(full, strings.SplitN(name, "/", 2)[0]+"/") {
+	if first, _, _ := strings.Cut(name, "/"); !strings.HasPrefix(full, first+"/") {
 		short = strings.TrimPrefix(strings.TrimPrefix(full, "docker.io"), "/library")
 	}
 	return full, short

@@ -21,18 +21,6 @@ func Owes(kill *v1alpha1.KillRecord) bool {
 	return kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
 }
 
-// OwedBy are the instances that kills have made due, of records from the newest to the oldest.
-// What has been started since is among them (Left).
-func OwedBy(kills []v1alpha1.KillRecord) Owed {
-	owed := Owed{}
-	for i := range kills {
-		if k := &kills[i]; Owes(k) && owed[k.Container] == "" {
-			owed[k.Container] = k.ContainerID
-		}
-	}
-	return owed
-}
-
 // Starts is whether another instance of a container is due, of which s is the newest one, nil if
 // there is none. One that the runtime could not start does not count.
 func (o Owed) Starts(name string, s *ContainerStatus) bool {

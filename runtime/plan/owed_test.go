@@ -93,20 +93,6 @@ func TestOwedInNewSandbox(t *testing.T) {
 	}
 }
 
-// The newest requested kill of a container makes its start due; others do not.
-func TestOwedBy(t *testing.T) {
-	t.Parallel()
-	got := plan.OwedBy([]v1alpha1.KillRecord{
-		{Container: "a", ContainerID: "a-2", Trigger: v1alpha1.TriggerRestartRequested},
-		{Container: "b", ContainerID: "b-1", Trigger: v1alpha1.TriggerStopRequested},
-		{Container: "c", ContainerID: "c-1", Trigger: v1alpha1.TriggerLivenessProbe},
-		{Container: "a", ContainerID: "a-1", Trigger: v1alpha1.TriggerStopRequested},
-	})
-	if !maps.Equal(got, plan.Owed{"a": "a-2", "b": "b-1"}) {
-		t.Errorf("due: %v", got)
-	}
-}
-
 // A start that the runtime cannot make is no end of the request, and waits as any start does.
 func TestRestartThatIsNeverStarted(t *testing.T) {
 	t.Parallel()

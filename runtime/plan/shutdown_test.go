@@ -29,13 +29,14 @@ func prior(name string, priority any) *corev1.Pod {
 }
 
 // Which pods are ended together, in the kubelet's order: those between two periods are in the
-// lower one.
+// lower one. A class that only the cluster knows is no number here.
 func TestShutdownGroups(t *testing.T) {
 	t.Parallel()
 	const critical = 2_000_000_000
 	pods := []*corev1.Pod{
 		prior("node-critical", "system-node-critical"), prior("silent", nil), prior("below", -5), prior("high", 10_000),
 		prior("between", 9_999), prior("above", 10_001), prior("cluster-critical", "system-cluster-critical"), prior("by number", critical),
+		prior("class", "important"),
 	}
 	two := plan.ShutdownPeriods(30*time.Second, 10*time.Second)
 	tests := map[string]struct {
@@ -43,9 +44,9 @@ func TestShutdownGroups(t *testing.T) {
 		want    []string
 	}{
 		"none":        {},
-		"one in two":  {two, []string{"0 20s: silent below high between above", "2000000000 10s: node-critical cluster-critical by number"}},
-		"no order":    {[]plan.ShutdownPeriod{{10_000, 7}, {-10, 5}, {critical + 1000, 1}}, []string{"-10 5s: silent below between", "10000 7s: high above cluster-critical by number", "2000001000 1s: node-critical"}},
-		"only higher": {[]plan.ShutdownPeriod{{10_000, 7}, {20_000, 8}}, []string{"10000 7s: silent below high between above", "20000 8s: node-critical cluster-critical by number"}},
+		"one in two":  {two, []string{"0 20s: silent below high between above class", "2000000000 10s: node-critical cluster-critical by number"}},
+		"no order":    {[]plan.ShutdownPeriod{{10_000, 7}, {-10, 5}, {critical + 1000, 1}}, []string{"-10 5s: silent below between class", "10000 7s: high above cluster-critical by number", "2000001000 1s: node-critical"}},
+		"only higher": {[]plan.ShutdownPeriod{{10_000, 7}, {20_000, 8}}, []string{"10000 7s: silent below high between above class", "20000 8s: node-critical cluster-critical by number"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -166,6 +166,48 @@ func TestRequestedRestartIsRemembered(t *testing.T) {
 	}
 }
 
+// A shim that ends during the kill leaves it to the next one, which finishes it and starts
+// another instance.
+func TestRequestedKillIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		pool := n.start(t)
+		pool.Update(workload("a", policy(corev1.RestartPolicyNever)))
+		n.settle(time.Second)
+		old := n.runs(t, "a")
+		n.mu.Lock()
+		n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			for _, k := range r.Actions.ContainersToKill {
+				n.pool.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
+					ID: "kill", Container: k.Name, ContainerID: k.ID, Trigger: k.Trigger, RequestedBy: k.RequestedBy,
+					Phase: v1alpha1.KillPhaseStopping, StartTime: metav1.NowMicro(),
+				}})
+			}
+			<-ctx.Done()
+			return plan.SyncOutcome{}
+		}
+		n.mu.Unlock()
+		pool.Update(workload("a", policy(corev1.RestartPolicyNever), asking(v1alpha1.RequestRestart)))
+		n.settle(time.Second)
+
+		m := restarted(t, n)
+		m.apiDown = false
+		failing(m)
+		m.synced = make([]plan.SyncRequest, 8) // instances are named by that
+		m.resuming = func(context.Context) { m.exit("a", 0) }
+		later := m.start(t)
+		later.Update(workload("a", policy(corev1.RestartPolicyNever), generation(3))) // the request is gone
+		m.settle(time.Minute)
+		st := m.published("a")
+		if now := m.runs(t, "a"); now == old || st.Phase != corev1.PodRunning {
+			t.Errorf("%s runs after %s, phase %s", now, old, st.Phase)
+		}
+		if len(st.Kills) != 1 || st.Kills[0].RequestedBy != "alice" || st.Kills[0].Outcome != v1alpha1.KillOutcomeGraceful || st.KillCount != 1 {
+			t.Errorf("kills %+v", st.Kills)
+		}
+	})
+}
+
 // A deadline that passes between the kill and the start is said, and the start is tried
 // again until it works.
 func TestDeadlineBetweenKillAndStart(t *testing.T) {

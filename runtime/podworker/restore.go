@@ -34,9 +34,6 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	defer m.mu.Unlock()
 	m.rec = *cp
 	m.rec.Backoff = plan.BackoffAfterRestart(cp.Backoff, plan.AllDifferences())
-	if len(cp.Owed) == 0 { // an earlier version of the shim has not written it
-		m.rec.Owed = plan.OwedBy(cp.Status.Kills)
-	}
 	if cp.BootID != cfg.BootID || cfg.BootID == "" {
 		m.rec.Active = nil // it counts from another boot
 	}

@@ -80,7 +80,9 @@ func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.N
 		if nw.Spec.NodeName != m.node || !mirror.Is(nw) || nw.DeletionTimestamp != nil {
 			continue
 		}
-		if w := find(workloads, mirror.Of(nw)); w == nil || w.Namespace != nw.Namespace || nw.Name != mirror.Name(w.Name, m.node) {
+		// Whatever its name is: managers of other versions may choose it otherwise.
+		_, another := there[mirror.Of(nw)]
+		if w := find(workloads, mirror.Of(nw)); w == nil || w.Namespace != nw.Namespace || another {
 			report.Delete = append(report.Delete, mirror.Mirror{Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID})
 			continue
 		}

@@ -48,6 +48,8 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 	ending.DeletionTimestamp = &metav1.Time{}
 	other := mirrorOf(fromFile("static-1"), "other")
 	other.Spec.NodeName = "m"
+	renamed, second := mirrorOf(fromFile("static-1"), "m-1"), mirrorOf(fromFile("static-1"), "m-2")
+	renamed.Name, second.Name = "as-another-manager-names-it", "second"
 	ordinary := mirrorOf(fromFile("static-1"), "ordinary")
 	ordinary.Labels = nil
 	tests := map[string]struct {
@@ -56,9 +58,14 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 		want  string
 		shown int
 	}{
-		"nothing":            {},
-		"a new workload":     {files: fromFiles{fromFile("static-1")}, want: "{\"create\":[{\"namespace\":\"ns\",\"name\":\"web\",\"uid\":\"static-1\",\"containers\":[]}]}"},
-		"its mirror":         {files: fromFiles{fromFile("static-1")}, api: mirrorObjects{mirrorOf(fromFile("static-1"), "m-1")}, shown: 1},
+		"nothing":        {},
+		"a new workload": {files: fromFiles{fromFile("static-1")}, want: "{\"create\":[{\"namespace\":\"ns\",\"name\":\"web\",\"uid\":\"static-1\",\"containers\":[]}]}"},
+		"its mirror":     {files: fromFiles{fromFile("static-1")}, api: mirrorObjects{mirrorOf(fromFile("static-1"), "m-1")}, shown: 1},
+		"its mirror, named by a manager of another version": {files: fromFiles{fromFile("static-1")}, api: mirrorObjects{renamed}, shown: 1},
+		"two of one": {
+			files: fromFiles{fromFile("static-1")}, api: mirrorObjects{mirrorOf(fromFile("static-1"), "m-1"), second}, shown: 1,
+			want: "{\"delete\":[{\"namespace\":\"ns\",\"name\":\"second\",\"uid\":\"m-2\"}]}",
+		},
 		"one that ends":      {files: fromFiles{ending}, api: mirrorObjects{mirrorOf(ending, "m-1")}, shown: 1},
 		"ending without one": {files: fromFiles{ending}},
 		"one that is gone": {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -145,47 +146,86 @@ func TestLockOnARealBus(t *testing.T) {
 	}
 }
 
-// logind's delay is raised where it is lower, and never below what a kubelet asks for.
+// effective is the delay that a logind takes that reads its drop-in files: the last name counts.
+func effective(t *testing.T, dir string) time.Duration {
+	delay := 5 * time.Second
+	names, err := filepath.Glob(filepath.Join(dir, "*.conf"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range names { // sorted
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "InhibitDelayMaxSec="); ok {
+				if value == "5min" {
+					value = "300"
+				}
+				n, err := strconv.Atoi(value)
+				if err != nil {
+					t.Error(err)
+				}
+				delay = time.Duration(n) * time.Second
+			}
+		}
+	}
+	return delay
+}
+
+// logind's delay is raised where it is lower, by a file that hides no larger delay of others: not
+// that of a kubelet, now or later.
 func TestDelayIsRaised(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		kubelet, want string
-		ours          time.Duration
+	const ours, early, late, kubelets = 90 * time.Second, "00-managedworkload.conf", "99-managedworkload.conf", "99-kubelet.conf"
+	tests := map[string]struct {
+		files map[string]string // the delays that files set before
+		// want is our file, and effective what counts then; later what counts once a kubelet sets 300.
+		want             string
+		effective, later time.Duration
 	}{
-		"alone":                    {"", "90", 90 * time.Second},
-		"beside a kubelet's":       {"[Login]\nInhibitDelayMaxSec=300\n", "300", 90 * time.Second},
-		"beside a kubelet's lower": {"[Login]\nInhibitDelayMaxSec=30\n", "90", 90 * time.Second},
-	} {
+		"alone":                             {nil, early, ours, 300 * time.Second},
+		"beside a kubelet's larger":         {map[string]string{kubelets: "300"}, early, 300 * time.Second, 300 * time.Second},
+		"beside a kubelet's lower":          {map[string]string{kubelets: "30"}, late, ours, ours},
+		"beside a person's larger":          {map[string]string{"50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second},
+		"an earlier shim's":                 {map[string]string{late: "90"}, early, ours, 300 * time.Second},
+		"an earlier shim's hides a larger":  {map[string]string{late: "90", kubelets: "300"}, early, 300 * time.Second, 300 * time.Second},
+		"an earlier shim's beside a lower":  {map[string]string{late: "60", kubelets: "30"}, late, ours, ours},
+		"an earlier shim's beside a person": {map[string]string{late: "60", "50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second},
+	}
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var s *stage
-			file := func() string { return filepath.Join(s.root, "etc/systemd/logind.conf.d/99-managedworkload.conf") }
-			configured := make(chan string, 1)
-			s = newStage(t, fakelogind.Options{Delay: 5 * time.Second, Configured: func() time.Duration {
-				data, err := os.ReadFile(file())
-				if err != nil {
-					configured <- err.Error()
-				} else {
-					configured <- string(data)
-				}
-				return time.Hour
-			}})
-			if tt.kubelet != "" {
-				dir := filepath.Dir(file())
-				if err := os.MkdirAll(dir, 0o750); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, "99-kubelet.conf"), []byte(tt.kubelet), 0o600); err != nil {
+			dir := func() string { return filepath.Join(s.root, "etc/systemd/logind.conf.d") }
+			s = newStage(t, fakelogind.Options{Delay: 5 * time.Second, Configured: func() time.Duration { return effective(t, dir()) }})
+			if err := os.MkdirAll(dir(), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			set := func(name, delay string) {
+				if err := os.WriteFile(filepath.Join(dir(), name), []byte("[Login]\nInhibitDelayMaxSec="+delay+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.watch(tt.ours)
+			for name, delay := range tt.files {
+				set(name, delay)
+			}
+			s.watch(ours)
 			s.awaitLocks(1, 1)
-			if got := <-configured; !strings.HasSuffix(got, "\n[Login]\nInhibitDelayMaxSec="+tt.want+"\n") {
-				t.Errorf("logind was configured with %q, want %s s", got, tt.want)
+			if got := effective(t, dir()); got != tt.effective {
+				t.Errorf("a delay of %v counts, want %v", got, tt.effective)
 			}
-			if info, err := os.Stat(file()); err != nil || info.Mode().Perm() != 0o644 {
+			if info, err := os.Stat(filepath.Join(dir(), tt.want)); err != nil || info.Mode().Perm() != 0o644 {
 				t.Errorf("logind's file: %v %v", info, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir(), late)); tt.want == early && err == nil {
+				t.Error("a file of ours comes last and may hide another's")
+			}
+			set(kubelets, "300")
+			if got := effective(t, dir()); got != tt.later {
+				t.Errorf("once a kubelet sets 5 min, %v count, want %v", got, tt.later)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func TestRealLogind(t *testing.T) {
 	if err := login.Call(busName+".Properties.Get", 0, loginInterface, "InhibitDelayMaxUSec").Store(&delay); err != nil || delay.Value() != uint64(120_000_000) {
 		t.Errorf("InhibitDelayMaxUSec is %v, error %v", delay, err)
 	}
-	if data, err := os.ReadFile("/etc/systemd/logind.conf.d/99-managedworkload.conf"); err != nil || !strings.Contains(string(data), "InhibitDelayMaxSec=120") {
+	if data, err := os.ReadFile("/etc/systemd/logind.conf.d/00-managedworkload.conf"); err != nil || !strings.Contains(string(data), "InhibitDelayMaxSec=120") {
 		t.Errorf("logind's file: %q %v", data, err)
 	}
 	if err := login.Call(loginInterface+".PowerOff", 0, false).Err; err != nil {

@@ -31,7 +31,10 @@ func (s *Source) startKeeping() (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		s.keep(end)
+		_ = panics.Contain(s.cfg.Log, "keeping static workloads", func() error { // it is logged
+			s.keep(end)
+			return nil
+		})
 	}()
 	return func() {
 		close(end)

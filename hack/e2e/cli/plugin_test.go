@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -195,4 +196,33 @@ func TestPauseAndUndo(t *testing.T) {
 	}
 	kubectl(t, w, "", "mw", "rollout", "history", "w").want(t, 0, "3*")
 	kubectl(t, w, "", "mw", "why", "w", "-c", "c").want(t, 0, "Requested by kubectl-managedworkload (changed: image)")
+}
+
+// A dry run kills nothing and leaves nothing, a restart is done when the command is, and what is
+// stopped stays so until it is released.
+func TestKillAndRelease(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, template)
+	w.AwaitReady()
+	kubectl(t, w, "", "mw", "kill", "w", "--action=restart").want(t, 2)
+	kubectl(t, w, "", "mw", "kill", "w", "--action=restart", "--node", env.Stack.NodeName(), "-c", "c", "--dry-run").
+		want(t, 0, "dry run: 1 of 1 nodes done", "c: would be killed: RestartRequested, grace period 7 s (Pod)")
+	if left := kubectl(t, w, "", "get", "kr", "-o", "name"); left.out != "" || w.Node().Status.KillCount != 0 {
+		t.Errorf("after a dry run: %q, %d kills", left.out, w.Node().Status.KillCount)
+	}
+	kubectl(t, w, "", "mw", "kill", "w", "--action=restart", "--all", "-c", "c", "--reason=leaks", "--wait", "--timeout=2m").want(t, 0, "Succeeded: 1 of 1 nodes done")
+	if kill := w.AwaitTrigger("c", v1alpha1.TriggerRestartRequested); !strings.HasSuffix(kill.Message, ": leaks") || kill.Grace.Seconds != 7 {
+		t.Errorf("recorded %+v", kill)
+	}
+	stopped := kubectl(t, w, "", "mw", "kill", "w", "--action=stop", "--all", "-c", "other", "--wait", "--timeout=2m", "-o", "json")
+	stopped.want(t, 0)
+	request := v1alpha1.KillRequest{}
+	if err := json.Unmarshal([]byte(stopped.out), &request); err != nil || request.Status.Phase != v1alpha1.RequestHeld {
+		t.Fatalf("%v: %+v", err, stopped)
+	}
+	kubectl(t, w, "", "mw", "release", "w").want(t, 2)
+	kubectl(t, w, "", "mw", "release", request.Name).want(t, 0, "released")
+	w.Await("all run again", func(nw *v1alpha1.NodeWorkload) bool {
+		return len(nw.Status.Requests) == 0 && meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionReady)
+	})
 }

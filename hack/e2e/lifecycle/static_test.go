@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
@@ -42,6 +44,11 @@ spec: {template: {spec: {containers: [{name: c, image: %s, args: [serve]}]}}}
 func TestAStaticWorkloadHasAMirror(t *testing.T) {
 	t.Parallel()
 	w := env.New(t) // for its namespace
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+	allow := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelAllowMirrors))
+	if err := env.Kube.Patch(t.Context(), ns, allow); err != nil {
+		t.Fatal(err)
+	}
 	staticFile(t, w.Namespace, "static")
 	key := client.ObjectKey{Namespace: w.Namespace, Name: mirror.Name("static", env.Stack.NodeName())}
 	first := env.AwaitNodeWorkload(t, key, "a mirror that runs", func(nw *v1alpha1.NodeWorkload, exists bool) bool {

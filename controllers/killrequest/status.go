@@ -74,7 +74,10 @@ func (f *facts) phase(count map[v1alpha1.RequestPhase]int, all int) v1alpha1.Req
 
 // urgency orders nodes in the status.
 func (t *target) urgency() int {
-	if t.remembered || t.untaken() {
+	switch {
+	case t.remembered:
+		return -2
+	case t.untaken():
 		return -1
 	}
 	return slices.Index([]v1alpha1.RequestPhase{

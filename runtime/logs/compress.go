@@ -137,7 +137,8 @@ func compress(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// write writes a file with what is read, compressed.
+// write writes a file with what is read, compressed. When it returns the file is on the disk: the
+// one that was read is removed next, and a machine that loses power keeps one of them.
 func write(ctx context.Context, path string, from io.Reader, mode fs.FileMode) error {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode) //nolint:gosec // beside the path that the runtime names
 	if err != nil {
@@ -145,7 +146,10 @@ func write(ctx context.Context, path string, from io.Reader, mode fs.FileMode) e
 	}
 	zip := gzip.NewWriter(to)
 	_, err = io.Copy(zip, reader{ctx, from})
-	if err := errors.Join(err, zip.Close(), to.Close()); err != nil {
+	if err = errors.Join(err, zip.Close()); err == nil {
+		err = to.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
 		return fmt.Errorf("compress: %w", err)
 	}
 	return nil

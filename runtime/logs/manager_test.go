@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -320,6 +321,67 @@ func TestMissingLog(t *testing.T) {
 	n.write(t, "a", "here")
 	if got := n.files(t, "a")["0.log"]; got != "here" {
 		t.Errorf("log %q", got)
+	}
+}
+
+// A shim that crashed after it renamed a log, before the runtime opened it again, has left no log
+// and a rotated file that grows. The next one has the log opened, and rotates on; no output is lost.
+func TestCrashBeforeReopen(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.run(t, "a")
+	config := n.config()
+	n.write(t, "a", "1234567890")
+	func() {
+		defer func() { _ = recover() }()
+		config := config
+		config.Runtime = crashing{n}
+		New(config).round(t.Context())
+	}()
+	n.write(t, "a", " and more")
+	if _, err := os.Lstat(n.path("a")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("after the crash there is a log: %v", err)
+	}
+	m := New(config)
+	n.round(t, m)
+	n.write(t, "a", "abcdefghij")
+	n.round(t, m)
+	n.write(t, "a", "now")
+	if got, want := n.history(t, "a"), []string{"1234567890 and more", "abcdefghij", "now"}; !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	if len(n.reopened) != 2 {
+		t.Errorf("reopened %d times, want once for the crash and once for a rotation", len(n.reopened))
+	}
+}
+
+// crashing has the process crash when a log is to be opened again.
+type crashing struct{ *node }
+
+func (crashing) ReopenLog(context.Context, string) error { panic("crash") }
+
+// A file stays until its compressed one is on the disk. A pipe stands for what cannot be brought
+// there: it takes all that is written, and fsync fails.
+func TestCompressedFileIsNotOnDisk(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.run(t, "a")
+	n.put(t, "a", ".1", "output", time.Hour)
+	path := n.path("a") + ".1"
+	pipe := path + compressed + temporary
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close() //nolint:errcheck // nothing is written to it
+	if err := compress(t.Context(), path); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("error %v, want that of fsync", err)
+	}
+	if content, err := os.ReadFile(path); string(content) != "output" {
+		t.Errorf("the file has %q, %v", content, err)
 	}
 }
 

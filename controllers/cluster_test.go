@@ -196,6 +196,8 @@ func (c *cluster) watch(ctx context.Context, obj client.Object) watch.Interface 
 		list = &v1alpha1.ManagedWorkloadList{}
 	case *v1alpha1.NodeWorkload:
 		list = &v1alpha1.NodeWorkloadList{}
+	case *v1alpha1.KillRequest:
+		list = &v1alpha1.KillRequestList{}
 	default:
 		c.t.Fatalf("no watch of %T", obj)
 	}

@@ -68,11 +68,20 @@ const (
 	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionHeld is True while a KillRequest keeps containers stopped; it is absent
-	// otherwise.
+	// otherwise. A KillRequest has it, too.
 	ConditionHeld = "Held"
 	// ConditionRuntimeUsable is False when the shim may not use the container
 	// runtime: it holds pods that are not the shim's own, or does not answer.
 	ConditionRuntimeUsable = "RuntimeUsable"
+)
+
+// Conditions of a KillRequest beside ConditionHeld, as a Job has them. Each is absent until it is
+// True for the first time; its reason is the phase.
+const (
+	// ConditionComplete is True when all is done.
+	ConditionComplete = "Complete"
+	// ConditionFailed is True when the request is over, and not all was done.
+	ConditionFailed = "Failed"
 )
 
 // ManagersConditions are the types of the conditions of a NodeWorkload that are the manager's;

@@ -36,6 +36,12 @@ type KillRequestStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// conditions are Complete, Failed and Held, for kubectl wait.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// nodes is how many nodes the request chooses.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`

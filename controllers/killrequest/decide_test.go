@@ -71,6 +71,36 @@ func begins(t *testing.T, f *facts) (nodes string, st v1alpha1.KillRequestStatus
 	return strings.Join(names, " "), f.status(targets)
 }
 
+// kubectl wait sees the end of a request, and a stop that is carried out and then not any more.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	f := newFacts(nil)
+	of := func(phase v1alpha1.RequestPhase) string {
+		f.kr.Status.Conditions = f.conditions(phase, "m")
+		f.now = f.now.Add(time.Minute)
+		var said []string
+		for _, c := range f.kr.Status.Conditions {
+			said = append(said, fmt.Sprintf("%s=%s since %s", c.Type, c.Status, c.LastTransitionTime.Sub(epoch)))
+		}
+		return strings.Join(said, ", ")
+	}
+	for _, tt := range []struct {
+		phase v1alpha1.RequestPhase
+		want  string
+	}{
+		{v1alpha1.RequestInProgress, ""},
+		{v1alpha1.RequestHeld, "Held=True since 1m1s"},
+		{v1alpha1.RequestHeld, "Held=True since 1m1s"},
+		{v1alpha1.RequestInProgress, "Held=False since 3m1s"},
+		{v1alpha1.RequestSucceeded, "Complete=True since 4m1s, Held=False since 3m1s"},
+		{v1alpha1.RequestFailed, "Complete=False since 5m1s, Failed=True since 5m1s, Held=False since 3m1s"},
+	} {
+		if got := of(tt.phase); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.phase, got, tt.want)
+		}
+	}
+}
+
 func TestChosenNodes(t *testing.T) {
 	t.Parallel()
 	young := shareOn("b2", "")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -75,12 +74,6 @@ func (r *Reconciler) labels(node string) map[string]string {
 		return n.Labels
 	}
 	return nil
-}
-
-// over is the status of a request that cannot be carried out.
-func (f *facts) over(message string) v1alpha1.KillRequestStatus {
-	now := metav1.NewTime(f.now).Rfc3339Copy()
-	return v1alpha1.KillRequestStatus{Phase: v1alpha1.RequestFailed, Message: message, StartTime: &now, CompletionTime: &now}
 }
 
 // waits is whether nodes wait for their turn.

@@ -74,24 +74,34 @@ func (f *facts) lookAtOpen(t *target, asked *v1alpha1.NodeRequest) {
 		t.fail("the NodeWorkload is being deleted")
 	case ended:
 		t.fail("the NodeWorkload has ended (%s)", t.share.Phase)
-	case t.taken && !t.entered && !f.holds():
-		t.fail("the request was taken from the NodeWorkload before it was done")
-	case !t.entered && f.kr.Spec.Action != v1alpha1.RequestStop && f.newer(t.share):
-		t.fail("the NodeWorkload is younger than the request")
-	case !t.entered && f.otherRevision(t.share):
-		t.fail("precondition: the node runs revision %s", t.share.Revision())
-	case !t.responds && t.message == "":
+	case t.entered:
+		f.lookAtEntered(t, asked)
+	default:
+		f.lookAtWaiting(t)
+	}
+	if !t.responds && t.open() && t.message == "" {
 		t.message = "the node's shim does not respond"
-	case t.responds && t.entered && !t.taken:
-		f.lookAtUntaken(t, asked)
 	}
 }
 
-// lookAtUntaken says what becomes of a request about which a shim that responds says nothing.
-func (f *facts) lookAtUntaken(t *target, asked *v1alpha1.NodeRequest) {
-	reports := t.share.ObservedGeneration == t.share.Generation && t.share.Waiting == (fleet.Waiting{})
-	if !reports || asked.TemplateHash != "" && !t.share.Current() {
-		return // it has not come to it
+// lookAtWaiting says what becomes of a request that the node does not have.
+func (f *facts) lookAtWaiting(t *target) {
+	switch {
+	case t.taken && !f.holds():
+		t.fail("the request was taken from the NodeWorkload before it was done")
+	case f.kr.Spec.Action != v1alpha1.RequestStop && f.newer(t.share):
+		t.fail("the NodeWorkload is younger than the request")
+	case f.otherRevision(t.share):
+		t.fail("precondition: the node runs revision %s", t.share.Revision())
+	}
+}
+
+// lookAtEntered says what becomes of a request that the node has. A shim that responds and says
+// nothing about it does not know it.
+func (f *facts) lookAtEntered(t *target, asked *v1alpha1.NodeRequest) {
+	reports := t.responds && t.share.ObservedGeneration == t.share.Generation && t.share.Waiting == (fleet.Waiting{})
+	if t.taken || !reports || asked.TemplateHash != "" && !t.share.Current() {
+		return // or has not come to it
 	}
 	t.silent = true
 	if f.now.Sub(f.silentFrom(t.node)) >= patience {

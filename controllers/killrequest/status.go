@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -54,7 +55,39 @@ func (f *facts) status(targets []target) v1alpha1.KillRequestStatus {
 		st.CompletionTime = new(metav1.NewTime(f.now).Rfc3339Copy())
 	}
 	st.NodeStates = nodeStates(targets)
+	st.Conditions = f.conditions(st.Phase, st.Message)
 	return st
+}
+
+// over is the status of a request that cannot be carried out.
+func (f *facts) over(message string) v1alpha1.KillRequestStatus {
+	now := metav1.NewTime(f.now).Rfc3339Copy()
+	message = writes.Limit(message, maxMessage)
+	return v1alpha1.KillRequestStatus{
+		Phase: v1alpha1.RequestFailed, Message: message, StartTime: &now, CompletionTime: &now,
+		Conditions: f.conditions(v1alpha1.RequestFailed, message),
+	}
+}
+
+// conditions say in the words of kubectl wait what the phase does.
+func (f *facts) conditions(phase v1alpha1.RequestPhase, message string) []metav1.Condition {
+	conditions := slices.Clone(f.kr.Status.Conditions)
+	for kind, when := range map[string]v1alpha1.RequestPhase{
+		v1alpha1.ConditionComplete: v1alpha1.RequestSucceeded, v1alpha1.ConditionFailed: v1alpha1.RequestFailed, v1alpha1.ConditionHeld: v1alpha1.RequestHeld,
+	} {
+		status := metav1.ConditionFalse
+		if phase == when {
+			status = metav1.ConditionTrue
+		} else if meta.FindStatusCondition(conditions, kind) == nil {
+			continue
+		}
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: string(phase), Message: message, ObservedGeneration: f.kr.Generation,
+			LastTransitionTime: metav1.NewTime(f.now).Rfc3339Copy(),
+		})
+	}
+	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	return conditions
 }
 
 // phase is how far the request is in all.
@@ -74,7 +107,10 @@ func (f *facts) phase(count map[v1alpha1.RequestPhase]int, all int) v1alpha1.Req
 
 // urgency orders nodes in the status.
 func (t *target) urgency() int {
-	if t.remembered || t.untaken() {
+	switch {
+	case t.remembered:
+		return -2
+	case t.untaken():
 		return -1
 	}
 	return slices.Index([]v1alpha1.RequestPhase{

@@ -6,6 +6,7 @@ package killrequest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -119,12 +120,13 @@ func (f *facts) chosen() ([]target, error) {
 			byNode[share.Node] = share
 		}
 	}
-	for _, name := range f.kr.Spec.Nodes.Names {
-		byNode[name] = byNode[name] // the node may not run the workload
+	without := slices.Clone(f.kr.Spec.Nodes.Names) // some may not run the workload
+	if !f.holds() {
+		without = slices.AppendSeq(without, maps.Keys(f.given)) // and there it may be gone
 	}
-	for node := range f.given {
-		if !f.holds() {
-			byNode[node] = byNode[node] // its NodeWorkload may be gone
+	for _, node := range without {
+		if _, there := byNode[node]; !there {
+			byNode[node] = nil
 		}
 	}
 	chosen := make([]target, 0, len(byNode))

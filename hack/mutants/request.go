@@ -105,7 +105,7 @@ var killRequestMistakes = []mistake{
 	{"a stop is over when its node is drained", "look.go",
 		"case (ended || t.share.Deleting()) && f.holds():", "case false:"},
 	{"a precondition on the revision is ignored", "look.go",
-		"case !t.entered && f.otherRevision(t.share):", "case false:"},
+		"case f.otherRevision(t.share):", "case false:"},
 	{"the deadline is ignored", "target.go",
 		"if late != nil && !late.After(f.now) && t.open() {", "if late != nil && false {"},
 	{"a stop that is carried out is over", "status.go",

@@ -45,7 +45,8 @@ func (m *Manager) Thaw(ctx context.Context, uid types.UID, containerID string) (
 	for path := f.path; namesPod(filepath.Dir(path), uid); path = filepath.Dir(path) {
 		errs = append(errs, f.at(path).thaw())
 	}
-	return true, errors.Join(errs...)
+	err = errors.Join(errs...)
+	return err == nil, err
 }
 
 // freezerOf finds the cgroup of a container of a pod. An error says that it is not known, or

@@ -58,7 +58,7 @@ func TestFreezer(t *testing.T) {
 		"another pod's":             {content: "3:freezer:/managedworkload/mwother/c\n", err: true},
 		"the pod's own cgroup":      {content: "0::/managedworkload/mwuid\n", err: true},
 		"seen from another root":    {content: "0::/../managedworkload/mwuid/c\n", err: true},
-		"not there":                 {content: v2 + "gone\n", err: true},
+		"not there":                 {content: v1 + "gone\n", err: true},
 		"not what a kernel writes":  {content: "nonsense\n", err: true},
 	} {
 		t.Run(name, func(t *testing.T) {

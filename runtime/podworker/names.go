@@ -48,22 +48,28 @@ func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, as
 		case other.turn, me.turn && other.present, other.present && !other.known, other.present && !me.present:
 			return other.uid, false
 		case me.turn, me.present && !other.present:
-		case me.present && me.fromFile() != other.fromFile():
-			if older {
-				return other.uid, false
-			}
-		case me.present && live == me.uid, me.present && live == other.uid:
-			return other.uid, false
 		case me.present:
-			ask = true
-			if older {
-				return other.uid, ask
+			waits, asks := waitsWhereBothAre(me, other, older, live)
+			if waits {
+				return other.uid, asks
 			}
+			ask = ask || asks
 		case older:
 			return other.uid, false
 		}
 	}
 	return "", ask
+}
+
+// waitsWhereBothAre decides the same for two that the runtime has something of.
+func waitsWhereBothAre(me, other instance, older bool, live types.UID) (waits, ask bool) {
+	switch {
+	case me.fromFile() != other.fromFile():
+		return older, false
+	case live == me.uid, live == other.uid:
+		return true, false
+	}
+	return older, true
 }
 
 // mayStart decides whether an instance may start containers: "", or the UID of the one

@@ -394,6 +394,6 @@ func TestReclaimRemovesWhatHasEnded(t *testing.T) {
 	keeper.synced = func() bool { return false }
 	step("before the list of workloads is complete", c.Reclaim)
 	keeper.synced = func() bool { return true }
-	runtime.removing = func(id string) { runtime.statuses["ended"].Containers = nil }
+	runtime.removing = func(string) { runtime.statuses["ended"].Containers = nil }
 	step("short of disk", c.Reclaim, "remove ended-c", "stop ended-s", "remove ended-s")
 }

@@ -70,7 +70,7 @@ func TestAHangingStateDiskHoldsNothing(t *testing.T) {
 	if err := await(t, done, "the end"); err != nil {
 		t.Error(err)
 	}
-	data, err := os.ReadFile(kept) //nolint:gosec // a path of the test
+	data, err := os.ReadFile(kept)
 	if err != nil || !strings.Contains(string(data), "phase: Running") {
 		t.Errorf("kept %s (%v)", data, err)
 	}
@@ -79,7 +79,7 @@ func TestAHangingStateDiskHoldsNothing(t *testing.T) {
 // release lets who waits to write into a pipe go, and makes way for a file.
 func release(t *testing.T, pipe string) {
 	t.Helper()
-	r, err := os.OpenFile(pipe, os.O_RDONLY, 0) //nolint:gosec // a path of the test
+	r, err := os.OpenFile(pipe, os.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

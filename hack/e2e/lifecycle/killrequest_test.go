@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,6 +139,16 @@ func TestKillRequestRestart(t *testing.T) {
 	other := request(w, "other", v1alpha1.RequestRestart)
 	other.Spec.Precondition = &v1alpha1.RequestPrecondition{ContainerID: "containerd://0123"}
 	awaitRequest(t, alice, other, v1alpha1.RequestFailed)
+	if !meta.IsStatusConditionTrue(other.Status.Conditions, v1alpha1.ConditionFailed) {
+		t.Errorf("conditions %+v of a request that has failed", other.Status.Conditions)
+	}
+	for name, change := range map[string]string{"another name": `{"spec": {"requestedBy": "bob"}}`, "another reason": `{"spec": {"reason": "none"}}`} {
+		for user, c := range map[string]client.Client{"alice": alice, "an administrator": env.Kube} {
+			if err := c.Patch(t.Context(), other, client.RawPatch(types.MergePatchType, []byte(change))); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+				t.Errorf("%s by %s: %v", name, user, err)
+			}
+		}
+	}
 	if now := w.Node(); len(now.Status.Kills) > 0 || ids(now)["a"] != before["a"] {
 		t.Fatalf("something was killed: %+v", now.Status.Kills)
 	}

@@ -231,6 +231,30 @@ func TestAWorkloadFollowsItsFile(t *testing.T) {
 	}
 }
 
+// The file of the README runs, with an image that needs no registry.
+func TestFileOfTheREADME(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "    echo '")
+	file, rest, _ := strings.Cut(rest, "' > ")
+	path, _, _ := strings.Cut(rest, "\n")
+	if path != "/etc/managedworkload/static/hello.yaml" {
+		t.Fatalf("the README writes no file, or %q", path)
+	}
+	const image, command = `"docker.io/library/busybox:1.37"`, "command: [sleep, infinity]"
+	if !strings.Contains(file, image) || !strings.Contains(file, command) {
+		t.Fatalf("the README's file is %s", file)
+	}
+	write(t, "hello.yaml", strings.NewReplacer(image, localstack.ImageV1, command, "args: [serve]").Replace(file))
+	await(t, "the container of the README ready", func(found []v1alpha1.NodeWorkload) bool {
+		return len(found) == 1 && len(found[0].Status.ContainerStatuses) == 1 && found[0].Status.ContainerStatuses[0].Ready
+	})
+	remove(t, "hello.yaml")
+	awaitNone(t)
+}
+
 // A file that goes while the shim is away ends its workload with the grace period and the
 // hook that it had.
 func TestAFileThatGoesWhileTheShimIsAway(t *testing.T) {

@@ -4,18 +4,16 @@
 package disks
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -24,136 +22,40 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// usedPercent is how much of the disk is in use.
-func usedPercent(t *testing.T) int {
-	t.Helper()
-	var s unix.Statfs_t
-	if err := unix.Statfs(disk, &s); err != nil {
-		t.Fatal(err)
-	}
-	return 100 - int(s.Bavail*100/s.Blocks)
-}
-
-// logFolder is where the logs of a workload's container lie.
-func logFolder(nw *v1alpha1.NodeWorkload, container string) string {
-	return filepath.Join(env.Stack.PodLogDir(), nw.Namespace+"_"+nw.Name+"_"+string(nw.UID), container)
-}
-
-// held is how many bytes the files of a log have, and how many there are.
-func held(t *testing.T, folder string) (size int64, files []string) {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil { // else it was removed meanwhile
-			size += info.Size()
-			files = append(files, e.Name())
-		}
-	}
-	return size, files
-}
-
-// written is how many bytes a flood has written into its log: its lines are numbered.
-func written(t *testing.T, folder string) int64 {
-	t.Helper()
-	for range 100 {
-		for _, name := range []string{"0.log", newest(t, folder)} {
-			data, err := os.ReadFile(filepath.Join(folder, name))
-			if err != nil {
-				continue // it was rotated or removed meanwhile
-			}
-			lines := bytes.Split(data, []byte{'\n'})
-			for _, line := range slices.Backward(lines[:len(lines)-1]) {
-				fields := bytes.Fields(line) // time stream tag number padding
-				if len(fields) < 5 {
-					continue
-				}
-				if n, err := strconv.ParseInt(string(fields[3]), 10, 64); err == nil {
-					return (n + 1) * int64(len(line)+1)
-				}
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("the flood has no line")
-	return 0
-}
-
-// newest is the rotated file that is not compressed and was rotated last.
-func newest(t *testing.T, folder string) string {
-	t.Helper()
-	_, files := held(t, folder)
-	last := ""
-	for _, name := range files {
-		if name != "0.log" && !strings.Contains(name, ".gz") {
-			last = max(last, name)
-		}
-	}
-	return last
-}
-
-// A container that writes as fast as it can never holds more than twice what its files may
-// have and two seconds of its output. Its log has a link for collectors, which goes with it.
-func TestFlood(t *testing.T) {
-	w := env.Apply(t, fmt.Sprintf(`{terminationGracePeriodSeconds: 0, containers: [{name: c, image: %q, args: [flood]}]}`, localstack.ImageV1))
-	nw := w.AwaitReady()
-	folder := logFolder(nw, "c")
-	id := strings.TrimPrefix(nw.Status.ContainerStatuses[0].ContainerID, "containerd://")
-	link := filepath.Join(env.Stack.LogLinks(), fmt.Sprintf("%s_%s_c-%s.log", nw.Name, nw.Namespace, id))
-	await(t, "the link is there", func() bool {
-		target, err := os.Readlink(link)
-		return err == nil && target == filepath.Join(folder, "0.log")
-	})
-	before, begun := written(t, folder), time.Now()
-	var most int64
-	for time.Since(begun) < 10*time.Second {
-		size, files := held(t, folder)
-		most = max(most, size)
-		if len(files) > maxLogFiles+1 { // and one that is being compressed
-			t.Errorf("it has the files %q", files)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	rate := float64(written(t, folder)-before) / time.Since(begun).Seconds()
-	bound := 2*maxLogSize*maxLogFiles + int64(2*rate)
-	t.Logf("%.0f MiB/s, held at most %d MiB of %d MiB allowed; %d %% of the disk in use", rate/(1<<20), most>>20, bound>>20, usedPercent(t))
-	if most > bound {
-		t.Errorf("it held %d bytes, %d are allowed", most, bound)
-	}
-	if rate < 1<<20 {
-		t.Errorf("%.0f bytes a second are no flood", rate)
-	}
-	w.Delete()
-	await(t, "logs and link are gone", func() bool {
-		_, logs := os.Lstat(filepath.Dir(folder))
-		_, linked := os.Lstat(link)
-		return os.IsNotExist(logs) && os.IsNotExist(linked)
-	})
-}
-
 const (
-	imageSize = 48 << 20
+	// floodRate is how many bytes a second the flood wants to write. A slow machine writes less, and
+	// what it may hold is less, too.
+	floodRate = 100_000_000
+	imageSize = 40 << 20
 	// A workload runs images of one round after those of another.
 	rounds   = 4
 	perRound = 5
+	// noise is what else is written while only the flood runs.
+	noise = 8 << 20
 )
 
 func imageOf(round, n int) string { return fmt.Sprintf("managedworkload.dev/large:r%dn%d", round, n) }
 
-// templateOf has a container for each image of a round.
+// templateOf has a container for each image of a round. One takes its time to stop: an image stays
+// for ten seconds after a start has decided to use it.
 func templateOf(round int) string {
 	var containers []string
 	for n := range perRound {
-		containers = append(containers, fmt.Sprintf(`{name: c%d, image: %q}`, n, imageOf(round, n)))
+		stop := "exit"
+		if n == 0 {
+			stop = "delay:4s"
+		}
+		containers = append(containers, fmt.Sprintf(`{name: c%d, image: %q, args: [serve, "--on-term=%s"]}`, n, imageOf(round, n), stop))
 	}
-	return fmt.Sprintf(`{terminationGracePeriodSeconds: 1, containers: [%s]}`, strings.Join(containers, ", "))
+	return fmt.Sprintf(`{terminationGracePeriodSeconds: 10, containers: [%s]}`, strings.Join(containers, ", "))
 }
 
-// Twenty images, more than the disk can hold, run one after the other: those that nothing uses
-// make room. What runs, what is pinned and what a workload wants stays.
-func TestTwentyImages(t *testing.T) {
+// A container floods its log, alone at first and then while twenty images, more than the disk can
+// hold, run one after the other. The flood never holds more than twice what its files may have and
+// two seconds of its output; images that nothing uses make room, and what runs, what is mounted, what
+// is pinned and what a workload wants stays. The flood's log has a link for collectors, which goes
+// with it.
+func TestFloodAndTwentyImages(t *testing.T) {
 	var all []string
 	for round := range rounds {
 		for n := range perRound {
@@ -163,9 +65,54 @@ func TestTwentyImages(t *testing.T) {
 	if err := env.Stack.PushLarge(t.Context(), imageSize, all...); err != nil {
 		t.Fatal(err)
 	}
+	mountImage(t)
+	before := usedBytes(t)
+	flood := env.Apply(t, fmt.Sprintf(`{terminationGracePeriodSeconds: 0, containers: [{name: c, image: %q, args: [flood, %q]}]}`, localstack.ImageV1, fmt.Sprint(floodRate)))
+	nw := flood.AwaitReady()
+	folder := logFolder(nw, "c")
+	link := awaitLink(t, nw, folder)
+	alone := watchDisk(t, folder)
+	alone.awaitMeaning(t)
+	alone.check(t)
+	most, bound := alone.mostUsed()-before, alone.mostAllowed()+noise
+	t.Logf("%d MiB of the disk came into use", most>>20)
+	if most > bound {
+		t.Errorf("%d MiB of the disk came into use, %d are allowed: files that were removed are kept open", most>>20, bound>>20)
+	}
+	beside := watchDisk(t, folder)
+	runRounds(t)
+	beside.check(t)
+	most, bound = beside.mostBesideLog(), beside.capacity*high/100+imageSize // which is there before others go
+	t.Logf("%d MiB of the disk were in use but for what the log has grown, %d are allowed", most>>20, bound>>20)
+	if most > bound {
+		t.Errorf("%d MiB of the disk were in use, %d are allowed: images do not make room", most>>20, bound>>20)
+	}
+	checkImages(t)
+	flood.Delete()
+	await(t, "logs and link are gone", func() bool {
+		_, logs := os.Lstat(filepath.Dir(folder))
+		_, linked := os.Lstat(link)
+		return os.IsNotExist(logs) && os.IsNotExist(linked)
+	})
+}
+
+// awaitLink waits for the link of the log of container c.
+func awaitLink(t *testing.T, nw *v1alpha1.NodeWorkload, folder string) string {
+	t.Helper()
+	id := strings.TrimPrefix(nw.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	link := filepath.Join(env.Stack.LogLinks(), fmt.Sprintf("%s_%s_c-%s.log", nw.Name, nw.Namespace, id))
+	await(t, "the link is there", func() bool {
+		target, err := os.Readlink(link)
+		return err == nil && target == filepath.Join(folder, "0.log")
+	})
+	return link
+}
+
+// runRounds runs the images of each round in turn.
+func runRounds(t *testing.T) {
+	t.Helper()
 	w := env.Apply(t, templateOf(0))
 	w.AwaitReady()
-	most := usedPercent(t)
 	for round := 1; round < rounds; round++ {
 		w.Change(func(template *corev1.PodTemplateSpec) {
 			for n := range perRound {
@@ -173,26 +120,82 @@ func TestTwentyImages(t *testing.T) {
 			}
 		})
 		w.AwaitReady()
-		used := usedPercent(t)
-		t.Logf("round %d: %d %% of the disk in use", round, used)
-		most = max(most, used)
 	}
-	// One image may come before others are old enough to go.
-	if limit := high + 100*imageSize/diskSize + 1; most > limit {
-		t.Errorf("%d %% of the disk were in use, want at most %d", most, limit)
-	}
-	await(t, "the disk is below its threshold", func() bool { return usedPercent(t) < high })
+}
+
+// checkImages checks which images are there after all rounds.
+func checkImages(t *testing.T) {
+	t.Helper()
+	await(t, "an image of those that were not used for longest is gone", func() bool {
+		left := images(t)
+		for n := range perRound {
+			if !slices.Contains(left, imageOf(0, n)) {
+				return true
+			}
+		}
+		return false
+	})
 	images := images(t)
 	for n := range perRound {
 		if last := imageOf(rounds-1, n); !slices.Contains(images, last) {
 			t.Errorf("%s, which runs, is gone", last)
 		}
 	}
-	if slices.Contains(images, imageOf(0, 0)) {
-		t.Errorf("the image that was not used for longest is there: %q", images)
+	for what, image := range map[string]string{"is pinned": localstack.ImagePause, "a container mounts": mounted} {
+		if !slices.Contains(images, image) {
+			t.Errorf("%s, which %s, is gone", image, what)
+		}
 	}
-	if !slices.Contains(images, localstack.ImagePause) {
-		t.Error("the pinned image is gone")
+}
+
+// mounted is the image of a volume. No template names it.
+const mounted = "managedworkload.dev/large:mounted"
+
+// mountImage runs a container of a Pod that is not the shim's that mounts an image.
+func mountImage(t *testing.T) {
+	t.Helper()
+	if err := env.Stack.PushLarge(t.Context(), 1<<20, mounted); err != nil {
+		t.Fatal(err)
+	}
+	cri, err := env.Stack.CRI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pulled, err := cri.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: mounted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "mounts", Uid: "mounts", Namespace: "default"},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: env.Stack.CgroupParent(), SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: host},
+		},
+	}
+	pod, err := cri.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pod.GetPodSandboxId()
+	t.Cleanup(func() {
+		_, stop := cri.StopPodSandbox(context.Background(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+		_, remove := cri.RemovePodSandbox(context.Background(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+		if err := errors.Join(stop, remove, cri.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	created, err := cri.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: id, SandboxConfig: config, Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: localstack.ImageV1}, Args: []string{"pause"},
+			Mounts: []*runtimeapi.Mount{{ContainerPath: "/mounted", Readonly: true, Image: &runtimeapi.ImageSpec{Image: pulled.GetImageRef()}}},
+			Linux:  &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: host}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cri.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
+		t.Fatal(err)
 	}
 }
 

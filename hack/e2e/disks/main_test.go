@@ -19,10 +19,10 @@ import (
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
-// What the shim of these tests may keep.
+// What a shim keeps by default.
 const (
-	maxLogSize  = 1 << 20
-	maxLogFiles = 3
+	maxLogSize  = 10 << 20
+	maxLogFiles = 5
 	// high is the percentage of the disk from which images are removed.
 	high = 85
 )
@@ -41,8 +41,7 @@ func run(m *testing.M) int {
 	status := harness.Run(m, &env, localstack.Options{
 		WithRegistry: true,
 		ShimArgs: []string{
-			fmt.Sprint("--container-log-max-size=", maxLogSize), fmt.Sprint("--container-log-max-files=", maxLogFiles),
-			fmt.Sprint("--image-gc-high-threshold=", high), "--minimum-image-ttl-duration=1s",
+			fmt.Sprint("--image-gc-high-threshold=", high), "--minimum-image-ttl-duration=1s", "--allow-foreign-pods",
 		},
 	}, moveToDisk)
 	if disk == "" {

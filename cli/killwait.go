@@ -85,9 +85,11 @@ func (k *kill) follow(ctx context.Context) error {
 // await watches the request until it is over.
 func (k *kill) await(ctx context.Context) error {
 	said := ""
-	for {
-		if err := k.Get(ctx, client.ObjectKeyFromObject(k.request), k.request); err != nil {
-			return contextFirst(ctx, err)
+	for fresh := false; ; {
+		if !fresh {
+			if err := k.Get(ctx, client.ObjectKeyFromObject(k.request), k.request); err != nil {
+				return contextFirst(ctx, err)
+			}
 		}
 		if st := &k.request.Status; st.Message != said && st.Phase != "" {
 			said = st.Message
@@ -96,7 +98,8 @@ func (k *kill) await(ctx context.Context) error {
 		if over(k.request) {
 			return nil
 		}
-		if err := k.change(ctx); err != nil {
+		var err error
+		if fresh, err = k.change(ctx); err != nil {
 			return contextFirst(ctx, err)
 		}
 	}
@@ -112,25 +115,31 @@ func over(kr *v1alpha1.KillRequest) bool {
 	return false
 }
 
-// change waits until the request has another version than what was read, or may have.
-func (k *kill) change(ctx context.Context) error {
+// change waits until the request has another version than what was read, or may have; fresh
+// reports that this is k.request now. One that is deleted when it is over is seen at its end.
+func (k *kill) change(ctx context.Context) (fresh bool, err error) {
 	w, err := k.Watch(ctx, &v1alpha1.KillRequestList{}, client.InNamespace(k.request.Namespace), client.MatchingFields{"metadata.name": k.request.Name},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: k.request.ResourceVersion}})
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("watch the KillRequest: %w", err)
+		return false, fmt.Errorf("watch the KillRequest: %w", err)
 	}
 	defer w.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	case event, open := <-w.ResultChan():
 		if !open || event.Type == watch.Error {
-			return pause(ctx)
+			return false, pause(ctx)
 		}
-		return nil
+		kr, ok := event.Object.(*v1alpha1.KillRequest)
+		if !ok || event.Type == watch.Deleted && !over(kr) {
+			return false, nil
+		}
+		k.request = kr
+		return true, nil
 	}
 }
 

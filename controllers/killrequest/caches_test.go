@@ -224,7 +224,7 @@ func TestShimWithoutRequests(t *testing.T) {
 			t.Fatalf("asked %v, %+v", asked, kr.Status)
 		}
 		if first := kr.Status.NodeStates[0]; first.NodeName != "n1" ||
-			first.Message != "the node's shim responds, but did not take the request within 60 s: it is of a version that does not know KillRequests" {
+			first.Message != "the node's shim responds, but did not take the request within 60 s: it may be of a version that does not know KillRequests" {
 			t.Errorf("%+v", first)
 		}
 		b.restart()

@@ -83,7 +83,9 @@ func (f *facts) withinBudget(targets []target, waiting []int) []int {
 	for _, i := range waiting {
 		switch t := &targets[i]; {
 		case !t.responds:
-			room -= t.mayHave()
+			if !f.unavailable[t.node] { // which room counts already
+				room -= t.mayHave()
+			}
 		case f.unavailable[t.node]:
 			begun = append(begun, i)
 		case room > 0:

@@ -342,6 +342,15 @@ func TestSilentShims(t *testing.T) {
 			if _, st := begins(t, f); (st.Phase == v1alpha1.RequestFailed) != tt.fails {
 				t.Errorf("%+v", st)
 			}
+			// A stop that failed would not hold what comes of a shim that was only busy.
+			f.kr.Spec.Action = v1alpha1.RequestStop
+			_, st := begins(t, f)
+			if st.Phase != v1alpha1.RequestPending || strings.Contains(st.NodeStates[0].Message, "did not take the request") != tt.fails {
+				t.Errorf("a stop: %+v", st)
+			}
+			if targets, _ := f.targets(); tt.fails && f.wake(targets, 0) != 0 {
+				t.Error("a stop that waits is looked at without end")
+			}
 		})
 	}
 }

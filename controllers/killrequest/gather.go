@@ -102,7 +102,7 @@ func (f *facts) wake(targets []target, begun int) time.Duration {
 			waiting++
 		}
 		if t.silent {
-			soonest(max(f.silentFrom(t.node).Add(patience).Sub(f.now), 0) + time.Millisecond)
+			soonest(f.silentFrom(t.node).Add(patience).Sub(f.now))
 		}
 	}
 	if at := deadline(f.kr); at != nil && at.After(f.now) {

@@ -4,6 +4,8 @@
 package killrequest
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -97,16 +99,22 @@ func (f *facts) lookAtWaiting(t *target) {
 }
 
 // lookAtEntered says what becomes of a request that the node has. A shim that responds and says
-// nothing about it does not know it.
+// nothing about it may not know it. A stop waits even so: it must not end while it may yet hold.
 func (f *facts) lookAtEntered(t *target, asked *v1alpha1.NodeRequest) {
 	reports := t.responds && t.share.ObservedGeneration == t.share.Generation && t.share.Waiting == (fleet.Waiting{})
 	if t.taken || !reports || asked.TemplateHash != "" && !t.share.Current() {
 		return // or has not come to it
 	}
 	t.silent = true
-	if f.now.Sub(f.silentFrom(t.node)) >= patience {
-		t.fail("the node's shim responds, but did not take the request within %.0f s: it is of a version that does not know KillRequests", patience.Seconds())
+	if f.now.Sub(f.silentFrom(t.node)) < patience {
+		return
 	}
+	message := fmt.Sprintf("the node's shim responds, but did not take the request within %.0f s: it may be of a version that does not know KillRequests", patience.Seconds())
+	if f.holds() {
+		t.message = message
+		return
+	}
+	t.fail("%s", message)
 }
 
 // otherRevision is whether the node has another revision than the precondition says.

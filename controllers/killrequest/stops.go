@@ -27,6 +27,13 @@ func (s *stops) of(namespace, workload string) []client.ObjectKey {
 	return slices.Collect(maps.Keys(s.requests[client.ObjectKey{Namespace: namespace, Name: workload}]))
 }
 
+// all are those of all workloads.
+func (s *stops) all() []client.ObjectKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.workloads))
+}
+
 // note notes the workload of a request, "" for one that is over.
 func (s *stops) note(request client.ObjectKey, workload string) {
 	s.mu.Lock()

@@ -39,7 +39,7 @@ type retries struct {
 type denial struct {
 	// asked is what the Pod requested with it.
 	asked fleet.Amount
-	// message is the kubelet's.
+	// message is the kubelet's, or the API server's.
 	message string
 	// times is how often it was denied, and again when it is asked for again.
 	times int
@@ -54,6 +54,10 @@ func (r retries) wait(uid types.UID) bool { return r.has(uid) && r.trial != uid 
 // learn is what is remembered after the kubelet's answer.
 func (f facts) learn() retries {
 	f.retries = f.retries.of(f.shares)
+	if f.refused != "" && f.retries.trial != "" { // or nothing else would be tried
+		f.retries.deny(f.retries.trial, decide(f).want, f.refused, f.now)
+		f.retries.trial = ""
+	}
 	if f.pod == nil {
 		f.retries.since = time.Time{}
 	}
@@ -75,11 +79,11 @@ func (f facts) learn() retries {
 	switch {
 	case f.now.Sub(f.retries.since) >= forbearance: // the youngest, as decide counts
 		for _, uid := range decide(f).lack {
-			f.retries.deny(uid, f.pod, f.now)
+			f.retries.deny(uid, f.pod.Asked, f.pod.Pending.Message, f.now)
 		}
 		f.retries.since, f.retries.trial = time.Time{}, ""
 	case f.retries.trial != "" && settled:
-		f.retries.deny(f.retries.trial, f.pod, f.now)
+		f.retries.deny(f.retries.trial, f.pod.Asked, f.pod.Pending.Message, f.now)
 		f.retries.trial = ""
 	}
 	return f.retries
@@ -99,9 +103,9 @@ func (r retries) of(shares []*fleet.Share) retries {
 	return r
 }
 
-func (r *retries) deny(uid types.UID, pod *Pod, now time.Time) {
+func (r *retries) deny(uid types.UID, asked fleet.Amount, message string, now time.Time) {
 	d := r.denied[uid]
-	d.asked, d.message = pod.Asked, pod.Pending.Message
+	d.asked, d.message = asked, message
 	d.again = now.Add(min(firstRetry<<min(d.times, 10), lastRetry))
 	d.times++
 	if r.denied == nil {

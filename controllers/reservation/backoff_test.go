@@ -21,7 +21,9 @@ import (
 type crowded struct {
 	facts
 	room int64
-	d    decision
+	// quota is what the API server takes at most; 0: all.
+	quota int64
+	d     decision
 	// above are the times, in minutes since the start, at which more than the room began to be asked for.
 	above []int
 	start time.Time
@@ -38,12 +40,17 @@ func newCrowded(room int64, all []*fleet.Share) *crowded {
 func (n *crowded) run(d time.Duration) {
 	for end := n.now.Add(d); n.now.Before(end); n.now = n.now.Add(10 * time.Second) {
 		n.retries = n.learn()
+		n.refused = ""
 		n.d = decide(n.facts)
 		n.ask(n.d.want)
 	}
 }
 
 func (n *crowded) ask(want fleet.Amount) {
+	if n.quota > 0 && want.MilliCPU > n.quota {
+		n.refused = "exceeded quota"
+		return
+	}
 	fits := func(a fleet.Amount) bool { return a.MilliCPU-Own.MilliCPU <= n.room }
 	if fits(n.pod.Asked) && !fits(want) {
 		n.above = append(n.above, int(n.now.Sub(n.start).Minutes()))
@@ -114,6 +121,18 @@ func TestRoomThatOthersLeave(t *testing.T) {
 	n.shares = slices.Delete(n.shares, 0, 1)
 	n.run(time.Minute)
 	n.expect(t, "the oldest has left", 300, reserved, reserved)
+}
+
+// What the API server refuses when it is asked for again keeps nothing else waiting.
+func TestARetryThatTheAPIServerRefuses(t *testing.T) {
+	all := shares(100, 5000, 50)
+	n := newCrowded(300, all[:2])
+	n.run(forbearance + time.Minute)
+	n.quota = 1000
+	n.run(30 * time.Minute)
+	n.shares = all
+	n.run(time.Minute)
+	n.expect(t, "a small one has come", 150, reserved, backOff, reserved)
 }
 
 // Changes all the time do not keep a node full.

@@ -33,6 +33,15 @@ type memo struct {
 	drops time.Time
 }
 
+// refusalOf is why the API server did not take what is wanted of a Pod, which may be nil; "" if it
+// did, or was not asked.
+func (m *memo) refusalOf(pod *Pod, want fleet.Amount) string {
+	if pod == nil || m.refusedBy != pod.UID || m.refused != want || pod.Asked == want {
+		return ""
+	}
+	return m.refusal
+}
+
 // memos are those of all nodes.
 type memos struct {
 	mu     sync.Mutex

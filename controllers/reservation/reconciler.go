@@ -107,13 +107,12 @@ func (r *Reconciler) gather(node string, now time.Time, next *earliest) facts {
 	}
 	known := r.memos.of(node)
 	f.now, f.retries = now, known.retries
+	f.refused = known.refusalOf(f.pod, decide(f).want)
 	f.retries = f.learn()
 	r.memos.change(node, func(m *memo) { m.retries = f.retries })
 	next.at(f.retries.next(now), now)
 	want := decide(f).want
-	if f.pod != nil && known.refusedBy == f.pod.UID && known.refused == want && f.pod.Asked != want {
-		f.refused = known.refusal
-	}
+	f.refused = known.refusalOf(f.pod, want)
 	if f.pod != nil && f.pod.Answered && f.pod.Asked == want || f.refused != "" {
 		r.memos.change(node, func(m *memo) { m.silent = time.Time{} })
 		return f

@@ -154,7 +154,7 @@ func (r *Reconciler) takeTurn(s *scope, changes []change) (now []change, leave f
 		return changes, func() {}
 	}
 	if r.fleet.Shares.Take(s.turn) {
-		return changes, func() { r.fleet.Shares.Leave(s.turn, s.memory.wrote.version, s.now) }
+		return changes, func() { r.fleet.Shares.Leave(s.turn, s.memory.wrote.version, time.Now()) }
 	}
 	s.wakeAfter(seenRetry)
 	return slices.DeleteFunc(changes, change.present), func() {}

@@ -127,7 +127,7 @@ var killRequestMistakes = []mistake{
 	{"a node that is away takes up no budget", "budget.go",
 		"n.Responds = n.Responds || n.Killing", ""},
 	{"a shim that is too old is waited for", "look.go",
-		"if f.now.Sub(f.silentFrom(t.node)) >= patience {", "if false {"},
+		"if f.now.Sub(f.silentFrom(t.node)) < patience {", "if true {"},
 	{"what a shim did not take stays on the node", "target.go",
 		"return t.entered && !t.taken && t.phase == v1alpha1.RequestFailed", "return false"},
 	{"the status knows no bound", "status.go",

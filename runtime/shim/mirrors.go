@@ -4,8 +4,10 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,9 +77,8 @@ func (m *mirrors) look(ctx context.Context) error {
 func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.NodeWorkload) (map[types.UID]podworker.Identity, mirror.Report) {
 	there := map[types.UID]podworker.Identity{}
 	report := mirror.Report{}
-	for i := range items {
-		nw := &items[i]
-		if nw.Spec.NodeName != m.node || !mirror.Is(nw) || nw.DeletionTimestamp != nil {
+	for _, nw := range m.sorted(workloads, items) {
+		if nw.DeletionTimestamp != nil {
 			continue
 		}
 		// Whatever its name is: managers of other versions may choose it otherwise.
@@ -94,6 +95,27 @@ func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.N
 		}
 	}
 	return there, report
+}
+
+// sorted are the mirrors of this node, that first which stays where a workload has two mirrors: a cache lists them in any
+// order, and reports that name now one and now the other would have both deleted.
+func (m *mirrors) sorted(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.NodeWorkload) []*v1alpha1.NodeWorkload {
+	rank := func(nw *v1alpha1.NodeWorkload) int {
+		if w := find(workloads, mirror.Of(nw)); w != nil && nw.Name == mirror.Name(w.Name, m.node) {
+			return 0
+		}
+		return 1
+	}
+	sorted := make([]*v1alpha1.NodeWorkload, 0, len(items))
+	for i := range items {
+		if items[i].Spec.NodeName == m.node && mirror.Is(&items[i]) {
+			sorted = append(sorted, &items[i])
+		}
+	}
+	slices.SortFunc(sorted, func(a, b *v1alpha1.NodeWorkload) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+	return sorted
 }
 
 // note keeps which mirrors are there, and returns those that are new.

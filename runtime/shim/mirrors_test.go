@@ -91,3 +91,30 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// Of two mirrors of a workload the same one stays, in whichever order the cache lists them.
+func TestTheSameMirrorStays(t *testing.T) {
+	at := func(uid types.UID, name string, second int64) v1alpha1.NodeWorkload {
+		nw := mirrorOf(fromFile("static-1"), uid)
+		nw.CreationTimestamp = metav1.Unix(second, 0)
+		if name != "" {
+			nw.Name = name
+		}
+		return nw
+	}
+	for name, tc := range map[string]struct{ stays, goes v1alpha1.NodeWorkload }{
+		"that of this version's name": {at("m-2", "", 2), at("m-1", "other", 1)},
+		"the older":                   {at("m-2", "b", 1), at("m-1", "a", 2)},
+		"that of the first UID":       {at("m-1", "b", 1), at("m-2", "a", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mirrors{node: "n"}
+			for _, items := range []mirrorObjects{{tc.stays, tc.goes}, {tc.goes, tc.stays}} {
+				there, report := m.compare(fromFiles{fromFile("static-1")}, items)
+				if there["static-1"].UID != tc.stays.UID || len(report.Delete) != 1 || report.Delete[0].UID != tc.goes.UID {
+					t.Errorf("%v stays, %v goes", there, report.Delete)
+				}
+			}
+		})
+	}
+}

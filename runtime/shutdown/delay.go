@@ -41,11 +41,6 @@ func (m *Manager) raiseDelay(ctx context.Context, bus Logind) error {
 	if now >= needed && !hides {
 		return nil
 	}
-	if hides {
-		if err := removeDropIn(m.cfg.HostRoot, lastDropIn); err != nil {
-			return fmt.Errorf("let the delay of others count: %w", err)
-		}
-	}
 	for _, name := range others.names(needed) {
 		if now, err = m.configure(ctx, bus, name, needed); err != nil {
 			return fmt.Errorf("raise InhibitDelayMaxSec: %w", err)
@@ -58,10 +53,15 @@ func (m *Manager) raiseDelay(ctx context.Context, bus Logind) error {
 	return fmt.Errorf("a shutdown of the node may take %s, and InhibitDelayMaxSec of logind stays %s", needed, now)
 }
 
-// configure writes a file of ours, has logind read it, and returns the delay that counts then.
+// configure writes a file of ours in place of one that hides others, has logind read it, and returns the delay that counts then.
 func (m *Manager) configure(ctx context.Context, bus Logind, name string, needed time.Duration) (now time.Duration, err error) {
 	if err := writeDropIn(m.cfg.HostRoot, name, needed); err != nil {
 		return 0, err
+	}
+	if name == dropIn { // only now: a crash in between leaves one of them
+		if err := removeDropIn(m.cfg.HostRoot, lastDropIn); err != nil {
+			return 0, fmt.Errorf("let the delay of others count: %w", err)
+		}
 	}
 	if err := bus.Reload(ctx); err != nil {
 		return 0, fmt.Errorf("have logind read its configuration: %w", err)

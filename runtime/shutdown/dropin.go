@@ -21,7 +21,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
-const delayKey = "InhibitDelayMaxSec="
+const delayKey = "InhibitDelayMaxSec"
 
 // dropInDirs hold logind's configuration; of two files of one name that of the later directory
 // counts. (systemd.syntax(7))
@@ -40,12 +40,10 @@ func (d delay) tooLittle(needed time.Duration) bool {
 	return d.found && (!d.known || d.delay < needed)
 }
 
-// names are those to try for our file, in this order.
+// names are those to try for our file, in this order. What we read of the others may not be all that
+// counts: the last name is always tried in the end.
 func (d delay) names(needed time.Duration) []string {
-	switch {
-	case !d.tooLittle(needed):
-		return []string{dropIn}
-	case d.known:
+	if d.known && d.tooLittle(needed) {
 		return []string{lastDropIn}
 	}
 	return []string{dropIn, lastDropIn}
@@ -68,7 +66,8 @@ func othersDelay(root hostfs.Root) (set delay) {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if value, ok := strings.CutPrefix(strings.TrimSpace(line), delayKey); ok {
+			// Blanks around the sign do not count. (systemd.syntax(7))
+			if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == delayKey {
 				set = delay{found: true}
 				set.delay, set.known = parseSpan(value)
 			}
@@ -119,7 +118,7 @@ func writeDropIn(root hostfs.Root, name string, delay time.Duration) error {
 	}
 	return inDropIns(root, func(dir string) error {
 		file := filepath.Join(dir, name)
-		text := fmt.Sprintf("# Written by the shim of ManagedWorkload (--shutdown-grace-period)\n[Login]\n%s%d\n", delayKey, seconds(delay))
+		text := fmt.Sprintf("# Written by the shim of ManagedWorkload (--shutdown-grace-period)\n[Login]\n%s=%d\n", delayKey, seconds(delay))
 		if err := statefile.Replace(file, []byte(text)); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Join(dropInDir, name), err)
 		}

@@ -160,7 +160,8 @@ func effective(t *testing.T, dir string) time.Duration {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "InhibitDelayMaxSec="); ok {
+			if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "InhibitDelayMaxSec" {
+				value = strings.TrimSpace(value)
 				if value == "5min" {
 					value = "300"
 				}
@@ -185,15 +186,18 @@ func TestDelayIsRaised(t *testing.T) {
 		// want is our file, and effective what counts then; later what counts once a kubelet sets 300.
 		want             string
 		effective, later time.Duration
+		// blanks: others write them around the sign.
+		blanks bool
 	}{
-		"alone":                             {nil, early, ours, 300 * time.Second},
-		"beside a kubelet's larger":         {map[string]string{kubelets: "300"}, early, 300 * time.Second, 300 * time.Second},
-		"beside a kubelet's lower":          {map[string]string{kubelets: "30"}, late, ours, ours},
-		"beside a person's larger":          {map[string]string{"50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second},
-		"an earlier shim's":                 {map[string]string{late: "90"}, early, ours, 300 * time.Second},
-		"an earlier shim's hides a larger":  {map[string]string{late: "90", kubelets: "300"}, early, 300 * time.Second, 300 * time.Second},
-		"an earlier shim's beside a lower":  {map[string]string{late: "60", kubelets: "30"}, late, ours, ours},
-		"an earlier shim's beside a person": {map[string]string{late: "60", "50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second},
+		"alone":                             {nil, early, ours, 300 * time.Second, false},
+		"beside a kubelet's larger":         {map[string]string{kubelets: "300"}, early, 300 * time.Second, 300 * time.Second, false},
+		"beside a kubelet's lower":          {map[string]string{kubelets: "30"}, late, ours, ours, false},
+		"beside a person's larger":          {map[string]string{"50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second, false},
+		"an earlier shim's":                 {map[string]string{late: "90"}, early, ours, 300 * time.Second, false},
+		"an earlier shim's hides a larger":  {map[string]string{late: "90", kubelets: "300"}, early, 300 * time.Second, 300 * time.Second, false},
+		"an earlier shim's beside a lower":  {map[string]string{late: "60", kubelets: "30"}, late, ours, ours, false},
+		"an earlier shim's beside a person": {map[string]string{late: "60", "50-admin.conf": "5min"}, early, 300 * time.Second, 300 * time.Second, false},
+		"beside a lower with blanks":        {map[string]string{kubelets: "30"}, late, ours, ours, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -204,8 +208,12 @@ func TestDelayIsRaised(t *testing.T) {
 			if err := os.MkdirAll(dir(), 0o750); err != nil {
 				t.Fatal(err)
 			}
+			blank := ""
+			if tt.blanks {
+				blank = " "
+			}
 			set := func(name, delay string) {
-				if err := os.WriteFile(filepath.Join(dir(), name), []byte("[Login]\nInhibitDelayMaxSec="+delay+"\n"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir(), name), []byte("[Login]\nInhibitDelayMaxSec"+blank+"="+blank+delay+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -228,6 +236,24 @@ func TestDelayIsRaised(t *testing.T) {
 				t.Errorf("once a kubelet sets 5 min, %v count, want %v", got, tt.later)
 			}
 		})
+	}
+}
+
+// What the shim does not see may lower the delay, too: then its file comes last.
+func TestDelayThatIsLoweredUnseen(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	last := func() string { return filepath.Join(s.root, dropInDir, lastDropIn) }
+	s = newStage(t, fakelogind.Options{Delay: 5 * time.Second, Configured: func() time.Duration {
+		if _, err := os.Stat(last()); err != nil {
+			return 30 * time.Second
+		}
+		return 90 * time.Second
+	}})
+	s.watch(90 * time.Second)
+	s.awaitLocks(1, 1)
+	if _, err := os.Stat(last()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -90,31 +90,54 @@ func (s *Source) keepAll() error {
 	return errors.Join(errs...)
 }
 
-// keepOne writes the latest of a workload into its file, or removes the file of one that is gone.
-func (s *Source) keepOne(uid types.UID) (err error) {
+// keepOne writes the latest of a workload into its file, or removes the file of one that is gone. The
+// file of an instance that ended goes first: were the write to fail, the next process would take that
+// one's end for the end of what runs now.
+func (s *Source) keepOne(uid types.UID) error {
 	s.mu.Lock()
 	delete(s.unkept, uid)
+	stale := s.stale[uid]
+	delete(s.stale, uid)
 	var latest workload
 	w, there := s.workloads[uid]
 	if there {
 		latest = *w
 	}
 	s.mu.Unlock()
-	defer func() {
-		if err != nil {
-			s.mu.Lock()
-			s.unkept[uid] = true
-			s.mu.Unlock()
+	kept := false
+	defer func() { // after a panic, too
+		if kept {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unkept[uid] = true
+		if stale {
+			s.stale[uid] = true
 		}
 	}()
-	if !there {
-		return statefile.Remove(s.pathOf(uid))
+	if stale || !there {
+		if err := statefile.Remove(s.pathOf(uid)); err != nil {
+			return err
+		}
+		stale = false
 	}
-	kept := latest.nw.DeepCopy()
+	if there {
+		if err := s.replace(uid, latest); err != nil {
+			return err
+		}
+	}
+	kept = true
+	return nil
+}
+
+// replace writes a workload into its file.
+func (s *Source) replace(uid types.UID, w workload) error {
+	kept := w.nw.DeepCopy()
 	if kept.Annotations == nil {
 		kept.Annotations = map[string]string{}
 	}
-	kept.Annotations[annotationFile] = latest.path
+	kept.Annotations[annotationFile] = w.path
 	data, err := yaml.Marshal(kept)
 	if err != nil {
 		return err

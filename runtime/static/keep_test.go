@@ -5,6 +5,7 @@ package static
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
@@ -99,4 +101,83 @@ func await[T any](t *testing.T, from <-chan T, what string) (got T) {
 		t.Fatalf("waited in vain for %s", what)
 	}
 	return got
+}
+
+// What ended and runs again has the same UID. Of the instance that ended nothing stays, even where
+// the new one cannot be written: the next process would end what runs.
+func TestAnEndedInstanceIsNotKeptForTheNext(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	uid := s.uids()[0]
+	s.remove("a.yaml")
+	s.expect("web a:1: end by removal of the file a.yaml")
+	s.keepNow()
+	if err := s.Release(uid); err != nil {
+		t.Fatal(err)
+	}
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	inTheWay := s.pathOf(uid) + statefile.TemporarySuffix
+	if err := os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s.keepAll() == nil {
+		t.Fatal("the workload could be written")
+	}
+	if data, err := os.ReadFile(s.pathOf(uid)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("kept %s (%v)", data, err)
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	s.restart(s.dir)
+	s.updates = nil
+	s.expect()
+	if nw := s.workloads[uid].nw; nw.DeletionTimestamp != nil {
+		t.Errorf("read %+v", nw)
+	}
+}
+
+// The file of an instance that ended is removed at last, though it could not be at first.
+func TestTheRemovalOfAnEndedInstanceIsTriedAgain(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	uid := s.uids()[0]
+	if err := s.Release(uid); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(s.pathOf(uid), "full")
+	if err := os.MkdirAll(full, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s.keepAll() == nil || !s.stale[uid] || !s.unkept[uid] {
+		t.Error("what could not be removed is taken for removed")
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	s.keepNow()
+	if _, err := os.Stat(s.pathOf(uid)); !errors.Is(err, os.ErrNotExist) || s.stale[uid] {
+		t.Errorf("what ended is kept (%v)", err)
+	}
+}
+
+// What a panic kept from being written is written at the next try.
+func TestAPanicLosesNothingToWrite(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	w := s.workloads[s.uids()[0]]
+	nw := w.nw
+	w.nw = nil
+	if panics.Contain(logr.Discard(), "keeping", s.keepAll) == nil {
+		t.Fatal("no panic")
+	}
+	w.nw = nw
+	s.keepNow()
+	if _, err := os.Stat(s.pathOf(nw.UID)); err != nil {
+		t.Error(err)
+	}
 }

@@ -62,6 +62,8 @@ type Source struct {
 	// changed says that there are some.
 	unkept  map[types.UID]bool
 	changed chan struct{}
+	// stale are the UIDs of which the state directory may have an instance that ended.
+	stale map[types.UID]bool
 
 	// What follows belongs to the goroutine of Run.
 
@@ -83,7 +85,8 @@ type workload struct {
 func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{},
-		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), files: map[string]file{}, refused: map[string]string{},
+		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), stale: map[types.UID]bool{},
+		files: map[string]file{}, refused: map[string]string{},
 	}
 	if err := s.restore(); err != nil {
 		return nil, fmt.Errorf("restore static workloads: %w", err)

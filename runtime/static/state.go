@@ -89,6 +89,7 @@ func (s *Source) Release(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.workloads, uid)
+	s.stale[uid] = true // one that runs again from the same content has the same UID
 	s.save(uid)
 	s.kick()
 	return nil

@@ -11,6 +11,8 @@ import (
 type disk struct {
 	// revision counts the changes; saved is the one that the checkpoint has.
 	revision, saved int64
+	// stated is the first revision that has the latest state; 0 where it was restored.
+	stated int64
 	// final says that there will be no checkpoint any more.
 	final bool
 	// trouble is why the checkpoint is not written, "" if it is.

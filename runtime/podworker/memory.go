@@ -113,6 +113,7 @@ func (m *memory) advance(f stateInput) (before, after State) {
 	m.rec.State = before.next(f)
 	if m.rec.State != before {
 		m.touch()
+		m.disk.stated = m.disk.revision
 	}
 	return before, m.rec.State
 }
@@ -297,7 +298,7 @@ func (m *memory) known() Known {
 		Identity:   m.rec.Identity,
 		Seen:       m.want.seen,
 		Deleting:   m.want.deleted,
-		Terminated: m.rec.State == Terminated,
+		Terminated: m.rec.State == Terminated && m.disk.saved >= m.disk.stated,
 		Gone:       m.want.gone || m.want.orphan,
 		ClusterID:  m.rec.ClusterID,
 		Pod:        m.want.pod,

@@ -274,7 +274,8 @@ type Known struct {
 	Seen bool
 	// Deleting: its end was asked for.
 	Deleting bool
-	// Terminated: it has ended, and nothing of it is started any more.
+	// Terminated: it has ended, and nothing of it is started any more. The checkpoint has that:
+	// the shim that comes after knows it also where the containers are gone.
 	Terminated bool
 	// Gone: the worker knows that the API does not have the object.
 	Gone bool

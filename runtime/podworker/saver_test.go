@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +98,31 @@ func TestCheckpointIsRetried(t *testing.T) {
 		}
 		if c := meta.FindStatusCondition(n.published("a").Conditions, v1alpha1.ConditionCheckpointFailing); c != nil {
 			t.Errorf("condition %+v, want none once the checkpoint is written", c)
+		}
+	})
+}
+
+// What has ended counts as that only once the checkpoint has it: where its containers were removed
+// before, the next shim would run it again.
+func TestEndThatIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		disk := &badDisk{Store: n.store}
+		n.store = disk
+		p := n.start(t)
+		p.Update(workload("a", policy(corev1.RestartPolicyOnFailure)))
+		n.settle(time.Second)
+		disk.set(errors.New("no space left on device"), nil)
+		n.exit("a", 0)
+		p.Wake("a")
+		n.settle(time.Minute)
+		if known := p.Known(); n.published("a").Phase != corev1.PodSucceeded || len(known) != 1 || known[0].Terminated {
+			t.Errorf("phase %s, known %+v while the disk is full", n.published("a").Phase, known)
+		}
+		disk.set(nil, nil)
+		n.settle(time.Minute)
+		if known := p.Known(); len(known) != 1 || !known[0].Terminated {
+			t.Errorf("known %+v once the end is written", known)
 		}
 	})
 }

@@ -194,8 +194,9 @@ func (m *Manager) observe(ctx context.Context) (plan.Observations, bool) {
 	return observed, separate
 }
 
-// reclaimed frees what no workload needs, and reports whether that was enough for all thresholds. As
-// in each round, a signal that cannot be read counts as not short: the next round looks again.
+// reclaimed frees what no workload needs, and reports whether that was enough for all thresholds.
+// It was not where the signal that was short cannot be read any more. As in each round, another one
+// that cannot be read counts as not short: the next round looks again.
 // (kubelet eviction_manager.go:reclaimNodeLevelResources)
 func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) bool {
 	if len(m.config.Reclaimers) == 0 || !plan.ReclaimsImages(s, separate) {
@@ -209,7 +210,7 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) b
 		m.config.Logger.Info("Failed to remove all dead containers and unused images", "reason", err.Error())
 	}
 	observed, _ := m.observe(ctx)
-	return len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0
+	return len(observed[s]) > 0 && len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0
 }
 
 // evict ends the workload that ranks first and may be ended, and waits until it is gone.

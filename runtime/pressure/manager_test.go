@@ -290,6 +290,19 @@ func TestReclaimsFirst(t *testing.T) {
 	}
 }
 
+// What was short still is where it cannot be read once images are gone.
+func TestReclaimOfWhatIsNotReadAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("w")
+		f.observed, f.frees = has(plan.SignalNodeFsAvailable, "5Gi"), has(plan.SignalMemoryAvailable, "11Gi")
+		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalNodeFsAvailable: "10%"}}, func(c *Config) { c.Reclaimers = []Reclaimer{f} })
+		after(5 * time.Second)
+		if ended, _ := f.seen(); len(ended) != 1 || f.reclaimed != 1 {
+			t.Errorf("ended %v, reclaimed %d times", ended, f.reclaimed)
+		}
+	})
+}
+
 // Nothing ends while it is not known what workloads use, and what is critical never does.
 func TestKeepsInDoubt(t *testing.T) {
 	for name, change := range map[string]func(*fake){

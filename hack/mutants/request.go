@@ -150,7 +150,7 @@ var rollOutTurnMistakes = []mistake{
 
 var signalMistakes = []mistake{
 	{"a process of another cgroup gets the signal", "signal.go",
-		"|| !strings.Contains(string(data), containerID) {", "{"},
+		"|| !strings.Contains(string(data), containerID) {", "|| !strings.Contains(string(data), \"\") {"},
 	{"a container that ended gets the signal", "signal.go",
 		"if again != pid {", "if again != pid && false {"},
 }

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -26,6 +28,28 @@ func Owes(kill *v1alpha1.KillRecord) bool {
 func (o Owed) Starts(name string, s *ContainerStatus) bool {
 	id, due := o[name]
 	return due && (s == nil || s.ID == id || s.State != ContainerRunning && s.StartedAt.IsZero())
+}
+
+// OwedByRecords are the starts that are due by what was noted of KillRequests and of kills: all
+// that there is of them in an object's status, and in what earlier versions of the shim noted.
+func OwedByRecords(noted []v1alpha1.NodeRequestStatus, kills []v1alpha1.KillRecord) Owed {
+	owed := Owed{}
+	for i := range noted {
+		for _, c := range noted[i].Containers {
+			begun := c.Phase == v1alpha1.RequestHeld || c.Phase == v1alpha1.RequestInProgress
+			if begun && endedOnRequest(kills, c.Name, c.ContainerID) {
+				owed[c.Name] = c.ContainerID
+			}
+		}
+	}
+	return owed
+}
+
+// endedOnRequest is whether there was a requested kill of an instance.
+func endedOnRequest(kills []v1alpha1.KillRecord, name, id string) bool {
+	return slices.ContainsFunc(kills, func(k v1alpha1.KillRecord) bool {
+		return k.Container == name && k.ContainerID == id && Owes(&k)
+	})
 }
 
 // Left returns what is still due, given what is observed.

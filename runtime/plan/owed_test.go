@@ -170,3 +170,35 @@ func TestRecallRequests(t *testing.T) {
 		t.Errorf("The requests are gone: %+v", got)
 	}
 }
+
+// The records say what is due of requests that are not over: where the instance of the request
+// was killed for one.
+func TestOwedByRecords(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		phase   v1alpha1.RequestPhase
+		id      string
+		trigger v1alpha1.KillTrigger
+		due     bool
+	}{
+		"held":                       {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerStopRequested, true},
+		"about to be held":           {v1alpha1.RequestInProgress, "a-id", v1alpha1.TriggerStopRequested, true},
+		"a restart":                  {v1alpha1.RequestInProgress, "a-id", v1alpha1.TriggerRestartRequested, true},
+		"a request that is over":     {v1alpha1.RequestSucceeded, "a-id", v1alpha1.TriggerRestartRequested, false},
+		"held after it ended itself": {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerLivenessProbe, false},
+		"a kill of another instance": {v1alpha1.RequestHeld, "a-1", v1alpha1.TriggerStopRequested, false},
+	} {
+		noted := []v1alpha1.NodeRequestStatus{{ID: "1", Containers: []v1alpha1.RequestContainerState{{Name: "a", ContainerID: "a-id", Phase: tc.phase}}}}
+		kills := []v1alpha1.KillRecord{
+			{Container: "b", ContainerID: "a-id", Trigger: v1alpha1.TriggerStopRequested},
+			{Container: "a", ContainerID: tc.id, Trigger: tc.trigger, Phase: v1alpha1.KillPhaseDone},
+		}
+		want := plan.Owed{}
+		if tc.due {
+			want = plan.Owed{"a": "a-id"}
+		}
+		if got := plan.OwedByRecords(noted, kills); !maps.Equal(got, want) {
+			t.Errorf("%s: due %v, want %v", name, got, want)
+		}
+	}
+}

@@ -45,14 +45,14 @@ func TestOwedStarts(t *testing.T) {
 			if got := plan.Compute(in); slices.Equal(got.ContainersToStart, []int{0}) != tc.starts || got.KillPod {
 				t.Errorf("%s, %s: %+v", policy, name, got)
 			}
-			if left := in.Owed.Left(in.Pod, in.Observed); (len(left) == 1) != tc.starts {
+			if left := in.Owed.Left(plan.SettleInput{Pod: in.Pod, Observed: in.Observed}); (len(left) == 1) != tc.starts {
 				t.Errorf("%s, %s: left %v", policy, name, left)
 			}
 		}
 	}
 	in := runningInput(corev1.RestartPolicyNever, "a")
 	in.Owed = plan.Owed{"a": "a-id", "other": "x"}
-	if left := in.Owed.Left(in.Pod, in.Observed); !maps.Equal(left, plan.Owed{"a": "a-id"}) {
+	if left := in.Owed.Left(plan.SettleInput{Pod: in.Pod, Observed: in.Observed}); !maps.Equal(left, plan.Owed{"a": "a-id"}) {
 		t.Errorf("left %v", left)
 	}
 	in.Asked = map[string]plan.Asked{"a": askedStop()}

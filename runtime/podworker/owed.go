@@ -6,8 +6,6 @@ package podworker
 import (
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -43,11 +41,19 @@ func (m *memory) oweByRecords() {
 	m.oweLocked(more)
 }
 
-// settleOwed drops what has been started since.
-func (m *memory) settleOwed(pod *corev1.Pod, observed *plan.PodStatus) {
+// settleOwed drops what has been started since, and what is not due any more.
+func (s *syncer) settleOwed(d desired, observed *plan.PodStatus) {
+	s.mem.settleOwed(plan.SettleInput{
+		Pod: d.pod, Observed: observed, Definitions: s.define(d.pod), Requests: d.requests, Now: s.moment().Wall,
+	})
+}
+
+// settleOwed keeps what is due by what is noted.
+func (m *memory) settleOwed(in plan.SettleInput) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.setOwed(m.rec.Owed.Left(pod, observed))
+	in.Noted, in.Kills = m.rec.Status.Requests, m.rec.Status.Kills
+	m.setOwed(m.rec.Owed.Left(in))
 }
 
 // setOwed replaces what is due; m.mu is held.

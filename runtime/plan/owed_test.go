@@ -159,15 +159,22 @@ func TestRecallRequests(t *testing.T) {
 	stop.Action, restart.ID, restart.UnreadySeconds = v1alpha1.RequestStop, "2", 60
 	s := newStory(stop, restart)
 	s.look().becomes("a", "a-id", plan.ContainerExited).look().want(t, "Held a=Held; InProgress b=InProgress", "a")
-	got := plan.RecallRequests(s.req.Requests, s.out.Status)
+	got := plan.RecallRequests(s.req.Requests, s.out.Status, nil)
 	if held := got.Held["a"]; len(got.Held) != 1 || held != s.out.Held["a"] || got.Asked["a"].Trigger != v1alpha1.TriggerStopRequested {
 		t.Errorf("held %v, asked %v", got.Held, got.Asked)
 	}
 	if got.Unready == nil || *got.Unready != *s.out.Unready || len(got.Asked) != 1 || len(got.Signals)+len(got.Owed) > 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := plan.RecallRequests(nil, s.out.Status); len(got.Held)+len(got.Asked) > 0 || got.Unready != nil {
+	if got := plan.RecallRequests(nil, s.out.Status, nil); len(got.Held)+len(got.Asked) > 0 || got.Unready != nil {
 		t.Errorf("The requests are gone: %+v", got)
+	}
+	if got := plan.RecallRequests(s.req.Requests, s.out.Status, s.in.Observed); got.Unready == nil {
+		t.Error("The instance that is to be killed is ready again")
+	}
+	s.becomes("b", "b-2", plan.ContainerRunning)
+	if got := plan.RecallRequests(s.req.Requests, s.out.Status, s.in.Observed); got.Unready != nil || len(got.Held) != 1 {
+		t.Errorf("Another instance runs, and is not ready for the sake of the one before: %+v", got)
 	}
 }
 

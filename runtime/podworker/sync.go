@@ -68,7 +68,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
 	s.settleOwed(d, observed)
 	may := usable.OK && d.held == ""
-	if may && s.prepare(ctx, d, observed) {
+	if !may {
+		s.recallRequests(d, observed)
+	} else if s.prepare(ctx, d, observed) {
 		return 0, nil
 	}
 	r := s.look(ctx, d, observed, false)

@@ -21,7 +21,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Use:   "release KILLREQUEST",
 		Short: "Start again what kubectl mw kill --action=stop has stopped",
 		Long: `Delete a KillRequest that stops containers: the nodes start them again, without a back-off.
-NAME is that of the KillRequest, which kill has printed and "kubectl get kr" lists; for the name of a
+KILLREQUEST is its name, which kill has printed and "kubectl get kr" lists; for the name of a
 ManagedWorkload, the requests that hold it are listed, and nothing is done. "kubectl delete kr NAME" does the same.
 ` + exitCodes,
 		Args: cobra.ExactArgs(1),

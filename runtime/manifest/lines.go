@@ -32,6 +32,9 @@ func linesOf(data []byte) lines {
 	}
 }
 
+// Locate joins errors about the fields of the object in a file, each with its line.
+func Locate(data []byte, errs field.ErrorList) error { return linesOf(data).fields(errs) }
+
 // fields joins errors, each with its line.
 func (l lines) fields(errs field.ErrorList) error {
 	located := make([]error, 0, len(errs))
@@ -44,8 +47,18 @@ func (l lines) fields(errs field.ErrorList) error {
 // namesField finds the path in what strict decoding says.
 var namesField = regexp.MustCompile(`field "([^"]+)"`)
 
-// strict gives the errors of strict decoding their lines; all others have theirs, or none.
-func (l lines) strict(err error) error {
+// fault is an error about a field.
+type fault struct {
+	path string
+	error
+}
+
+// locate gives a fault, and the errors of strict decoding, their lines; all others have theirs,
+// or none.
+func (l lines) locate(err error) error {
+	if f, ok := errors.AsType[fault](err); ok {
+		return l.located(f.path, f.error)
+	}
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
 		return err

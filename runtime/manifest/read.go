@@ -51,11 +51,11 @@ func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	at := linesOf(data)
 	object, err := decode(document)
 	if err != nil {
-		return nil, at.strict(err)
+		return nil, at.locate(err)
 	}
 	nw, err := r.nodeWorkload(object)
 	if err != nil {
-		return nil, err
+		return nil, at.locate(err)
 	}
 	if nw.Spec.NodeName == "" {
 		nw.Spec.NodeName = r.Node
@@ -152,8 +152,14 @@ func wrongKind(kind *schema.GroupVersionKind) error {
 	if kind == nil || kind.Empty() {
 		return fmt.Errorf("apiVersion and kind are missing: want %s and NodeWorkload or ManagedWorkload", v1alpha1.GroupVersion)
 	}
-	return fmt.Errorf("apiVersion %q with kind %q: want %q with NodeWorkload or ManagedWorkload",
-		kind.GroupVersion(), kind.Kind, v1alpha1.GroupVersion)
+	return fault{"kind", fmt.Errorf("apiVersion %q with kind %q: want %q with NodeWorkload or ManagedWorkload%s",
+		kind.GroupVersion(), kind.Kind, v1alpha1.GroupVersion, advice[kind.GroupKind()])}
+}
+
+// advice is what to do with objects that people have, and that a workload can be made of.
+var advice = map[schema.GroupKind]string{
+	{Kind: "Pod"}:                      "; keep metadata.name and metadata.namespace, and move the Pod's spec to spec.template.spec",
+	{Group: "apps", Kind: "DaemonSet"}: "; kubectl mw convert -f FILE prints the ManagedWorkload of a DaemonSet",
 }
 
 // nodeWorkload returns the object, or what the manager makes of it for a node.
@@ -161,13 +167,13 @@ func (r Reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, err
 	switch o := object.(type) {
 	case *v1alpha1.NodeWorkload:
 		if r.Node != "" && o.Spec.NodeName != "" && r.Node != o.Spec.NodeName {
-			return nil, fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.Node)
+			return nil, fault{"spec.nodeName", fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.Node)}
 		}
 		return o, nil
 	case *v1alpha1.ManagedWorkload:
 		return r.fromManagedWorkload(o)
 	}
-	return nil, fmt.Errorf("kind %q: want a single NodeWorkload or ManagedWorkload", object.GetObjectKind().GroupVersionKind().Kind)
+	return nil, fault{"kind", fmt.Errorf("kind %q: want a single NodeWorkload or ManagedWorkload", object.GetObjectKind().GroupVersionKind().Kind)}
 }
 
 // fromManagedWorkload is what the manager would write for the node.
@@ -177,9 +183,9 @@ func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 	case r.Node == "":
 		return nil, errors.New("it is a ManagedWorkload: --node-name must say for which node")
 	case mw.DeletionTimestamp != nil:
-		return nil, errors.New("metadata.deletionTimestamp: the ManagedWorkload is being deleted: give the NodeWorkload of the node")
+		return nil, fault{"metadata.deletionTimestamp", errors.New("metadata.deletionTimestamp: the ManagedWorkload is being deleted: give the NodeWorkload of the node")}
 	case mw.Name == "":
-		return nil, field.Required(field.NewPath("metadata", "name"), "")
+		return nil, fault{"metadata.name", field.Required(field.NewPath("metadata", "name"), "")}
 	}
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{

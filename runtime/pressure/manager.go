@@ -258,8 +258,8 @@ func (m *Manager) candidates(ctx context.Context, s plan.Signal) ([]plan.Candida
 	return candidates, nil
 }
 
-// awaitEnd waits until a workload is gone: for its kills, and then for what it leaves.
-// (kubelet eviction_manager.go:waitForPodsCleanup)
+// awaitEnd waits until a workload is gone: for its kills, with patience, and then for what it
+// leaves. (kubelet pod_workers.go:killPodNow, eviction_manager.go:waitForPodsCleanup)
 func (m *Manager) awaitEnd(ctx context.Context, pod *corev1.Pod, end *plan.Termination) {
 	gone := time.Now().Add(plan.KillPatience(pod, end) + goneTimeout)
 	ticker := time.NewTicker(goneInterval)
@@ -267,9 +267,10 @@ func (m *Manager) awaitEnd(ctx context.Context, pod *corev1.Pod, end *plan.Termi
 	for seen := false; ; {
 		dead, released := m.config.Workloads.Ended(pod.UID)
 		now := time.Now()
-		if dead && !seen {
-			seen, gone = true, now.Add(goneTimeout)
+		if left := now.Add(goneTimeout); dead && !seen && left.Before(gone) {
+			gone = left
 		}
+		seen = seen || dead
 		if released || now.After(gone) {
 			m.config.Logger.V(1).Info("Stopped waiting for an evicted workload", "uid", pod.UID, "gone", released)
 			return

@@ -33,8 +33,9 @@ type fake struct {
 	pods     []*corev1.Pod
 	uses     map[types.UID]*plan.PodUse
 	statsErr error
-	// diesAfter is how long a workload takes to end.
-	diesAfter time.Duration
+	// diesAfter is how long a workload takes to end, and leavesAfter how long what it leaves takes
+	// to go then.
+	diesAfter, leavesAfter time.Duration
 
 	began      time.Time
 	ended      []string
@@ -78,8 +79,8 @@ func (f *fake) Terminate(uid types.UID, t plan.Termination) bool {
 func (f *fake) Ended(uid types.UID) (dead, released bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	over := !time.Now().Before(f.gone[uid])
-	return over, over
+	over := time.Since(f.gone[uid])
+	return over >= 0, over >= f.leavesAfter
 }
 
 func (f *fake) Reclaim(context.Context) error {
@@ -174,18 +175,29 @@ func TestOneWorkloadARound(t *testing.T) {
 }
 
 // What does not end is waited for half as long again as its grace period, at least 10 s, and 30 s
-// more for what it leaves.
+// more for what it leaves; what has ended before is waited for 30 s from then.
 func TestDoesNotWaitForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake("hangs", "next")
-		f.observed, f.diesAfter = has(plan.SignalMemoryAvailable, "50Mi"), time.Hour
-		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, nil)
-		after(time.Minute)
-		ended, _ := f.seen()
-		if diff := cmp.Diff([]string{"next at 0s", "hangs at 51s"}, ended); diff != "" {
-			t.Error(diff)
-		}
-	})
+	for name, tc := range map[string]struct {
+		diesAfter time.Duration
+		next      string
+	}{
+		"never ends":         {time.Hour, "51s"},
+		"ends late":          {38 * time.Second, "51s"},
+		"leaves what it had": {3 * time.Second, "44s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake("hangs", "next")
+				f.observed, f.diesAfter, f.leavesAfter = has(plan.SignalMemoryAvailable, "50Mi"), tc.diesAfter, time.Hour
+				manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, nil)
+				after(80 * time.Second)
+				ended, _ := f.seen()
+				if diff := cmp.Diff([]string{"next at 0s", "hangs at " + tc.next}, ended); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
 }
 
 // A soft threshold ends a workload once it was met for its grace period without an interruption,

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(nw, s.cfg.Node).ToAggregate(); err != nil {
+	if err := manifest.Locate(data, check(nw, s.cfg.Node)); err != nil {
 		return nil, err
 	}
 	uid, err := uidOf(data, s.cfg.Node)
@@ -102,15 +103,27 @@ func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
 	template := spec.Child("template", "spec")
 	pod := &nw.Spec.Template.Spec
 	for _, path := range objects.Paths(pod, template) {
-		errs = append(errs, field.Forbidden(path, "a static workload has no API server to get ConfigMaps, Secrets and tokens from"))
+		errs = append(errs, field.Forbidden(path, noObjects(path)))
 	}
 	if pod.ServiceAccountName != "" {
-		errs = append(errs, field.Forbidden(template.Child("serviceAccountName"), "a static workload has no service account"))
+		errs = append(errs, field.Forbidden(template.Child("serviceAccountName"), "a static workload has no service account: leave it out"))
 	}
 	if pod.RuntimeClassName != nil {
-		errs = append(errs, field.Forbidden(template.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from"))
+		errs = append(errs, field.Forbidden(template.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from: leave it out, and the runtime's default handler is used"))
 	}
 	return errs
+}
+
+// noObjects says why a workload cannot have what a field refers to, and what it can have.
+func noObjects(path *field.Path) string {
+	const none = "a static workload has no API server to get ConfigMaps, Secrets and tokens from: "
+	switch name := path.String(); {
+	case strings.HasSuffix(name, ".imagePullSecrets"):
+		return none + "give the runtime the login of the registry, or import the image"
+	case strings.HasSuffix(name, ".automountServiceAccountToken"):
+		return none + "leave it out, or set false"
+	}
+	return none + "use env with a value, or a hostPath volume"
 }
 
 // uidOf is the UID of what a file says on a node, whatever its comments and the order of its

@@ -203,10 +203,28 @@ func TestWhatRunsIsKeptWhileItsFileIsNotAccepted(t *testing.T) {
 }
 
 func TestReasonsNameFieldAndLine(t *testing.T) {
+	in := func(name, field string) string {
+		return strings.Replace(nodeWorkload(name, "a:1"), "      containers:", "      "+field+"\n      containers:", 1)
+	}
 	s := newStation(t)
 	s.write("a.yaml", nodeWorkload("web", "a:1")+"  typo: 1\n")
 	s.write("b.yaml", nodeWorkload("db", "a:1")+"        envFrom: [{secretRef: {name: s}}]\n")
-	s.expectRefused("line 10: ", "spec.template.spec.containers[0].envFrom[0]")
+	s.write("c.yaml", in("c", "runtimeClassName: kata"))
+	s.write("d.yaml", in("d", "imagePullSecrets: [{name: s}]"))
+	s.write("e.yaml", in("e", "serviceAccountName: s"))
+	s.write("f.yaml", in("f", "volumes: [{name: v, configMap: {name: s}}]"))
+	s.write("g.yaml", in("g", "automountServiceAccountToken: true"))
+	s.write("h.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: a}]}\n")
+	s.expectRefused(
+		"line 10: ",
+		"line 10: spec.template.spec.containers[0].envFrom[0].secretRef: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: use env with a value",
+		"line 7: spec.template.spec.runtimeClassName: Forbidden: a static workload has no API server to get runtime classes from: leave it out",
+		"line 7: spec.template.spec.imagePullSecrets: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: give the runtime the login",
+		"line 7: spec.template.spec.serviceAccountName: Forbidden: a static workload has no service account: leave it out",
+		"line 7: spec.template.spec.volumes[0].configMap: Forbidden: a static workload has no API server",
+		"line 7: spec.template.spec.automountServiceAccountToken: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: leave it out",
+		`line 2: apiVersion "v1" with kind "Pod": want "managedworkload.dev/v1alpha1" with NodeWorkload or ManagedWorkload; keep metadata.name`,
+	)
 	s.expectRefused() // each reason once
 }
 

@@ -4,7 +4,9 @@
 package shutdown
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,14 @@ func awaitShutDown(t *testing.T, w *harness.Workload, grace int64) v1alpha1.Kill
 	return kill
 }
 
+// awaitRefused waits until a workload is refused because its node shuts down.
+func awaitRefused(w *harness.Workload) {
+	w.Await("it is refused", func(nw *v1alpha1.NodeWorkload) bool {
+		c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionTemplateAccepted)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "NodeShutdown" && c.Message == "Pod was rejected as the node is shutting down."
+	})
+}
+
 // A shutdown ends what runs by priority, holds the machine up until that is done, and refuses what
 // is new. When it was cancelled, all of it runs again.
 func TestShutdown(t *testing.T) {
@@ -114,10 +124,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("the Node says %q", got)
 	}
 	late := env.Apply(t, template("", 7))
-	late.Await("it is refused", func(nw *v1alpha1.NodeWorkload) bool {
-		c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionTemplateAccepted)
-		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "NodeShutdown" && c.Message == "Pod was rejected as the node is shutting down."
-	})
+	awaitRefused(late)
 	if low.Node().UID != lowBefore.UID || critical.Node().UID != criticalBefore.UID {
 		t.Error("a workload was made again while its node shuts down")
 	}
@@ -131,6 +138,60 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("not made again: %+v", now.Status)
 		}
 		w.AwaitEvent("FailedNodeWorkload", "Terminated: "+message)
+	}
+}
+
+// byPriority restarts the shim with times by priority in place of those that the suite gives it,
+// until the test is over.
+func byPriority(t *testing.T, periods string) {
+	t.Helper()
+	before := env.Stack.Shim.Args()
+	restart := func(ctx context.Context, args []string) {
+		if err := env.Stack.Shim.Kill(ctx); err != nil {
+			t.Fatal(err)
+		}
+		env.Stack.Shim.SetArgs(args...)
+		if err := env.Stack.Shim.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { restart(context.Background(), before) })
+	others := slices.DeleteFunc(slices.Clone(before), func(arg string) bool { return strings.HasPrefix(arg, "--shutdown-grace-period") })
+	restart(t.Context(), append(others, "--shutdown-grace-period-by-pod-priority="+periods))
+}
+
+// With times by priority the groups end one after the other, the lowest first, however the flag
+// orders them. Each workload has the smaller of its group's time and its own, and the next group
+// does not wait for time that is left. What is new is refused from the first group on.
+func TestShutdownByPodPriority(t *testing.T) {
+	byPriority(t, "2000001000=9s,0=6s,2000000000=50s")
+	late := env.New(t)
+	low, cluster := env.Apply(t, template("", 30)), env.Apply(t, strings.Replace(template("system-cluster-critical", 7), "delay:1s", "delay:4s", 1))
+	node := env.Apply(t, template("system-node-critical", 30))
+	for _, w := range []*harness.Workload{low, cluster, node} {
+		w.AwaitReady()
+	}
+	awaitLocks(t, 1)
+
+	prepare(t, true)
+	t.Cleanup(func() { prepare(t, false) })
+	kills := []v1alpha1.KillRecord{awaitShutDown(t, low, 6)}
+	late.Apply(template("system-node-critical", 7))
+	awaitRefused(late)
+	awaitLocks(t, 1) // the others have not ended
+	kills = append(kills, awaitShutDown(t, cluster, 7), awaitShutDown(t, node, 9))
+	for i := range kills[1:] {
+		between := kills[i+1].StartTime.Sub(kills[i].FinishTime.Time)
+		if between < 0 || between > 4*time.Second {
+			t.Errorf("group %d was killed %v after group %d had ended", i+1, between, i)
+		}
+	}
+	awaitLocks(t, 0)
+
+	prepare(t, false)
+	awaitLocks(t, 1)
+	for _, w := range []*harness.Workload{low, cluster, node, late} {
+		w.AwaitReady()
 	}
 }
 

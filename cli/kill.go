@@ -58,7 +58,9 @@ first: manager and nodes say what would be done, with the grace period and the h
 Without --wait this returns when the request is made; "kubectl get kr -o wide" shows what came of it.
 It needs the rights to get managedworkloads and to create killrequests, and in the namespace to
 delete pods; for a signal also to create pods/exec, for a stop to update managedworkloads; for
---wait and --dry-run to get and watch killrequests, and for --dry-run to delete them.
+--wait and --dry-run to get and watch killrequests, and for --dry-run to delete them. With the right
+to list nodeworkloads, a --node that does not run the workload is an error. A stop is also about nodes
+that run it later: for one that does not run it yet it needs the right to get nodes.
 
 Exit codes: 0 the request is made, with --wait also done (a stop: all is stopped), with --dry-run it
 would be; 1 it has failed on a node, is not done after --timeout, or would fail (with --dry-run); 2 error.`,
@@ -210,6 +212,9 @@ func (a *app) kill(ctx context.Context, arg string, o *killOptions) error {
 	}
 	kr, err := o.request(mw)
 	if err != nil {
+		return err
+	}
+	if err := kube.checkNamed(ctx, mw, kr); err != nil {
 		return err
 	}
 	return (&kill{cluster: kube, killOptions: o, request: kr, p: terminal.New(a.Out), out: a.Out}).run(ctx)

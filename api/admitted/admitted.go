@@ -40,14 +40,17 @@ func (q Question) Pod(t *corev1.PodTemplateSpec) *corev1.Pod {
 }
 
 // Template is what admission made of a template: the labels, annotations and spec of the Pod
-// that it let pass, with what its ServiceAccount gives, and without what was added for the
-// question. asked is the template with its defaults.
+// that it let pass, with the number of its priority class and what its ServiceAccount gives, and
+// without what was added for the question. asked is the template with its defaults.
 func (q Question) Template(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t := asked.DeepCopy()
 	t.Spec = *pod.Spec.DeepCopy()
 	t.Labels, t.Annotations = sameIfEmpty(pod.Labels, asked.Labels), sameIfEmpty(pod.Annotations, asked.Annotations)
 	spec, before := &t.Spec, &asked.Spec
-	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = before.PriorityClassName, before.Priority, before.PreemptionPolicy
+	spec.PriorityClassName, spec.PreemptionPolicy = before.PriorityClassName, before.PreemptionPolicy
+	if spec.Priority == nil || *spec.Priority == 0 { // as every Pod of no class
+		spec.Priority = before.Priority
+	}
 	spec.NodeName = before.NodeName
 	given := nameTokenVolume(spec, before)
 	if spec.ServiceAccountName == "" { // no admission of service accounts: a Pod gets no token either

@@ -60,6 +60,18 @@ func TestAdmittedTemplate(t *testing.T) {
 				c.Lifecycle, c.RestartPolicy, c.RestartPolicyRules = nil, nil, nil
 			},
 		},
+		"the number of its priority class, which is that of a Pod": {
+			user:  func(t *corev1.PodTemplateSpec) { t.Spec.PriorityClassName = "important" },
+			admit: func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) },
+			want:  func(t *corev1.PodTemplateSpec) { t.Spec.Priority = new(int32(1000)) },
+		},
+		"the number of the class that Pods without one get": {
+			admit: func(p *corev1.Pod) { p.Spec.PriorityClassName, p.Spec.Priority = "of-the-cluster", new(int32(-10)) },
+			want:  func(t *corev1.PodTemplateSpec) { t.Spec.Priority = new(int32(-10)) },
+		},
+		"a number of 0 that the user gave": {
+			user: func(t *corev1.PodTemplateSpec) { t.Spec.Priority = new(int32(0)) },
+		},
 		"limits, a node selector and a pull policy": {
 			admit: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}

@@ -137,8 +137,8 @@ var fields = []Field{
 	{"spec.schedulerName", WithoutMeaning, noScheduler, ""},
 	{"spec.schedulingGates[].*", Refused, noScheduler, "remove it; spec.paused of the ManagedWorkload holds a roll-out"},
 	{"spec.schedulingGroup.*", Refused, noScheduler, removeIt},
-	{"spec.priorityClassName", Honoured, "system-node-critical and system-cluster-critical are not evicted for their disk usage; nothing is preempted", ""},
-	{"spec.priority", Honoured, "as priorityClassName", ""},
+	{"spec.priorityClassName", Honoured, "orders evictions and the end at a shutdown of the node; system-node-critical and system-cluster-critical are not evicted; nothing is preempted", ""},
+	{"spec.priority", Honoured, "must be the number of priorityClassName, which the node gets without it too", ""},
 	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted", ""},
 
 	{"spec.serviceAccountName", Honoured, "as in a Pod; default if not set", ""},

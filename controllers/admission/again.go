@@ -116,10 +116,12 @@ func (a *answerAgain) due(security string, spreads bool, now time.Time) bool {
 
 // askAgain asks what admission would make of an admitted template. What a ServiceAccount
 // gives does not change a template from before it was asked about: the user's next one gets
-// it.
+// it. The number of its priority class stays, as in a Pod, whatever the class is now.
 func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, before *corev1.PodTemplateSpec, now time.Time) (Answer, error) {
 	old := admitted.FromBeforeTokens(&before.Spec)
-	pod, refusal, err := j.ask(ctx, mw, before, old)
+	asked := before.DeepCopy()
+	asked.Spec.Priority = nil // admission refuses a number that is not that of the class
+	pod, refusal, err := j.ask(ctx, mw, asked, old)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -127,6 +129,7 @@ func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, befo
 		return Answer{Refused: inTemplate(refusal), Recheck: now.Add(lastRecheck)}, nil
 	}
 	after := admitted.Question{NoTokens: old || j.options.NoTokens}.Template(pod, before)
+	after.Spec.Priority = before.Spec.Priority
 	if old {
 		admitted.KeepAccount(after, before)
 	}

@@ -171,6 +171,32 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 	}
 }
 
+// The number of a priority class stays as it was when the template was admitted, as a Pod's does: a
+// class that was made again with another number, or a template from before numbers were kept, is no
+// reason to refuse a node or to say that the template changes.
+func TestAgainWithAPriority(t *testing.T) {
+	admit := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+		pod, number := o.(*corev1.Pod), int32(2000)
+		if given := pod.Spec.Priority; given != nil && *given != number { // kubernetes plugin/pkg/admission/priority
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, pod.Name, errors.New("the integer value of priority must not be provided"))
+		}
+		pod.Spec.Priority = &number
+		return nil
+	}
+	for name, number := range map[string]*int32{"from before": nil, "of the class as it was": new(int32(1000)), "of the class": new(int32(2000))} {
+		t.Run(name, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{Create: admit}).Build()
+			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
+			before := userTemplate(func(t *corev1.PodTemplateSpec) { t.Spec.PriorityClassName, t.Spec.Priority = "important", number })
+			answer, err := NewJudge(c, Options{}).Again(t.Context(), mw, before, true, time.Now())
+			if err != nil || answer != (Answer{}) {
+				t.Errorf("%+v, error %v", answer, err)
+			}
+		})
+	}
+}
+
 // Accepted says what has no effect, and that no token is mounted where the template is
 // silent.
 func TestAcceptedSaysWhatHasNoEffect(t *testing.T) {

@@ -76,10 +76,15 @@ func (x *Index) Wrote(workload types.UID, version string, now time.Time) {
 	x.turns.state(workload).note(version, now)
 }
 
+// note notes what was written. What was not seen until now is not waited for any more.
 func (s *turnState) note(version string, now time.Time) {
-	if version != "" {
-		s.count, s.version, s.at = s.count+1, Later(s.version, version), now
+	if version == "" {
+		return
 	}
+	if now.Sub(s.at) < turnPatience {
+		version = Later(s.version, version)
+	}
+	s.count, s.version, s.at = s.count+1, version, now
 }
 
 // get is how far the turns of a workload are.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -53,6 +56,24 @@ func TestTurns(t *testing.T) {
 		t.Error("no turn begins although the index has all")
 	} else {
 		x.Leave(four, "", now)
+	}
+	// An etcd that was restored counts from earlier on: that costs one wait, not one each turn.
+	x.Wrote("mw", "100000", now)
+	x.Reset(&v1alpha1.NodeWorkloadList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []v1alpha1.NodeWorkload{*managertest.NodeWorkload("n1", "mw")}})
+	now = now.Add(turnPatience)
+	five := x.Turn("mw", now)
+	if !x.Take(five) {
+		t.Fatal("what was lost with an etcd is waited for without end")
+	}
+	x.Leave(five, "7", now)
+	if x.Take(x.Turn("mw", now)) {
+		t.Error("a turn begins before the index has what was written after the restore")
+	}
+	show("7")
+	if six := x.Turn("mw", now); !x.Take(six) {
+		t.Error("what was lost with an etcd is waited for again")
+	} else {
+		x.Leave(six, "", now)
 	}
 	x.Gone(managertest.NodeWorkload("n1", "mw"))
 	if len(x.turns.of) != 1 {

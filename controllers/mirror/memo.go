@@ -42,6 +42,8 @@ type memo struct {
 	// written is the resourceVersion of the latest mirror that was made, and when that was.
 	written   string
 	writtenAt time.Time
+	// gone is when mirrors were found to be deleted that the index still has.
+	gone map[types.UID]time.Time
 	// writes and words bound requests to the API server, and lines of the log with their events.
 	writes, words flowcontrol.PassiveRateLimiter
 }

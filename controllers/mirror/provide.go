@@ -41,6 +41,8 @@ func (r *Reconciler) provide(ctx context.Context, l *look, w mirror.Workload, be
 		return before, fmt.Errorf("get the namespace %q: %w", w.Namespace, err)
 	case ns.Labels[v1alpha1.LabelAllowMirrors] != "true":
 		return before.refuse(fmt.Sprintf("the namespace %q has no label %s=true", w.Namespace, v1alpha1.LabelAllowMirrors)), nil
+	case l.held: // something may be deleted later
+		return before, nil
 	case len(l.mirrors) >= mirror.Max:
 		return before.refuse(fmt.Sprintf("the node has %d mirrors, which is the most", mirror.Max)), nil
 	case time.Now().Before(before.again) || !r.allow(l):
@@ -78,6 +80,9 @@ func (r *Reconciler) delete(ctx context.Context, l *look, m mirror.Mirror) error
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, nw)
 	switch {
 	case apierrors.IsNotFound(err):
+		if known := r.index.Get(client.ObjectKey{Namespace: m.Namespace, Name: m.Name}); known != nil {
+			l.lost(known.UID) // not what the report says: any mirror may stand there
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("get the mirror %s/%s: %w", m.Namespace, m.Name, err)
@@ -88,6 +93,12 @@ func (r *Reconciler) delete(ctx context.Context, l *look, m mirror.Mirror) error
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the mirror %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	delete(l.mirrors, nw.UID)
+	l.lost(nw.UID)
 	return nil
+}
+
+// lost notes that a NodeWorkload was found to be deleted.
+func (l *look) lost(uid types.UID) {
+	delete(l.mirrors, uid)
+	l.gone[uid] = time.Now()
 }

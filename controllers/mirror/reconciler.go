@@ -98,7 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !r.index.Synced() || !r.index.Seen(known.written) && time.Since(known.writtenAt) < unseen {
 		return ctrl.Result{RequeueAfter: again}, nil // or it would be counted wrongly
 	}
-	return r.answer(ctx, &look{node: node, memo: known, mirrors: r.mirrorsOn(node)}, report)
+	known.written = "" // if it was not seen, it was lost with an etcd
+	return r.answer(ctx, &look{node: node, memo: known, mirrors: r.mirrorsOn(node, known)}, report)
 }
 
 // look is one look at a node.
@@ -111,14 +112,20 @@ type look struct {
 	held bool
 }
 
-// mirrorsOn are the mirrors of a node.
-func (r *Reconciler) mirrorsOn(node string) map[types.UID]bool {
-	found := map[types.UID]bool{}
+// mirrorsOn are the mirrors of a node, but for those that were deleted and that the index still has as
+// they were. One that it shows to end and that is there counts.
+func (r *Reconciler) mirrorsOn(node string, known *memo) map[types.UID]bool {
+	found, gone := map[types.UID]bool{}, map[types.UID]time.Time{}
 	for _, s := range r.index.SharesOn(node) {
 		if s.Labels[v1alpha1.LabelStatic] == "true" {
 			found[s.UID] = true
 		}
+		if at, deleted := known.gone[s.UID]; deleted && !s.Deleting() && time.Since(at) < unseen {
+			delete(found, s.UID)
+			gone[s.UID] = at
+		}
 	}
+	known.gone = gone
 	return found
 }
 

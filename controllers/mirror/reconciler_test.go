@@ -103,6 +103,17 @@ func (b *bench) follow() {
 	b.index.Reset(list)
 }
 
+// get reads the mirror of a workload.
+func (b *bench) get(name string) *v1alpha1.NodeWorkload {
+	b.t.Helper()
+	nw := workload("open", name).Object("n1")
+	if err := b.c.Get(context.Background(), client.ObjectKeyFromObject(nw), nw); err != nil {
+		b.t.Fatal(err)
+	}
+	nw.ResourceVersion = b.version()
+	return nw
+}
+
 // report has the node's Lease say something, and the manager look at it.
 func (b *bench) report(report mirror.Report) ctrl.Result {
 	b.t.Helper()
@@ -215,6 +226,88 @@ func TestANodeHasSoManyMirrors(t *testing.T) {
 	b.follow()
 	b.report(mirror.Report{Create: []mirror.Workload{y, z}, Delete: []mirror.Mirror{first}})
 	b.expect("one has made room", append(have[1:], "open/x", "open/y")...)
+}
+
+// A mirror that was deleted makes room, whether the watch shows that or not, and whoever deleted it. One
+// that a finalizer keeps does not.
+func TestRoomOfDeletedMirrors(t *testing.T) {
+	b := newBench(t)
+	var have []mirror.Mirror
+	for i := range mirror.Max {
+		have = append(have, b.add("n1", fmt.Sprintf("w-%02d", i), func(nw *v1alpha1.NodeWorkload) {
+			if i == 2 {
+				nw.Finalizers = []string{"example.com/kept"}
+			}
+		}))
+	}
+	b.follow()
+	b.report(mirror.Report{Delete: have[:1]})
+	x, y, z := workload("open", "x"), workload("open", "y"), workload("open", "z")
+	b.report(mirror.Report{Create: []mirror.Workload{x}})
+	if said := b.said(); said != "" {
+		t.Errorf("the watch does not show the deletion: said %q", said)
+	}
+	nw := &v1alpha1.NodeWorkload{}
+	if err := errors.Join(b.c.Get(t.Context(), client.ObjectKey{Namespace: "open", Name: have[1].Name}, nw), b.c.Delete(t.Context(), nw)); err != nil {
+		t.Fatal(err)
+	}
+	b.index.Observe(b.get("x"))
+	b.report(mirror.Report{Create: []mirror.Workload{y}, Delete: have[1:2]})
+	if said := b.said(); said != "" {
+		t.Errorf("another one deleted it: said %q", said)
+	}
+	b.index.Observe(b.get("y"))
+	b.report(mirror.Report{Delete: have[2:3]})
+	b.follow()
+	b.report(mirror.Report{Create: []mirror.Workload{z}})
+	if said := b.said(); !strings.Contains(said, "the node has 100 mirrors") {
+		t.Errorf("a mirror that ends and is there: said %q", said)
+	}
+}
+
+// Mirrors that are to be deleted, and are not yet for a bound on requests, are no reason to refuse others.
+func TestMirrorsThatAreDeletedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var have []mirror.Mirror
+		for i := range mirror.Max {
+			have = append(have, b.add("n1", fmt.Sprintf("w-%02d", i), unchanged))
+		}
+		b.follow()
+		for b.memos.of("n1").writes.TryAccept() {
+		}
+		asks := mirror.Report{Create: []mirror.Workload{workload("open", "x")}, Delete: have[:1]}
+		result := b.report(asks)
+		if said := b.said(); result.RequeueAfter == 0 || said != "" {
+			t.Errorf("looks again after %s, said %q", result.RequeueAfter, said)
+		}
+		time.Sleep(again)
+		before := b.asked
+		b.report(asks)
+		if b.asked != before+1 {
+			t.Error("the room of the deleted one is not used")
+		}
+	})
+}
+
+// What was made in an etcd that is gone is waited for once.
+func TestMirrorsAfterARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.follow()
+		b.report(mirror.Report{Create: []mirror.Workload{workload("open", "x")}})
+		known := b.memos.of("n1")
+		known.written = "100000"
+		b.follow() // what another etcd has
+		if b.report(mirror.Report{Create: []mirror.Workload{workload("open", "y")}}); b.asked != 1 {
+			t.Error("it does not wait for what it made")
+		}
+		time.Sleep(unseen)
+		b.report(mirror.Report{Create: []mirror.Workload{workload("open", "y")}})
+		b.follow()
+		b.report(mirror.Report{Create: []mirror.Workload{workload("open", "z")}})
+		b.expect("after one wait", "open/x", "open/y", "open/z")
+	})
 }
 
 // A node that has its mirrors made and deleted all the time does so at its own expense, and at a

@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,87 +249,6 @@ func (r *Reconciler) gather(ctx context.Context, mw *v1alpha1.ManagedWorkload, k
 		s.take(share)
 	}
 	return s, r.gatherRevisions(ctx, s)
-}
-
-// place decides about all nodes, once for each placer.
-func (s *scope) place() []placement.Placement {
-	if s.placements == nil {
-		s.placements = make([]placement.Placement, len(s.nodes))
-		for i, node := range s.nodes {
-			s.placements[i] = s.placer.Place(node)
-			if s.mw.Spec.Paused && !s.placements[i].ShouldContinue && s.mayStay(node) {
-				s.placements[i].ShouldContinue = true
-			}
-		}
-	}
-	return s.placements
-}
-
-// mayStay reports whether the revision that a node has may keep running there. As long as
-// a workload is paused its new template's placement ends nothing.
-func (s *scope) mayStay(node *corev1.Node) bool {
-	share := s.shares[node.Name]
-	if share == nil || s.editions == nil {
-		return false
-	}
-	revision, _ := s.revisionOf(share)
-	e := s.editions[revision]
-	if e == nil || revision == s.hash {
-		return false
-	}
-	t, err := e.template()
-	return err == nil && placement.New(t).Place(node).ShouldContinue
-}
-
-// placeBy changes what decides about nodes.
-func (s *scope) placeBy(t *corev1.PodTemplateSpec) {
-	s.placer, s.placements = placement.New(t), nil
-}
-
-// take adds a NodeWorkload that mw controls, whatever its name is. Of two on a node
-// the one that runs stays.
-func (s *scope) take(share *fleet.Share) {
-	other, taken := s.shares[share.Node]
-	switch {
-	case !taken:
-		s.shares[share.Node] = share
-	case other.UID == share.UID:
-	case staying(share, other) < 0:
-		s.shares[share.Node] = share
-		s.surplus = append(s.surplus, other)
-	default:
-		s.surplus = append(s.surplus, share)
-	}
-}
-
-// renew replaces what is known of a NodeWorkload by what a write made of it.
-func (s *scope) renew(share *fleet.Share) {
-	s.memory.wrote.note(share.ResourceVersion, s.now)
-	if known := s.shares[share.Node]; known != nil && known.UID == share.UID {
-		s.shares[share.Node] = share
-	}
-	for i, known := range s.surplus {
-		if known.UID == share.UID {
-			s.surplus[i] = share
-		}
-	}
-}
-
-// staying orders two NodeWorkloads of one workload on one node, the one that stays
-// first: not being deleted, taken by its shim, the older one.
-func staying(a, b *fleet.Share) int {
-	last := func(is bool) int {
-		if is {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(
-		last(a.Deleting())-last(b.Deleting()),
-		last(!a.Observed())-last(!b.Observed()),
-		a.Created.Compare(b.Created),
-		cmp.Compare(a.Name, b.Name),
-	)
 }
 
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) error {

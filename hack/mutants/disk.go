@@ -7,7 +7,7 @@ var diskUsageMistakes = []mistake{
 	{"a hard link counts twice", "walk.go", "if w.linked[s.Ino] {", "if false {"},
 	{"what is mounted in a volume counts", "walk.go", "if e.stat.Dev != w.device || w.ends(ctx) {", "if w.ends(ctx) {"},
 	{"what is in memory counts as disk", "pod.go", "if onDisk {", "if onDisk || true {"},
-	{"a layer on a disk of its own counts for its container", "pod.go", "if err == nil && !own {", "if err == nil {"},
+	{"a layer on a disk of its own counts for its container", "pod.go", "if err == nil && !own {", "if err == nil && (own || !own) {"},
 	{"all pods are measured at once", "keeper.go", "atOnce = 4", "atOnce = 400"},
 }
 

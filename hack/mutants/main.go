@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command mutants makes one deliberate mistake after another in the packages
-// around the kill core and runs the unit tests of the package against each. It
-// fails when the tests pass with a mistake in the code, or when a mistake of the
-// list cannot be made any more. Run it at the root of the repository, as root on
-// Linux: mounts and cgroups are tested for real.
+// around the kill core and runs the unit tests of the package against each, and
+// those of its callers where the list names them. It fails when the tests pass
+// with a mistake in the code, or when a mistake of the list cannot be made any
+// more. Run it at the root of the repository, as root on Linux: mounts and cgroups
+// are tested for real.
 package main
 
 import (
@@ -97,8 +98,8 @@ func tryAll(ctx context.Context, root string, list []mutant.Mutant, parallel int
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// examine builds the package's tests with the mistake in it and returns the test
-// that fails, empty if all pass.
+// examine runs the tests of the file's package, and of its callers, with the mistake in the code and returns the
+// test that fails first, empty if all pass.
 func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) {
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
@@ -109,14 +110,25 @@ func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "unit.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+filepath.Dir(m.File))
+	for _, pkg := range append([]string{filepath.Dir(m.File)}, callers[m.File]...) {
+		if found, err := tryPackage(ctx, root, overlay, pkg); found != "" || err != nil {
+			return found, err
+		}
+	}
+	return "", nil
+}
+
+// tryPackage builds the tests of a package with an overlay, runs them, and returns the test that
+// fails.
+func tryPackage(ctx context.Context, root, overlay, pkg string) (string, error) {
+	binary := filepath.Join(filepath.Dir(overlay), "unit.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+pkg)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout.String())
-	test.Dir = filepath.Join(root, filepath.Dir(m.File))
+	test.Dir = filepath.Join(root, pkg)
 	out, err := test.CombinedOutput()
 	if err == nil {
 		return "", nil

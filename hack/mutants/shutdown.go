@@ -12,12 +12,12 @@ var shutdownPlanMistakes = []mistake{
 
 var shutdownMistakes = []mistake{
 	{"any signal ends workloads", "login1.go", "owner == nil || signal.Sender != *owner", "owner == nil"},
-	{"a delay that is long enough is configured", "delay.go", "if now >= needed && !hides {", "if false {"},
+	{"a delay that is long enough is configured", "delay.go", "if now >= needed && !hides {", "if now >= needed && !hides && false {"},
 	{"what a kubelet asks for is hidden", "dropin.go", "d.found && (!d.known || d.delay < needed)", "true"},
 	{"the lock stays after the end", "end.go", "m.hold(nil) // also", "_ = m // also"},
 	{"a cancelled shutdown ends the next group", "end.go", "if ctx.Err() != nil {", "if false {"},
 	{"pods are admitted during a shutdown", "manager.go", "if m.Until().IsZero() {", "if true {"},
-	{"a shutdown that began before is missed", "session.go", "case preparing:", "case false:"},
+	{"a shutdown that began before is missed", "session.go", "case preparing:", "case preparing && false:"},
 }
 
 var shutdownReplacedMistakes = []mistake{

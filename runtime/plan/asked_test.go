@@ -72,6 +72,12 @@ func TestAskedWaitsForImage(t *testing.T) {
 	if got := plan.Compute(in); len(got.ContainersToKill) != 1 || got.Waiting() {
 		t.Errorf("A stop waits: %+v", got)
 	}
+	// One that has ended by itself meanwhile is started with the image too.
+	in.Asked = map[string]plan.Asked{"a": {Trigger: v1alpha1.TriggerRestartRequested, ContainerID: "a-id"}}
+	exited(in, "a", "a-id", false)
+	if got := plan.Compute(in); len(got.ContainersToStart) > 0 || len(got.Held) != 1 {
+		t.Errorf("Started before the image is there: %+v", got)
+	}
 }
 
 // A container that is kept stopped is killed once and not started, and its pod does not end.

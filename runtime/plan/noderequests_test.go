@@ -102,6 +102,8 @@ func TestRestartIsDoneOnce(t *testing.T) {
 	s.becomes("a", "a-2", plan.ContainerRunning)
 	s.req.Status = &corev1.PodStatus{} // nothing is known of it yet
 	s.look().want(t, "InProgress a=InProgress")
+	s.req.Status = &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", ContainerID: "containerd://a-2"}}}
+	s.look().want(t, "InProgress a=InProgress") // it is not ready
 	s.req.Status = nil
 	s.look().want(t, "Succeeded a=Succeeded")
 	s.look().want(t, "Succeeded a=Succeeded")
@@ -270,13 +272,15 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// Of two requests the one that stops a container counts.
+// Of two requests the one that stops a container counts, whichever came first.
 func TestStopCountsMore(t *testing.T) {
 	t.Parallel()
 	stop := requestRestart("a")
 	stop.ID, stop.Action = "2", v1alpha1.RequestStop
-	s := newStory(requestRestart("a"), stop).look()
-	if got := s.out.Asked["a"].Trigger; got != v1alpha1.TriggerStopRequested {
-		t.Errorf("asked: %s", got)
+	for _, requests := range [][]v1alpha1.NodeRequest{{requestRestart("a"), stop}, {stop, requestRestart("a")}} {
+		s := newStory(requests...).look()
+		if got := s.out.Asked["a"].Trigger; got != v1alpha1.TriggerStopRequested {
+			t.Errorf("asked: %s", got)
+		}
 	}
 }

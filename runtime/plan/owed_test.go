@@ -45,14 +45,14 @@ func TestOwedStarts(t *testing.T) {
 			if got := plan.Compute(in); slices.Equal(got.ContainersToStart, []int{0}) != tc.starts || got.KillPod {
 				t.Errorf("%s, %s: %+v", policy, name, got)
 			}
-			if left := in.Owed.Left(in.Pod, in.Observed); (len(left) == 1) != tc.starts {
+			if left := in.Owed.Left(plan.SettleInput{Pod: in.Pod, Observed: in.Observed}); (len(left) == 1) != tc.starts {
 				t.Errorf("%s, %s: left %v", policy, name, left)
 			}
 		}
 	}
 	in := runningInput(corev1.RestartPolicyNever, "a")
 	in.Owed = plan.Owed{"a": "a-id", "other": "x"}
-	if left := in.Owed.Left(in.Pod, in.Observed); !maps.Equal(left, plan.Owed{"a": "a-id"}) {
+	if left := in.Owed.Left(plan.SettleInput{Pod: in.Pod, Observed: in.Observed}); !maps.Equal(left, plan.Owed{"a": "a-id"}) {
 		t.Errorf("left %v", left)
 	}
 	in.Asked = map[string]plan.Asked{"a": askedStop()}
@@ -159,14 +159,53 @@ func TestRecallRequests(t *testing.T) {
 	stop.Action, restart.ID, restart.UnreadySeconds = v1alpha1.RequestStop, "2", 60
 	s := newStory(stop, restart)
 	s.look().becomes("a", "a-id", plan.ContainerExited).look().want(t, "Held a=Held; InProgress b=InProgress", "a")
-	got := plan.RecallRequests(s.req.Requests, s.out.Status)
+	got := plan.RecallRequests(s.req.Requests, s.out.Status, nil)
 	if held := got.Held["a"]; len(got.Held) != 1 || held != s.out.Held["a"] || got.Asked["a"].Trigger != v1alpha1.TriggerStopRequested {
 		t.Errorf("held %v, asked %v", got.Held, got.Asked)
 	}
 	if got.Unready == nil || *got.Unready != *s.out.Unready || len(got.Asked) != 1 || len(got.Signals)+len(got.Owed) > 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := plan.RecallRequests(nil, s.out.Status); len(got.Held)+len(got.Asked) > 0 || got.Unready != nil {
+	if got := plan.RecallRequests(nil, s.out.Status, nil); len(got.Held)+len(got.Asked) > 0 || got.Unready != nil {
 		t.Errorf("The requests are gone: %+v", got)
+	}
+	if got := plan.RecallRequests(s.req.Requests, s.out.Status, s.in.Observed); got.Unready == nil {
+		t.Error("The instance that is to be killed is ready again")
+	}
+	s.becomes("b", "b-2", plan.ContainerRunning)
+	if got := plan.RecallRequests(s.req.Requests, s.out.Status, s.in.Observed); got.Unready != nil || len(got.Held) != 1 {
+		t.Errorf("Another instance runs, and is not ready for the sake of the one before: %+v", got)
+	}
+}
+
+// The records say what is due of requests that are not over: where the instance of the request
+// was killed for one.
+func TestOwedByRecords(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		phase   v1alpha1.RequestPhase
+		id      string
+		trigger v1alpha1.KillTrigger
+		due     bool
+	}{
+		"held":                       {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerStopRequested, true},
+		"about to be held":           {v1alpha1.RequestInProgress, "a-id", v1alpha1.TriggerStopRequested, true},
+		"a restart":                  {v1alpha1.RequestInProgress, "a-id", v1alpha1.TriggerRestartRequested, true},
+		"a request that is over":     {v1alpha1.RequestSucceeded, "a-id", v1alpha1.TriggerRestartRequested, false},
+		"held after it ended itself": {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerLivenessProbe, false},
+		"a kill of another instance": {v1alpha1.RequestHeld, "a-1", v1alpha1.TriggerStopRequested, false},
+	} {
+		noted := []v1alpha1.NodeRequestStatus{{ID: "1", Containers: []v1alpha1.RequestContainerState{{Name: "a", ContainerID: "a-id", Phase: tc.phase}}}}
+		kills := []v1alpha1.KillRecord{
+			{Container: "b", ContainerID: "a-id", Trigger: v1alpha1.TriggerStopRequested},
+			{Container: "a", ContainerID: tc.id, Trigger: tc.trigger, Phase: v1alpha1.KillPhaseDone},
+		}
+		want := plan.Owed{}
+		if tc.due {
+			want = plan.Owed{"a": "a-id"}
+		}
+		if got := plan.OwedByRecords(noted, kills); !maps.Equal(got, want) {
+			t.Errorf("%s: due %v, want %v", name, got, want)
+		}
 	}
 }

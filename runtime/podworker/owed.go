@@ -6,8 +6,6 @@ package podworker
 import (
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -35,11 +33,27 @@ func (m *memory) oweLocked(more plan.Owed) {
 	m.setOwed(owed)
 }
 
-// settleOwed drops what has been started since.
-func (m *memory) settleOwed(pod *corev1.Pod, observed *plan.PodStatus) {
+// oweByRecords notes what is due by the records alone, where nothing else was noted: an earlier
+// version of the shim did not note it, nor is it in an object's status. m.mu is held.
+func (m *memory) oweByRecords() {
+	more := plan.OwedByRecords(m.rec.Status.Requests, m.rec.Status.Kills)
+	maps.DeleteFunc(more, func(name, _ string) bool { return m.rec.Owed[name] != "" })
+	m.oweLocked(more)
+}
+
+// settleOwed drops what has been started since, and what is not due any more.
+func (s *syncer) settleOwed(d desired, observed *plan.PodStatus) {
+	s.mem.settleOwed(plan.SettleInput{
+		Pod: d.pod, Observed: observed, Definitions: s.define(d.pod), Requests: d.requests, Now: s.moment().Wall,
+	})
+}
+
+// settleOwed keeps what is due by what is noted.
+func (m *memory) settleOwed(in plan.SettleInput) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.setOwed(m.rec.Owed.Left(pod, observed))
+	in.Noted, in.Kills = m.rec.Status.Requests, m.rec.Status.Kills
+	m.setOwed(m.rec.Owed.Left(in))
 }
 
 // setOwed replaces what is due; m.mu is held.

@@ -58,9 +58,10 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 	return news
 }
 
-// recallRequests takes what was noted of KillRequests for what they ask, until it is looked at.
-func (w *worker) recallRequests(d desired) {
-	w.requests = plan.RecallRequests(d.requests, w.mem.requestsNoted())
+// recallRequests takes what was noted of KillRequests for what they ask, until it is looked at;
+// observed is nil where nothing is.
+func (s *scope) recallRequests(d desired, observed *plan.PodStatus) {
+	s.requests = plan.RecallRequests(d.requests, s.mem.requestsNoted(), observed)
 }
 
 // send sends a signal, and waits no longer than a deletion may.

@@ -163,6 +163,37 @@ func TestRequestedStop(t *testing.T) {
 	})
 }
 
+// The instance that a restart has started is ready while it has to run for a while, also where
+// nothing may be done.
+func TestRestartedIsReadyWhileNothingMayBeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		ready := func() bool { return meta.IsStatusConditionTrue(n.published("a").Conditions, v1alpha1.ConditionReady) }
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", asking(v1alpha1.RequestRestart), func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Requests[0].UnreadySeconds, nw.Spec.Requests[0].MinStartedSeconds = 5, 3600
+		}))
+		n.settle(3 * time.Second)
+		if ready() {
+			t.Fatal("ready before the kill")
+		}
+		p.SetUsable(Usable{Reason: v1alpha1.ReasonPolicyNotEnforced})
+		n.settle(time.Minute)
+		if ready() || len(n.kills()) > 0 {
+			t.Fatalf("nothing may be done: ready %t, kills %+v", ready(), n.kills())
+		}
+		p.SetUsable(Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady})
+		n.settle(time.Minute)
+		p.SetUsable(Usable{Reason: v1alpha1.ReasonPolicyNotEnforced})
+		n.settle(time.Minute)
+		if phase, _ := n.asked(); !ready() || phase != v1alpha1.RequestInProgress {
+			t.Errorf("ready %t, request %s", ready(), phase)
+		}
+	})
+}
+
 // A signal is sent once; one whose sending was cut off is not sent again.
 func TestRequestedSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,6 +26,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 	m.rec.TemplateHash = nw.Status.TemplateHash
 	m.want.ran = hasRun(nw.Status.TemplateHash, m.rec.PodStatus)
 	m.rec.ClusterID = clusterID
+	m.oweByRecords()
 }
 
 // restore takes over what an earlier process knew.
@@ -63,6 +64,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.touch()
 	}
 	m.announceLate()
+	m.oweByRecords()
 }
 
 // hasRun is whether something of a workload ran, by what was recorded of it.

@@ -88,17 +88,22 @@ func (s *scope) currentUsable() Usable {
 	return Usable{OK: true}
 }
 
+// define returns the definitions of a pod.
+func (s *scope) define(pod *corev1.Pod) *plan.Definitions {
+	if s.defined != pod {
+		s.defined, s.definitions = pod, plan.Define(pod)
+	}
+	return s.definitions
+}
+
 // planInput is what the plan decides on.
 func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
-	if s.defined != d.pod {
-		s.defined, s.definitions = d.pod, plan.Define(d.pod)
-	}
 	return plan.Input{
 		Pod:         d.pod,
 		Previous:    d.previous,
 		Observed:    observed,
 		Probes:      s.cfg.Prober.Results(s.id.UID),
-		Definitions: s.definitions,
+		Definitions: s.define(d.pod),
 		Unconfirmed: !d.seen,
 		Actuated:    s.mem.actuated(),
 		Prepared:    s.waits.prepared,

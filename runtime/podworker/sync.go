@@ -66,9 +66,11 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 
 // keep reports what was observed, and has it made what the template says.
 func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
-	s.mem.settleOwed(d.pod, observed)
+	s.settleOwed(d, observed)
 	may := usable.OK && d.held == ""
-	if may && s.prepare(ctx, d, observed) {
+	if !may {
+		s.recallRequests(d, observed)
+	} else if s.prepare(ctx, d, observed) {
 		return 0, nil
 	}
 	r := s.look(ctx, d, observed, false)
@@ -163,7 +165,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
 	}
 	s.mem.noteRan(after)
-	s.mem.settleOwed(d.pod, after)
+	s.settleOwed(d, after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	if s.advanceRequests(ctx, d, after, &r.pod) {

@@ -240,7 +240,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 		return jitter(resyncInterval), nil
 	}
 	if !d.ends() && w.mem.state() == Syncing {
-		w.recallRequests(d)
+		w.recallRequests(d, nil)
 		if uid := w.predecessor(ctx); uid != "" {
 			w.pool.withdraw(w)
 			return w.hold(ctx, d, uid)

@@ -300,7 +300,8 @@ func TestForeignSignal(t *testing.T) {
 	if err := other.BusObject().Call(busName+".GetId", 0).Err; err != nil { // all was sent
 		t.Fatal(err)
 	}
-	// What logind says next arrives after it: it is not the second change.
+	// What logind says next arrives after it, and would end a shutdown that had begun.
+	s.prepare(false)
 	s.prepare(true)
 	s.awaitChange(true)
 	s.prepare(false)

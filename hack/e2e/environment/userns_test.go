@@ -9,36 +9,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
-
-// isolatesUsers is whether the node's runtime says that it has user namespaces.
-func isolatesUsers(t *testing.T) bool {
-	t.Helper()
-	cri, err := env.Stack.Nodes[0].CRI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cri.Close() //nolint:errcheck // nothing was written
-	s, err := cri.Status(t.Context(), &runtimeapi.StatusRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range s.GetRuntimeHandlers() {
-		if h.GetName() == "" {
-			return h.GetFeatures().GetUserNamespaces()
-		}
-	}
-	return false
-}
 
 // A node that can't isolate users starts nothing of such a workload, and keeps what runs
 // until it can.
 func TestRuntimeWithoutUserNamespaces(t *testing.T) {
 	t.Parallel()
-	if isolatesUsers(t) {
+	if handlers(t)[""].GetUserNamespaces() {
 		t.Skip("the runtime has user namespaces")
 	}
 	const words = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pressure tests what happens on a node that is short of something, on a real API server
-// and a real containerd. What is short is the small file system that the logs lie on: it counts
-// as a part of nodefs. Its tests run one after the other, since they share the node.
+// and a real containerd. What is short is the small file system that the logs lie on, which counts
+// as a part of nodefs, or it is whatever a threshold asks for that no machine has. Its tests run
+// one after the other, since they share the node.
 package pressure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -60,7 +64,16 @@ func run(m *testing.M) (status int) {
 		"--eviction-soft-grace-period=nodefs.inodesFree=1s",
 		fmt.Sprintf("--eviction-max-pod-grace-period=%d", softGrace),
 		"--eviction-pressure-transition-period=8s",
-	}})
+	}}, makePriorityClass)
+}
+
+// prior gives a template the class of makePriorityClass: shims read none.
+const prior = `
+priorityClassName: prior
+priority: 1000`
+
+func makePriorityClass(ctx context.Context, e *harness.Env) error {
+	return e.Kube.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "prior"}, Value: 1000})
 }
 
 // mount makes a file system in memory.

@@ -1,0 +1,72 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
+
+// What a stop has ended starts when the request is deleted, also by a shim that has only the
+// records of it: those of an earlier version, or of an object whose checkpoint is lost.
+func TestStopOfAnEarlierShimIsLetGo(t *testing.T) {
+	for name, lost := range map[string]bool{"noted by an earlier version": false, "its checkpoint is lost": true} {
+		for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+			t.Run(name+", "+string(p), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { stopsOfAnEarlierShim(t, p, lost) })
+			})
+		}
+	}
+}
+
+func stopsOfAnEarlierShim(t *testing.T, p corev1.RestartPolicy, lost bool) {
+	n := newFakeNode(t)
+	failing(n)
+	pool := n.start(t)
+	pool.Update(workload("a", policy(p)))
+	n.settle(time.Second)
+	pool.Update(workload("a", policy(p), asking(v1alpha1.RequestStop)))
+	n.settle(time.Minute)
+	if phase, _ := n.asked(); phase != v1alpha1.RequestHeld {
+		t.Fatalf("request %s", phase)
+	}
+
+	m := restarted(t, n)
+	m.apiDown = false
+	failing(m)
+	m.synced = append(m.synced, n.synced...) // instances are named by that
+	m.forget(t, lost)
+	later := m.start(t)
+	status := n.published("a")
+	later.Update(workload("a", policy(p), generation(3), func(nw *v1alpha1.NodeWorkload) { nw.Status = status }))
+	m.settle(time.Minute)
+	if st := m.published("a"); st.Phase != corev1.PodRunning || m.runs(t, "a") == "" {
+		t.Errorf("phase %s", st.Phase)
+	}
+}
+
+// forget has the checkpoint be as an earlier version wrote it, or lost.
+func (n *fakeNode) forget(t *testing.T, lost bool) {
+	t.Helper()
+	checkpoints, err := n.store.Load()
+	if err != nil || len(checkpoints) != 1 {
+		t.Fatalf("%d checkpoints: %v", len(checkpoints), err)
+	}
+	cp := checkpoints[0]
+	cp.Owed = nil
+	if err := n.store.Save(cp); err != nil {
+		t.Fatal(err)
+	}
+	if !lost {
+		return
+	}
+	if err := n.store.Remove(cp.Identity.UID); err != nil {
+		t.Fatal(err)
+	}
+}

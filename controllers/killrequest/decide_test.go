@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -239,6 +240,32 @@ func TestDeadline(t *testing.T) {
 	f.now = epoch.Add(time.Minute)
 	if got, st := begins(t, f); got != "" || st.Phase != v1alpha1.RequestFailed || st.DoneNodes != 1 || st.FailedNodes != 2 {
 		t.Errorf("begins with %q, %+v", got, st)
+	}
+}
+
+// What the deadline fails on a node has failed for the containers that are not done there, too,
+// whatever the shim says after that. What the cache has of them stays.
+func TestContainersAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	share := shareOn("a", v1alpha1.RequestInProgress)
+	reported := []v1alpha1.RequestContainerState{
+		{Name: "done", Phase: v1alpha1.RequestSucceeded, Message: "restarted", ContainerID: "1"},
+		{Name: "killed", Phase: v1alpha1.RequestInProgress, ContainerID: "2"},
+		{Name: "waits", Phase: v1alpha1.RequestPending, Message: "waits for the start of the container"},
+	}
+	share.Requests.Status[0].Containers = slices.Clone(reported)
+	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.ActiveDeadlineSeconds = new(int64(60)) }, share)
+	f.now = epoch.Add(time.Minute)
+	_, st := begins(t, f)
+	const late = "not done before the deadline"
+	want := []v1alpha1.RequestContainerState{
+		reported[0], {Name: "killed", Phase: v1alpha1.RequestFailed, Message: late, ContainerID: "2"}, {Name: "waits", Phase: v1alpha1.RequestFailed, Message: late},
+	}
+	if diff := cmp.Diff(want, st.NodeStates[0].Containers); diff != "" {
+		t.Errorf("containers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(reported, share.Requests.Status[0].Containers); diff != "" {
+		t.Errorf("containers of the cache (-before +after):\n%s", diff)
 	}
 }
 

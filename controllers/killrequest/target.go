@@ -38,8 +38,16 @@ type target struct {
 	containers         []v1alpha1.RequestContainerState
 }
 
+// fail ends the request on the node, and for those of its containers for which it is not over:
+// once it is over, no report of the shim changes what is said of them.
 func (t *target) fail(format string, args ...any) {
 	t.phase, t.message = v1alpha1.RequestFailed, fmt.Sprintf(format, args...)
+	t.containers = slices.Clone(t.containers) // they are those of the cache
+	for i := range t.containers {
+		if c := &t.containers[i]; c.Phase != v1alpha1.RequestSucceeded && c.Phase != v1alpha1.RequestFailed {
+			c.Phase, c.Message = t.phase, t.message
+		}
+	}
 }
 
 func (t *target) open() bool {

@@ -4,16 +4,12 @@
 package disruption
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
@@ -60,7 +56,7 @@ volumes: [{name: dir, hostPath: {path: $DIR}}, {name: gate, hostPath: {path: $DI
 	kill(t, env.Stack.Shim)
 	touch(t, w, "gate")
 	start(t, env.Stack.Shim)
-	awaitSucceeded(t, kr)
+	env.AwaitRequestPhase(t, kr, v1alpha1.RequestSucceeded)
 	nw := w.Node()
 	if len(nw.Status.Kills) != 1 || nw.Status.KillCount != 1 {
 		t.Fatalf("kills %+v, want the one that was requested", nw.Status.Kills)
@@ -71,19 +67,5 @@ volumes: [{name: dir, hostPath: {path: $DIR}}, {name: gate, hostPath: {path: $DI
 	}
 	if len(w.Find("c", "started")) != 2 || len(w.Find("c", "signal SIGTERM")) != 1 {
 		t.Errorf("the container saw %q, want two starts and one SIGTERM", harness.Texts(w.Journal("c")))
-	}
-}
-
-// awaitSucceeded waits until a request is done.
-func awaitSucceeded(t *testing.T, kr *v1alpha1.KillRequest) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, harness.Timeout, true, func(ctx context.Context) (bool, error) {
-		if err := env.Kube.Get(ctx, client.ObjectKeyFromObject(kr), kr); err != nil {
-			return false, err
-		}
-		return kr.Status.Phase == v1alpha1.RequestSucceeded || kr.Status.CompletionTime != nil, nil
-	})
-	if err != nil || kr.Status.Phase != v1alpha1.RequestSucceeded {
-		t.Fatalf("KillRequest is %+v: %v\n%s", kr.Status, err, env.Stack.Shim.Tail())
 	}
 }

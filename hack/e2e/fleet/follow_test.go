@@ -25,6 +25,8 @@ type follower struct {
 	t      *testing.T
 	events <-chan watch.Event
 	shares shares
+	// counts says whether a node counts as available.
+	counts func(*v1alpha1.NodeWorkload) bool
 	// unavailable is the largest number of nodes that were so at one moment.
 	unavailable int
 	// most is the largest number of nodes that had an image at one moment.
@@ -34,14 +36,17 @@ type follower struct {
 }
 
 // follow begins with the NodeWorkloads as they are.
-func (w *workload) follow() *follower {
+func (w *workload) follow() *follower { return w.followBy(available) }
+
+// followBy is follow, and takes those nodes for available of which counts says so.
+func (w *workload) followBy(counts func(*v1alpha1.NodeWorkload) bool) *follower {
 	w.t.Helper()
 	watching, err := env.Kube.Watch(w.t.Context(), &v1alpha1.NodeWorkloadList{}, client.InNamespace(w.Namespace))
 	if err != nil {
 		w.t.Fatalf("watch NodeWorkloads: %v", err)
 	}
 	w.t.Cleanup(watching.Stop)
-	f := &follower{t: w.t, events: watching.ResultChan(), shares: shares{}, most: map[string]int{}, changed: map[string][]string{}}
+	f := &follower{t: w.t, events: watching.ResultChan(), shares: shares{}, counts: counts, most: map[string]int{}, changed: map[string][]string{}}
 	f.until("all nodes have one", func(s shares) bool { return len(s) == nodes })
 	f.unavailable = 0 // before this the list was not complete
 	return f
@@ -75,8 +80,7 @@ func (f *follower) take(kind watch.EventType, nw *v1alpha1.NodeWorkload) {
 	} else {
 		f.shares[nw.Spec.NodeName] = nw
 	}
-	available := f.shares.where(available)
-	f.unavailable = max(f.unavailable, nodes-len(available))
+	f.unavailable = max(f.unavailable, nodes-len(f.shares.where(f.counts)))
 	f.most[image(nw)] = max(f.most[image(nw)], len(f.shares.have(image(nw))))
 }
 

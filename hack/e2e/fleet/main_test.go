@@ -5,10 +5,11 @@
 // containerd, a pod network and cgroups of its own: how a changed template reaches them,
 // what happens when nodes or the manager go away meanwhile, and whether the plugin's plan
 // comes true. Changes are made with kubectl. Its tests share the nodes and run one after the
-// other.
+// other; those of KillRequests run at the same time.
 package fleet
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -21,5 +22,10 @@ const nodes = 5
 var env *harness.Env
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests that run at the same time wait most of it: all of them at once.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(harness.Run(m, &env, localstack.Options{NodeName: "node", Nodes: nodes, WithRegistry: true}, harness.BuildPlugin))
 }

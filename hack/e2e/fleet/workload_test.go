@@ -36,7 +36,7 @@ spec:
       containers:
       - name: c
         image: %s
-        args: [serve, --log-file=/dir/$(NODE), "--on-term=delay:1s", "--http=:8080"]
+        args: [serve, --log-file=/dir/$(NODE), --count-file=/dir/$(NODE).runs, "--on-term=delay:1s", "--http=:8080"]
         env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
         readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
         volumeMounts: [{name: dir, mountPath: /dir}]

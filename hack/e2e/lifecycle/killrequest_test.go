@@ -4,7 +4,6 @@
 package lifecycle
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -74,25 +73,7 @@ func awaitRequest(t *testing.T, kube client.Client, kr *v1alpha1.KillRequest, ph
 	if err := kube.Create(t.Context(), kr); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
-	defer cancel()
-	watcher, err := env.Kube.Watch(ctx, &v1alpha1.KillRequestList{}, client.InNamespace(kr.Namespace), client.MatchingFields{"metadata.name": kr.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-	for event := range watcher.ResultChan() {
-		if now, ok := event.Object.(*v1alpha1.KillRequest); ok {
-			now.DeepCopyInto(kr)
-		}
-		if kr.Status.Phase == phase {
-			return
-		}
-		if kr.Status.CompletionTime != nil {
-			break
-		}
-	}
-	t.Fatalf("KillRequest %s is not %s: %+v\n%s\n%s", kr.Name, phase, kr.Status, env.Stack.Node.Shim.Tail(), env.Stack.Manager.Tail())
+	env.AwaitRequestPhase(t, kr, phase)
 }
 
 // ids are the IDs of the containers that run, by name.

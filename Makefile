@@ -152,15 +152,21 @@ conformance-mutants: ## Show that make conformance finds deliberate mistakes in 
 mutants: assets ## Show that unit tests find deliberate mistakes around the kill core. RUN= for some of them.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" go run ./hack/mutants $(if $(filter command line,$(origin RUN)),-run '$(RUN)')
 
-.PHONY: test-e2e
+.PHONY: test-e2e test-e2e-containers test-e2e-tenancy
 ifeq ($(ROOT_ON_LINUX),yes)
-test-e2e: assets runtime dbus promtool ## Run the tests on real containers, one package after the other.
+test-e2e: assets runtime dbus promtool ## Run the tests on real containers, one package after the other; beside them those of rights.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-e2e-containers test-e2e-tenancy
+
+test-e2e-containers:
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
 		go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | grep -v /tenancy)
+
+# It has no containers, and waits for API servers most of its time.
+test-e2e-tenancy:
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
-		go test -count=1 -v -timeout $(E2E_TIMEOUT) $(TESTFLAGS) ./hack/e2e/tenancy
+		go test -count=1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) ./hack/e2e/tenancy
 else
 test-e2e:
 	@echo "Skipping e2e: real containers need root on Linux" >&2

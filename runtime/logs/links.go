@@ -23,7 +23,8 @@ const (
 // ID. A link in the directory is ours if it points below root; all others stay.
 type links struct {
 	dir, root string
-	// made are those that are there as far as is known; nil before the first sweep.
+	// made are those that are there as far as is known, and others' after a sweep; nil before the
+	// first.
 	made map[string]bool
 	// again: the directory is gone.
 	again bool
@@ -72,7 +73,7 @@ func (l *links) update(logs map[string]*containerLog, unread []Container) error 
 	return errors.Join(errs...)
 }
 
-// sweep finds the links of an earlier process.
+// sweep finds the links of an earlier process among all that are there.
 func (l *links) sweep() error {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // collectors read it
 		return err
@@ -83,7 +84,7 @@ func (l *links) sweep() error {
 	}
 	l.made, l.again = map[string]bool{}, false
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 && l.isOurs(e.Name()) {
+		if e.Type()&fs.ModeSymlink != 0 {
 			l.made[e.Name()] = true
 		}
 	}
@@ -123,7 +124,7 @@ func (l *links) ensure(name, target string) error {
 // remove removes a link of ours.
 func (l *links) remove(name string) error {
 	if !l.isOurs(name) {
-		return nil // it was replaced
+		return nil // a kubelet's, or ours was replaced
 	}
 	return remove(filepath.Join(l.dir, name))
 }

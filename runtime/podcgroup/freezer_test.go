@@ -17,17 +17,18 @@ func frozenCgroups(t *testing.T) (mount string) {
 	t.Helper()
 	mount = t.TempDir()
 	for file, content := range map[string]string{
-		"freezer/managedworkload/mwuid/freezer.state":      "THAWED\n",
-		"freezer/managedworkload/mwuid/c/freezer.state":    "FROZEN\n",
-		"freezer/managedworkload/mwuid/free/freezer.state": "THAWED\n",
-		"freezer/managedworkload/mwuid/half/freezer.state": "FREEZING\n",
-		"managedworkload/mwuid/cgroup.freeze":              "0\n",
-		"managedworkload/mwuid/c/cgroup.freeze":            "1\n",
-		"managedworkload/mwuid/c/cgroup.events":            "populated 1\nfrozen 1\n",
-		"managedworkload/mwuid/c/below/cgroup.freeze":      "0\n",
-		"managedworkload/mwuid/c/below/cgroup.events":      "populated 1\nfrozen 1\n",
-		"managedworkload/mwuid/free/cgroup.freeze":         "0\n",
-		"managedworkload/mwuid/free/cgroup.events":         "populated 1\nfrozen 0\n",
+		"freezer/managedworkload/mwuid/freezer.state":         "THAWED\n",
+		"freezer/managedworkload/mwuid/c/freezer.state":       "FROZEN\n",
+		"freezer/managedworkload/mwuid/c/below/freezer.state": "FROZEN\n",
+		"freezer/managedworkload/mwuid/free/freezer.state":    "THAWED\n",
+		"freezer/managedworkload/mwuid/half/freezer.state":    "FREEZING\n",
+		"managedworkload/mwuid/cgroup.freeze":                 "0\n",
+		"managedworkload/mwuid/c/cgroup.freeze":               "1\n",
+		"managedworkload/mwuid/c/cgroup.events":               "populated 1\nfrozen 1\n",
+		"managedworkload/mwuid/c/below/cgroup.freeze":         "0\n",
+		"managedworkload/mwuid/c/below/cgroup.events":         "populated 1\nfrozen 1\n",
+		"managedworkload/mwuid/free/cgroup.freeze":            "0\n",
+		"managedworkload/mwuid/free/cgroup.events":            "populated 1\nfrozen 0\n",
 	} {
 		path := filepath.Join(mount, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -51,6 +52,7 @@ func TestFreezer(t *testing.T) {
 	}{
 		"v1":                        {content: "1:cpu:/managedworkload/mwuid/c\n" + v1 + "c\n0::/\n", paused: true, thawed: []string{"freezer/managedworkload/mwuid/c/freezer.state"}},
 		"v1, not paused":            {content: v1 + "free\n", thawed: []string{"freezer/managedworkload/mwuid/free/freezer.state"}},
+		"v1, below the container's": {content: v1 + "c/below\n", paused: true, thawed: []string{"freezer/managedworkload/mwuid/c/below/freezer.state", "freezer/managedworkload/mwuid/c/freezer.state"}},
 		"v1, half way":              {content: v1 + "half\n", paused: true, thawed: []string{"freezer/managedworkload/mwuid/half/freezer.state"}},
 		"v2":                        {content: v2 + "c\n", paused: true},
 		"v2, below the container's": {content: v2 + "c/below\n", paused: true},
@@ -106,7 +108,7 @@ func TestFreezerOfAnUnknownContainer(t *testing.T) {
 func states(t *testing.T, mount string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*/*/*/freezer.state", "*/*/*/*/freezer.state", "*/*/cgroup.freeze", "*/*/*/cgroup.freeze", "*/*/*/*/cgroup.freeze"} {
+	for _, pattern := range []string{"*/*/*/freezer.state", "*/*/*/*/freezer.state", "*/*/*/*/*/freezer.state", "*/*/cgroup.freeze", "*/*/*/cgroup.freeze", "*/*/*/*/cgroup.freeze"} {
 		files, err := filepath.Glob(filepath.Join(mount, pattern))
 		if err != nil {
 			t.Fatal(err)

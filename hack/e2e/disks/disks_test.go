@@ -88,6 +88,7 @@ func TestFloodAndTwentyImages(t *testing.T) {
 		t.Errorf("%d MiB of the disk were in use, %d are allowed: images do not make room", most>>20, bound>>20)
 	}
 	checkImages(t)
+	await(t, "the disk is used below the threshold", func() bool { return usedBytes(t) <= beside.capacity*high/100 })
 	flood.Delete()
 	await(t, "logs and link are gone", func() bool {
 		_, logs := os.Lstat(filepath.Dir(folder))

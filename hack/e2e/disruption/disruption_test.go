@@ -188,7 +188,7 @@ func TestForceDeletedWithShimDown(t *testing.T) {
 		t.Errorf("the orphan saw %q", got)
 	}
 	w.Await("the manager made another", func(nw *v1alpha1.NodeWorkload) bool { return nw.UID != before.UID && nw.Status.Ready == "1/1" })
-	event := w.AwaitEvent("Killed", "")
+	event := w.AwaitEvent("Killed", "orphaned")
 	if event.InvolvedObject.Kind != "NodeWorkload" {
 		t.Errorf("the event is about a %s", event.InvolvedObject.Kind)
 	}

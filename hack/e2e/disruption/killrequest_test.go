@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -68,4 +69,37 @@ volumes: [{name: dir, hostPath: {path: $DIR}}, {name: gate, hostPath: {path: $DI
 	if len(w.Find("c", "started")) != 2 || len(w.Find("c", "signal SIGTERM")) != 1 {
 		t.Errorf("the container saw %q, want two starts and one SIGTERM", harness.Texts(w.Journal("c")))
 	}
+}
+
+// A container that a request holds is not started by a shim that is restarted, but as soon as the
+// request is deleted.
+func TestHeldOverARestartOfTheShim(t *testing.T) {
+	w := env.Apply(t, plain)
+	w.AwaitReady()
+	kr := &v1alpha1.KillRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "hold"},
+		Spec: v1alpha1.KillRequestSpec{
+			WorkloadName: w.Name, Nodes: v1alpha1.RequestNodes{All: true}, Action: v1alpha1.RequestStop,
+		},
+	}
+	if err := env.Kube.Create(t.Context(), kr); err != nil {
+		t.Fatal(err)
+	}
+	env.AwaitRequestPhase(t, kr, v1alpha1.RequestHeld)
+	kill(t, env.Stack.Shim)
+	start(t, env.Stack.Shim)
+	// A change that restarts nothing shows that the new shim has the workload.
+	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.TerminationGracePeriodSeconds = new(int64(11)) })
+	nw := w.Await("the new shim has taken it over", func(nw *v1alpha1.NodeWorkload) bool {
+		return nw.Spec.Template.Spec.TerminationGracePeriodSeconds != nil && *nw.Spec.Template.Spec.TerminationGracePeriodSeconds == 11 &&
+			nw.Status.ObservedGeneration == nw.Generation
+	})
+	if !meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionHeld) || len(w.Find("c", "started")) != 1 {
+		t.Errorf("it is not held any more: %q, %+v", harness.Texts(w.Journal("c")), nw.Status.Conditions)
+	}
+	if err := env.Kube.Delete(t.Context(), kr); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitFind("c", "started", 2)
+	w.AwaitReady()
 }

@@ -181,8 +181,7 @@ func TestKillRequestSignal(t *testing.T) {
 	}
 }
 
-// A container is stopped and stays so, also for a shim that is restarted, until the request is
-// deleted.
+// A container is stopped and stays so until the request is deleted.
 func TestKillRequestStop(t *testing.T) {
 	t.Parallel()
 	w := env.Apply(t, twoContainers)

@@ -4,7 +4,10 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Targets run one after the other, unless a recipe asks for more.
+ifndef MW_PARALLEL
 .NOTPARALLEL:
+endif
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # What make image builds, with VERSION as the tag. Unless VERSION is given or a tag of git,
@@ -157,7 +160,7 @@ ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime dbus promtool ## Run the tests on real containers, one package after the other; beside them those of rights.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-e2e-containers test-e2e-tenancy
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going MW_PARALLEL=1 test-e2e-containers test-e2e-tenancy
 
 test-e2e-containers:
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \

@@ -4,10 +4,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# Targets run one after the other, unless a recipe asks for more.
-ifndef MW_PARALLEL
 .NOTPARALLEL:
-endif
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # What make image builds, with VERSION as the tag. Unless VERSION is given or a tag of git,
@@ -34,6 +31,7 @@ TESTFLAGS ?=
 # RACE= leaves the race detector out, which needs a C compiler.
 RACE ?= -race
 E2E_TIMEOUT ?= 45m
+E2E_PARALLEL ?= 2
 # What make test-cgroup2 runs, and the tests (a regular expression) of it.
 PACKAGES ?= ./runtime/podcgroup ./runtime/poddir ./hack/e2e/environment ./hack/e2e/lifecycle
 RUN ?= Slice|Cgroup|Paused|Resize|Resources|BestEffort|NodeBounds|OutOfMemory|NothingIsLeft|TriggerTermination$$|GraceForced
@@ -155,21 +153,13 @@ conformance-mutants: ## Show that make conformance finds deliberate mistakes in 
 mutants: assets ## Show that unit tests find deliberate mistakes around the kill core. RUN= for some of them.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" go run ./hack/mutants $(if $(filter command line,$(origin RUN)),-run '$(RUN)')
 
-.PHONY: test-e2e test-e2e-containers test-e2e-tenancy
+.PHONY: test-e2e
 ifeq ($(ROOT_ON_LINUX),yes)
-test-e2e: assets runtime dbus promtool ## Run the tests on real containers, one package after the other; beside them those of rights.
+test-e2e: assets runtime dbus promtool ## Run the tests on real containers, E2E_PARALLEL packages at a time: most of their time they wait.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going MW_PARALLEL=1 test-e2e-containers test-e2e-tenancy
-
-test-e2e-containers:
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
-		go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | grep -v /tenancy)
-
-# It has no containers, and waits for API servers most of its time.
-test-e2e-tenancy:
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
-		go test -count=1 -timeout $(E2E_TIMEOUT) $(TESTFLAGS) ./hack/e2e/tenancy
+		go test -count=1 -p $(E2E_PARALLEL) -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | sort -r)
 else
 test-e2e:
 	@echo "Skipping e2e: real containers need root on Linux" >&2

@@ -87,7 +87,7 @@ const pageSize = 100
 // label and, once there are none, by their owner those that lost it. Only that last
 // look is at all NodeWorkloads of the namespace, and at nothing but their metadata.
 func (r *Reconciler) takeLive(ctx context.Context, s *scope) error {
-	err := r.eachLabelled(ctx, s.mw, s.take)
+	_, err := r.eachLabelled(ctx, s.mw, s.take)
 	found := len(s.shares)+len(s.surplus) > 0
 	if err != nil || found && !controllerutil.ContainsFinalizer(s.mw, metav1.FinalizerOrphanDependents) {
 		return err // they are waited for, and then this is asked again
@@ -113,10 +113,10 @@ func (r *Reconciler) takeLive(ctx context.Context, s *scope) error {
 }
 
 // eachLabelled calls take for the NodeWorkloads that the API server has with the label of an
-// object and that it controls.
-func (r *Reconciler) eachLabelled(ctx context.Context, mw *v1alpha1.ManagedWorkload, take func(*fleet.Share)) error {
+// object and that it controls, and returns the resourceVersion of the list.
+func (r *Reconciler) eachLabelled(ctx context.Context, mw *v1alpha1.ManagedWorkload, take func(*fleet.Share)) (version string, err error) {
 	labelled := &v1alpha1.NodeWorkloadList{}
-	return r.eachPage(ctx, labelled, func() error {
+	err = r.eachPage(ctx, labelled, func() error {
 		for i := range labelled.Items {
 			if metav1.IsControlledBy(&labelled.Items[i], mw) {
 				take(r.fleet.Shares.Read(&labelled.Items[i]))
@@ -124,6 +124,7 @@ func (r *Reconciler) eachLabelled(ctx context.Context, mw *v1alpha1.ManagedWorkl
 		}
 		return nil
 	}, client.InNamespace(mw.Namespace), client.MatchingLabels{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)})
+	return labelled.ResourceVersion, err
 }
 
 // liveShare is a NodeWorkload as the API server has it, nil if an object does not control it.

@@ -39,6 +39,14 @@ func (w *written) note(version string, now time.Time) {
 	w.version, w.at = fleet.Later(w.version, version), now
 }
 
+// bound notes the resourceVersion that the API server has: no later one comes to be seen. It is
+// earlier than what was written only if etcd was restored from a backup.
+func (w *written) bound(version string) {
+	if version != "" && fleet.Later(version, w.version) == w.version {
+		w.version = version
+	}
+}
+
 // errNotSeen is a cache that does not show yet what was written.
 var errNotSeen = errors.New("the cache does not show what was written")
 
@@ -62,7 +70,7 @@ func (r *Reconciler) read(ctx context.Context, key types.NamespacedName) (*v1alp
 	if err := r.live.Get(ctx, key, live); err != nil {
 		return nil, err
 	}
-	known.wroteSelf.version = live.ResourceVersion // earlier, if etcd was restored from a backup
+	known.wroteSelf.bound(live.ResourceVersion)
 	r.memories.keep(mw, known)
 	return live, nil
 }
@@ -87,11 +95,13 @@ func (r *Reconciler) sharesOf(ctx context.Context, s *scope) ([]*fleet.Share, er
 	s.memory.wrote.at = s.now // and again after that time, until the index has it
 	var shares []*fleet.Share
 	found := map[types.UID]bool{}
-	if err := r.eachLabelled(ctx, s.mw, func(share *fleet.Share) {
+	version, err := r.eachLabelled(ctx, s.mw, func(share *fleet.Share) {
 		shares, found[share.UID] = append(shares, share), true
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
+	s.memory.wrote.bound(version)
 	for _, known := range r.fleet.Shares.OfWorkload(s.mw.UID) {
 		if found[known.UID] {
 			continue

@@ -18,17 +18,22 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// countingReader counts the lists of NodeWorkloads.
+// countingReader counts the lists of NodeWorkloads. They have the resourceVersion, if there is one.
 type countingReader struct {
 	client.Reader
-	lists *int
+	lists   *int
+	version string
 }
 
 func (r countingReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := r.Reader.List(ctx, list, opts...)
 	if _, ok := list.(*v1alpha1.NodeWorkloadList); ok {
 		*r.lists++
+		if r.version != "" {
+			list.SetResourceVersion(r.version)
+		}
 	}
-	return r.Reader.List(ctx, list, opts...)
+	return err
 }
 
 // What was written is waited for, but not for ever: then the API server is read.
@@ -37,7 +42,7 @@ func TestWhatWasWrittenIsSeenFirst(t *testing.T) {
 		lists := 0
 		b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
 		b.blind = true
-		b.live = countingReader{b.live, &lists}
+		b.live = countingReader{b.live, &lists, ""}
 		if _, mw, err := b.reconcile(); err != nil || mw.Status.DesiredNodes != 1 {
 			t.Fatalf("%v, %+v", err, mw.Status)
 		}
@@ -61,6 +66,32 @@ func TestWhatWasWrittenIsSeenFirst(t *testing.T) {
 		list := &v1alpha1.NodeWorkloadList{}
 		if err := b.client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
 			t.Errorf("%d NodeWorkloads, want 1 (%v)", len(list.Items), err)
+		}
+	})
+}
+
+// After etcd was restored from a backup resourceVersions begin earlier: one from before is waited
+// for once, and not for every time.
+func TestResourceVersionFromBeforeARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := 0
+		b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
+		b.live = countingReader{b.live, &lists, "1"}
+		_, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := b.memories.of(mw)
+		known.wrote.note("1000000000", time.Now())
+		b.memories.keep(mw, known)
+		if res, _, err := b.reconcile(); err != nil || res.RequeueAfter != seenRetry {
+			t.Fatalf("%v, again after %s", err, res.RequeueAfter)
+		}
+		time.Sleep(listPatience)
+		for range 2 {
+			if res, _, err := b.reconcile(); err != nil || res.RequeueAfter == seenRetry || lists != 1 {
+				t.Errorf("%v, again after %s, %d live lists", err, res.RequeueAfter, lists)
+			}
 		}
 	})
 }

@@ -16,6 +16,7 @@ var staticMistakes = []mistake{
 		"return !s.certain || s.workloads[uid] != nil", "return s.workloads[uid] != nil"},
 	{"a Secret is accepted", "read.go",
 		"for _, path := range objects.Paths(pod, template) {", "for _, path := range objects.Paths(pod, template)[:0] {"},
+	{"what ended runs again while its end is kept", "look.go", "there || s.stale[uid] {", "there {"},
 	{"a workload is not kept for a restart", "keep.go",
 		"return statefile.Replace(s.pathOf(uid), data)", "_ = data\n\treturn nil"},
 }

@@ -90,14 +90,10 @@ func (s *Source) keepAll() error {
 	return errors.Join(errs...)
 }
 
-// keepOne writes the latest of a workload into its file, or removes the file of one that is gone. The
-// file of an instance that ended goes first: were the write to fail, the next process would take that
-// one's end for the end of what runs now.
+// keepOne writes the latest of a workload into its file, or removes the file of one that is gone.
 func (s *Source) keepOne(uid types.UID) error {
 	s.mu.Lock()
 	delete(s.unkept, uid)
-	stale := s.stale[uid]
-	delete(s.stale, uid)
 	var latest workload
 	w, there := s.workloads[uid]
 	if there {
@@ -106,26 +102,22 @@ func (s *Source) keepOne(uid types.UID) error {
 	s.mu.Unlock()
 	kept := false
 	defer func() { // after a panic, too
-		if kept {
-			return
-		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.unkept[uid] = true
-		if stale {
-			s.stale[uid] = true
+		switch {
+		case !kept:
+			s.unkept[uid] = true
+		case s.stale[uid] && !there:
+			delete(s.stale, uid)
+			s.kick() // it may run again
 		}
 	}()
-	if stale || !there {
-		if err := statefile.Remove(s.pathOf(uid)); err != nil {
-			return err
-		}
-		stale = false
+	write := func() error { return s.replace(uid, latest) }
+	if !there {
+		write = func() error { return statefile.Remove(s.pathOf(uid)) }
 	}
-	if there {
-		if err := s.replace(uid, latest); err != nil {
-			return err
-		}
+	if err := write(); err != nil {
+		return err
 	}
 	kept = true
 	return nil

@@ -210,10 +210,11 @@ func (w *workload) shutDown() bool {
 }
 
 // begin runs what is new. s.mu is held. One that is ending as it was written is not taken
-// back: it runs again after its end.
+// back: it runs again after its end, and not before the state directory has nothing more of it:
+// were the process to crash, the next one would take that end for the end of what runs.
 func (s *Source) begin(wanted map[types.UID]instance, now time.Time) {
 	for uid, i := range wanted {
-		if _, there := s.workloads[uid]; there {
+		if _, there := s.workloads[uid]; there || s.stale[uid] {
 			continue
 		}
 		w := &workload{nw: i.nw.DeepCopy(), path: i.path}

@@ -62,7 +62,7 @@ type Source struct {
 	// changed says that there are some.
 	unkept  map[types.UID]bool
 	changed chan struct{}
-	// stale are the UIDs of which the state directory may have an instance that ended.
+	// stale are the UIDs of instances that ended as long as the state directory may have them.
 	stale map[types.UID]bool
 
 	// What follows belongs to the goroutine of Run.

@@ -344,6 +344,7 @@ func TestRunsAgainAfterAShutdown(t *testing.T) {
 	if err := s.Release(uid); err != nil {
 		t.Fatal(err)
 	}
+	s.keepNow()
 	s.expect("a-n1-98f2abf0c4 image:1: run")
 }
 

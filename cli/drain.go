@@ -105,6 +105,8 @@ type drain struct {
 	priorities map[string]int32
 	// known are the NodeWorkloads of the report.
 	known map[types.UID]*drained
+	// looked is the resourceVersion of the last look: a watch from there misses no end, however fast.
+	looked string
 }
 
 func (d *drain) run(ctx context.Context) error {

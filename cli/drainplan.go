@@ -44,7 +44,9 @@ func (d *drain) classes(ctx context.Context) map[string]int32 {
 func (d *drain) look(ctx context.Context) ([]*drained, error) {
 	list := &v1alpha1.NodeWorkloadList{}
 	var left []*drained
+	d.looked = ""
 	err := d.pages(ctx, list, func() error {
+		d.looked = cmp.Or(d.looked, list.ResourceVersion) // of the first page
 		for i := range list.Items {
 			w, err := d.judge(ctx, &list.Items[i])
 			if err != nil {

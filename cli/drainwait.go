@@ -67,6 +67,9 @@ func (d *drain) await(ctx context.Context, group []*drained) error {
 	left := map[types.UID]*drained{}
 	for _, w := range group {
 		left[w.uid] = w
+		if w.deleting { // no event shows how far it is
+			d.looked = ""
+		}
 	}
 	for len(left) > 0 {
 		if err := d.follow(ctx, left); err != nil {
@@ -76,13 +79,34 @@ func (d *drain) await(ctx context.Context, group []*drained) error {
 	return nil
 }
 
-// follow lists and watches the NodeWorkloads of the node, until none of left is there or the
-// watch ends.
+// follow watches the NodeWorkloads of the node from where they were looked at, or lists them first,
+// until none of left is there or the watch ends.
 func (d *drain) follow(ctx context.Context, left map[types.UID]*drained) error {
+	version := d.looked
+	d.looked = "" // for once: it expires
+	if version == "" {
+		var err error
+		if version, err = d.lookAgain(ctx, left); err != nil || len(left) == 0 {
+			return err
+		}
+	}
+	w, err := d.Watch(ctx, &v1alpha1.NodeWorkloadList{}, client.MatchingFields{"spec.nodeName": d.node},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch the NodeWorkloads of the node: %w", err)
+	}
+	defer w.Stop()
+	return d.take(ctx, left, w.ResultChan())
+}
+
+// lookAgain notes what became of NodeWorkloads, and returns the resourceVersion of that.
+func (d *drain) lookAgain(ctx context.Context, left map[types.UID]*drained) (version string, err error) {
 	list := &v1alpha1.NodeWorkloadList{}
-	ofNode := client.MatchingFields{"spec.nodeName": d.node}
-	if err := d.List(ctx, list, ofNode); err != nil {
-		return fmt.Errorf("list the NodeWorkloads of the node: %w", err)
+	if err := d.List(ctx, list, client.MatchingFields{"spec.nodeName": d.node}); err != nil {
+		return "", fmt.Errorf("list the NodeWorkloads of the node: %w", err)
 	}
 	there := map[types.UID]bool{}
 	for i := range list.Items {
@@ -94,18 +118,7 @@ func (d *drain) follow(ctx context.Context, left map[types.UID]*drained) error {
 			d.gone(ctx, left, w)
 		}
 	}
-	if len(left) == 0 {
-		return nil
-	}
-	w, err := d.Watch(ctx, &v1alpha1.NodeWorkloadList{}, ofNode, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("watch the NodeWorkloads of the node: %w", err)
-	}
-	defer w.Stop()
-	return d.take(ctx, left, w.ResultChan())
+	return list.ResourceVersion, nil
 }
 
 // take takes events until none of left is there or the watch ends.

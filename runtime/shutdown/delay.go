@@ -60,7 +60,7 @@ func (m *Manager) configure(ctx context.Context, bus Logind, name string, needed
 	}
 	if name == dropIn { // only now: a crash in between leaves one of them
 		if err := removeDropIn(m.cfg.HostRoot, lastDropIn); err != nil {
-			return 0, fmt.Errorf("let the delay of others count: %w", err)
+			return 0, fmt.Errorf("remove %s: %w", lastDropIn, err)
 		}
 	}
 	if err := bus.Reload(ctx); err != nil {

@@ -27,7 +27,7 @@ const delayKey = "InhibitDelayMaxSec"
 // counts. (systemd.syntax(7))
 var dropInDirs = []string{"/usr/lib/systemd/logind.conf.d", "/usr/local/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d", dropInDir}
 
-// delay is what files of others set.
+// delay is what the files of other software set.
 type delay struct {
 	// found: one sets it; known: it is understood.
 	found, known bool

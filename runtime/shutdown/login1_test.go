@@ -176,7 +176,7 @@ func effective(t *testing.T, dir string) time.Duration {
 	return delay
 }
 
-// logind's delay is raised where it is lower, by a file that hides no larger delay of others: not
+// logind's delay is raised where it is lower, by a file that hides no larger one of other software: not
 // that of a kubelet, now or later.
 func TestDelayIsRaised(t *testing.T) {
 	t.Parallel()

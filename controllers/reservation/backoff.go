@@ -4,7 +4,6 @@
 package reservation
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,11 +27,14 @@ const (
 type retries struct {
 	// since is since when the kubelet does not grant what is asked for; zero: it does.
 	since time.Time
-	// denied are the NodeWorkloads that are not asked for.
-	denied map[types.UID]denial
-	// trial is the one of them that is asked for now, "" for none: two at once might be too much
-	// although one is not.
-	trial types.UID
+	// denied are the NodeWorkloads that are not asked for. They are known by name: one that is
+	// deleted and made again under its name is no new one.
+	denied map[types.NamespacedName]denial
+	// lack is what would be remembered of those that the kubelet does not grant now.
+	lack map[types.NamespacedName]denial
+	// trial is the one of them that is asked for now, the zero name for none: two at once might be
+	// too much although one is not.
+	trial types.NamespacedName
 }
 
 // denial is what is remembered of one that was not granted.
@@ -44,19 +46,24 @@ type denial struct {
 	// times is how often it was denied, and again when it is asked for again.
 	times int
 	again time.Time
+	// gone: there is none of that name, or it has ended.
+	gone bool
 }
 
-func (r retries) has(uid types.UID) bool { _, denied := r.denied[uid]; return denied }
+// none is the name of no NodeWorkload.
+var none types.NamespacedName
+
+func (r retries) has(key types.NamespacedName) bool { _, denied := r.denied[key]; return denied }
 
 // wait reports whether a NodeWorkload is not asked for now.
-func (r retries) wait(uid types.UID) bool { return r.has(uid) && r.trial != uid }
+func (r retries) wait(key types.NamespacedName) bool { return r.has(key) && r.trial != key }
 
 // learn is what is remembered after the kubelet's answer.
 func (f facts) learn() retries {
-	f.retries = f.retries.of(f.shares)
-	if f.refused != "" && f.retries.trial != "" { // or nothing else would be tried
+	f.retries = f.retries.of(f.shares, f.now)
+	if f.refused != "" && f.retries.trial != none { // or nothing else would be tried
 		f.retries.deny(f.retries.trial, decide(f).want, f.refused, f.now)
-		f.retries.trial = ""
+		f.retries.trial = none
 	}
 	if f.pod == nil {
 		f.retries.since = time.Time{}
@@ -66,7 +73,7 @@ func (f facts) learn() retries {
 	}
 	settled := f.pod.Asked == decide(f).want
 	if f.pod.Pending.Reason == "" {
-		f.retries.since = time.Time{}
+		f.retries.since, f.retries.lack = time.Time{}, nil
 		if settled {
 			delete(f.retries.denied, f.retries.trial) // granted
 			f.retries.trial = f.due()
@@ -78,57 +85,47 @@ func (f facts) learn() retries {
 	}
 	switch {
 	case f.now.Sub(f.retries.since) >= forbearance: // the youngest, as decide counts
-		for _, uid := range decide(f).lack {
-			f.retries.deny(uid, f.pod.Asked, f.pod.Pending.Message, f.now)
+		for _, key := range decide(f).lack {
+			f.retries.deny(key, f.pod.Asked, f.pod.Pending.Message, f.now)
 		}
-		f.retries.since, f.retries.trial = time.Time{}, ""
-	case f.retries.trial != "" && settled:
+		f.retries.since, f.retries.trial = time.Time{}, none
+	case f.retries.trial != none && settled:
 		f.retries.deny(f.retries.trial, f.pod.Asked, f.pod.Pending.Message, f.now)
-		f.retries.trial = ""
+		f.retries.trial = none
+	}
+	f.retries.lack = map[types.NamespacedName]denial{}
+	for _, key := range decide(f).lack {
+		f.retries.lack[key] = denial{asked: f.pod.Asked, message: f.pod.Pending.Message}
 	}
 	return f.retries
 }
 
-// of are those about NodeWorkloads that are still there.
-func (r retries) of(shares []*fleet.Share) retries {
-	there := map[types.UID]bool{}
-	for _, s := range shares {
-		there[s.UID] = !s.Terminal()
-	}
-	r.denied = maps.Clone(r.denied)
-	maps.DeleteFunc(r.denied, func(uid types.UID, _ denial) bool { return !there[uid] })
-	if !r.has(r.trial) {
-		r.trial = ""
-	}
-	return r
-}
-
-func (r *retries) deny(uid types.UID, asked fleet.Amount, message string, now time.Time) {
-	d := r.denied[uid]
+func (r *retries) deny(key types.NamespacedName, asked fleet.Amount, message string, now time.Time) {
+	d := r.denied[key]
 	d.asked, d.message = asked, message
 	d.again = now.Add(min(firstRetry<<min(d.times, 10), lastRetry))
 	d.times++
 	if r.denied == nil {
-		r.denied = map[types.UID]denial{}
+		r.denied = map[types.NamespacedName]denial{}
 	}
-	r.denied[uid] = d
+	r.denied[key] = d
 }
 
 // due is the oldest NodeWorkload that is asked for again: its time has come, or the Pod would
 // request less with it than what was not granted, since it was not the only one, or another has gone.
-func (f facts) due() types.UID {
+func (f facts) due() types.NamespacedName {
 	want := decide(f).want
 	for _, s := range f.shares {
-		d, denied := f.retries.denied[s.UID]
+		d, denied := f.retries.denied[s.Key()]
 		if !denied || s.Terminal() {
 			continue
 		}
 		with := want.Plus(s.Amount)
 		if !f.now.Before(d.again) || with != d.asked && with.Within(d.asked) {
-			return s.UID
+			return s.Key()
 		}
 	}
-	return ""
+	return none
 }
 
 // next is when something is given up or asked for again without a change; zero: never. What is late
@@ -144,7 +141,9 @@ func (r retries) next(now time.Time) time.Time {
 		sooner(r.since.Add(forbearance))
 	}
 	for _, d := range r.denied {
-		sooner(d.again)
+		if !d.gone {
+			sooner(d.again)
+		}
 	}
 	return first
 }

@@ -166,7 +166,7 @@ func TestGivenUpAndGone(t *testing.T) {
 	ended := *n.shares[1]
 	ended.Phase = corev1.PodSucceeded
 	n.shares[1], n.above = &ended, nil
-	n.run(time.Hour)
+	n.run(3 * time.Hour)
 	if len(n.above) > 0 || len(n.retries.denied) > 0 || !n.retries.next(n.now).IsZero() {
 		t.Errorf("asked at minutes %v, remembered: %+v", n.above, n.retries)
 	}

@@ -42,7 +42,7 @@ type facts struct {
 type decision struct {
 	want fleet.Amount
 	// lack are those that are asked for and not granted.
-	lack []types.UID
+	lack []types.NamespacedName
 	said map[types.UID]*fleet.Said
 }
 
@@ -61,7 +61,7 @@ func decide(f facts) decision {
 		}
 		next := d.want.Plus(s.Amount)
 		fits := f.fits(next)
-		asked := fits && !f.retries.wait(s.UID)
+		asked := fits && !f.retries.wait(s.Key())
 		if asked {
 			d.want = next
 		}
@@ -70,7 +70,7 @@ func decide(f facts) decision {
 			have = have.Plus(s.Amount)
 		}
 		if asked && !granted && s.Amount != (fleet.Amount{}) {
-			d.lack = append(d.lack, s.UID)
+			d.lack = append(d.lack, s.Key())
 		}
 		if said, known := f.say(s, fits, granted); known {
 			d.said[s.UID] = said
@@ -86,7 +86,7 @@ func (f facts) fits(all fleet.Amount) bool {
 
 // grants reports whether a NodeWorkload has its part of what is granted, beside older ones.
 func (f facts) grants(s *fleet.Share, older fleet.Amount) bool {
-	return f.pod != nil && f.retries.trial != s.UID && older.Plus(s.Amount).Within(f.pod.Granted)
+	return f.pod != nil && f.retries.trial != s.Key() && older.Plus(s.Amount).Within(f.pod.Granted)
 }
 
 // say is what is said of a NodeWorkload that fits on its node, or not, and is granted what it
@@ -106,8 +106,8 @@ func (f facts) say(s *fleet.Share, fits, granted bool) (said *fleet.Said, known 
 		return missing(v1alpha1.ReasonNoReservingPod, "the node has no Pod that reserves for NodeWorkloads")
 	case f.pod == nil:
 		return nil, false
-	case f.retries.has(s.UID):
-		return missing(v1alpha1.ReasonResizeBackOff, fmt.Sprintf("the resize of Pod %s was not granted, and is asked for again with back-off: %s", f.pod.Name, f.retries.denied[s.UID].message))
+	case f.retries.has(s.Key()):
+		return missing(v1alpha1.ReasonResizeBackOff, fmt.Sprintf("the resize of Pod %s was not granted, and is asked for again with back-off: %s", f.pod.Name, f.retries.denied[s.Key()].message))
 	case f.refused != "":
 		return missing(v1alpha1.ReasonResizeRefused, fmt.Sprintf("the API server refused the resize of Pod %s: %s", f.pod.Name, f.refused))
 	case f.pod.Pending.Reason != "":

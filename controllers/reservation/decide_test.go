@@ -23,7 +23,7 @@ func plus(milliCPU, mebibytes int64) fleet.Amount {
 // shares are those of a node, the oldest first, each with what it requests of CPU.
 func shares(milliCPU ...int64) (all []*fleet.Share) {
 	for i, m := range milliCPU {
-		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Amount: fleet.Amount{MilliCPU: m}})
+		all = append(all, &fleet.Share{UID: types.UID(fmt.Sprint(i)), Namespace: "ns", Name: fmt.Sprint(i), Amount: fleet.Amount{MilliCPU: m}})
 	}
 	return all
 }
@@ -37,8 +37,9 @@ func TestDecide(t *testing.T) {
 	deferred := func(milliCPU int64) *Pod {
 		return &Pod{Name: "p", Answered: true, Granted: plus(milliCPU, 0), Pending: fleet.Said{Reason: "Deferred", Message: "no room"}}
 	}
-	denied := retries{denied: map[types.UID]denial{"1": {}}}
-	trial := retries{denied: denied.denied, trial: "1"}
+	second := types.NamespacedName{Namespace: "ns", Name: "1"}
+	denied := retries{denied: map[types.NamespacedName]denial{second: {}}}
+	trial := retries{denied: denied.denied, trial: second}
 	ended := shares(100, 200)
 	ended[0].Phase = corev1.PodSucceeded
 	const reserved, nothing, removed, kept = "True Reserved", "True NothingRequested", "removed", "kept"

@@ -27,7 +27,7 @@ var reservationMistakes = []mistake{
 	{"a workload that is made again was never given up", "gone.go",
 		"return d.gone && now.Sub(d.again) >= goneKept", "return d.gone"},
 	{"a workload that leaves before it is given up may come back at once", "gone.go",
-		"r.deny(key, d.asked, d.message, now)", "_ = key"},
+		"r.deny(key, d.asked, d.message, now)", "_, _ = key, d"},
 	{"what is gone is remembered without bound", "gone.go",
 		"if count <= maxGone {", "if true {"},
 	{"conditions hold up resizes", "resize.go",

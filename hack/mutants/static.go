@@ -14,6 +14,8 @@ var staticMistakes = []mistake{
 		"cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.path, b.path))", "cmp.Compare(a.path, b.path)"},
 	{"any workload that no file is about is an orphan while a file is not accepted", "state.go",
 		"return !s.certain || s.workloads[uid] != nil", "return s.workloads[uid] != nil"},
+	{"a file that is written all the time keeps the others from ending", "look.go",
+		"errors.Is(f.err, errUnsettled) && now.Sub(f.since) < copying {", "errors.Is(f.err, errUnsettled) {"},
 	{"a Secret is accepted", "read.go",
 		"for _, path := range objects.Paths(pod, template) {", "for _, path := range objects.Paths(pod, template)[:0] {"},
 	{"what ended runs again while its end is kept", "look.go", "there || s.stale[uid] {", "there {"},

@@ -31,20 +31,7 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 		return interval
 	}
 	delete(s.refused, s.cfg.Dir)
-	again = interval
-	certain, settling := true, false
-	files := make(map[string]file, len(paths))
-	for _, path := range paths {
-		f := s.read(path, now)
-		switch {
-		case errors.Is(f.err, errUnsettled):
-			again, settling = settled, true
-		case f.err != nil:
-			s.refuse(path, f.err)
-		}
-		certain = certain && f.err == nil
-		files[path] = f
-	}
+	files, again := s.readAll(paths, now)
 	s.files = files
 	wanted := s.wanted(paths)
 	s.mu.Lock()
@@ -52,15 +39,46 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 	if s.noteMissing(wanted, now) {
 		again = settled
 	}
-	if !settling { // a file may be on its way from one name to another
-		s.end(wanted, now)
-	}
+	s.end(wanted, now)
 	s.begin(wanted, now)
 	if s.handOverMissing() {
 		again = min(again, interval/4)
 	}
-	s.certain = certain
+	s.certain = !slices.ContainsFunc(paths, func(path string) bool { return files[path].err != nil })
 	return again
+}
+
+// readAll reads the files, and returns when to look again.
+func (s *Source) readAll(paths []string, now time.Time) (files map[string]file, again time.Duration) {
+	files, again = make(map[string]file, len(paths)), interval
+	for _, path := range paths {
+		f := s.read(path, now)
+		if errors.Is(f.err, errUnsettled) {
+			again, f.since = settled, now
+			if before := s.files[path]; errors.Is(before.err, errUnsettled) {
+				f.since = before.since
+			}
+		}
+		switch {
+		case errors.Is(f.err, errUnsettled) && now.Sub(f.since) >= restless:
+			s.refuse(path, errRestless)
+		case f.err != nil && !errors.Is(f.err, errUnsettled):
+			s.refuse(path, f.err)
+		}
+		files[path] = f
+	}
+	return files, again
+}
+
+// patience returns how long a workload whose file is gone waits for another file that may become its own:
+// one that is being written may be a copy of it. A file that is written for longer than that holds none.
+func (s *Source) patience(now time.Time) time.Duration {
+	for _, f := range s.files {
+		if errors.Is(f.err, errUnsettled) && now.Sub(f.since) < copying {
+			return copying
+		}
+	}
+	return settled
 }
 
 // isBackup reports whether a name is that of a hidden file or a backup: editors write such files
@@ -170,12 +188,13 @@ func (s *Source) handOverMissing() (lacks bool) {
 // end ends what has had no file for a while, and removes what a shutdown of the node ended: it runs again
 // when the node admits it. s.mu is held.
 func (s *Source) end(wanted map[types.UID]instance, now time.Time) {
+	patience := s.patience(now)
 	for uid, w := range s.workloads {
 		_, there := wanted[uid]
 		if there && !w.shutDown() || w.nw.DeletionTimestamp != nil {
 			continue
 		}
-		if !there && s.cfg.Dir != "" && now.Sub(w.missing) < settled {
+		if !there && s.cfg.Dir != "" && now.Sub(w.missing) < patience {
 			continue
 		}
 		w.nw = w.nw.DeepCopy()

@@ -26,14 +26,20 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/manifest"
 )
 
-// errUnsettled says that a file has changed just now and may not be whole yet.
-var errUnsettled = errors.New("it has just been written")
+var (
+	// errUnsettled says that a file has changed just now and may not be whole yet.
+	errUnsettled = errors.New("it has just been written")
+	// errRestless says that a file never settles.
+	errRestless = fmt.Errorf("it keeps being written: it is read once it has not changed for %v", settled)
+)
 
 // file is what was read of a file.
 type file struct {
 	// nw is the object in it, nil with err.
 	nw  *v1alpha1.NodeWorkload
 	err error
+	// since is the first look that found the file unsettled, with errUnsettled.
+	since time.Time
 }
 
 // read reads a file.
@@ -49,7 +55,7 @@ func (s *Source) read(path string, now time.Time) file {
 		return file{err: errUnsettled}
 	}
 	nw, err := s.parse(path)
-	return file{nw, err}
+	return file{nw: nw, err: err}
 }
 
 // parse reads the object of a file.

@@ -24,6 +24,14 @@ const (
 	// settled is how long a file must not have changed before it is read: it may be half
 	// written.
 	settled = time.Second
+	// copying is how long the end of a workload whose file is gone waits while another file
+	// is being written, which may be a copy of its file.
+	copying = 10 * time.Second
+	// restless is how long a file is being written before that is reported.
+	restless = time.Minute
+	// pause is how long more changes are waited for after one: a file that is written all the
+	// time changes the directory as often, and each look reads all files.
+	pause = 200 * time.Millisecond
 )
 
 // Is reports whether a UID is that of a workload from a file.
@@ -126,5 +134,6 @@ func (s *Source) follow(ctx context.Context) {
 			s.cfg.Log.Info("Failed to hear of a change of the directory of static workloads; looking at it", "reason", fmt.Sprint(err))
 		case <-time.After(again):
 		}
+		watcher.gather(pause)
 	}
 }

@@ -3,7 +3,11 @@
 
 package static
 
-import "github.com/fsnotify/fsnotify"
+import (
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
 
 // watcher hears of changes of a directory. Without one the directory is looked at in
 // intervals.
@@ -26,6 +30,19 @@ func (s *Source) watcher() watcher {
 func (w watcher) follow(dir string) {
 	if w.inotify != nil {
 		_ = w.inotify.Add(dir) // reading it says why it cannot be
+	}
+}
+
+// gather takes the changes of a while as one: a look at the directory follows.
+func (w watcher) gather(while time.Duration) {
+	over := time.After(while)
+	for {
+		select {
+		case <-w.events:
+		case <-w.errors:
+		case <-over:
+			return
+		}
 	}
 }
 

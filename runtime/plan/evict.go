@@ -47,11 +47,12 @@ type DiskLimits struct {
 	Volumes []DiskLimit `json:"volumes,omitempty"`
 	// Pod is the sum of the containers' limits; nil where no container has one.
 	Pod *resource.Quantity `json:"pod,omitempty"`
-	// Containers are the limits of ephemeral-storage.
+	// Containers are the limits of ephemeral-storage, main containers first, then init containers.
 	Containers []DiskLimit `json:"containers,omitempty"`
 }
 
-// DiskLimitsOf returns the limits of a pod. A critical pod has none: it is not evicted.
+// DiskLimitsOf returns the limits of a pod. A critical pod has none: it is not evicted. The
+// kubelet looks at the limits of main containers only.
 // (kubelet eviction_manager.go:localStorageEviction, evictPod)
 func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 	limits := &DiskLimits{}
@@ -69,10 +70,16 @@ func DiskLimitsOf(pod *corev1.Pod) *DiskLimits {
 	if sum, ok := podresources.PodLimits(pod, podresources.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]; ok {
 		limits.Pod = &sum
 	}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+	limits.Containers = slices.Concat(containerLimits(pod.Spec.Containers), containerLimits(pod.Spec.InitContainers))
+	return limits
+}
+
+func containerLimits(containers []corev1.Container) []DiskLimit {
+	var limits []DiskLimit
+	for i := range containers {
+		c := &containers[i]
 		if limit := c.Resources.Limits.StorageEphemeral(); !limit.IsZero() {
-			limits.Containers = append(limits.Containers, DiskLimit{Name: c.Name, Limit: limit.DeepCopy()})
+			limits = append(limits, DiskLimit{Name: c.Name, Limit: limit.DeepCopy()})
 		}
 	}
 	return limits

@@ -45,6 +45,8 @@ func TestDecideEviction(t *testing.T) {
 	volume := `Usage of EmptyDir volume "b" exceeds the limit "1Ki". `
 	pod := "Pod ephemeral local storage usage exceeds the total limit of containers 3Ki. "
 	container := `Container b exceeded its local ephemeral storage limit "1Ki". `
+	sidecar := `Container b exceeded its local ephemeral storage limit "2Ki". `
+	main := `Container a exceeded its local ephemeral storage limit "1Ki". `
 	critical := stored(names{"b": "1Ki"}, nil)
 	critical.Spec.PriorityClassName = "system-node-critical"
 	static := stored(names{"b": "1Ki"}, nil)
@@ -54,6 +56,9 @@ func TestDecideEviction(t *testing.T) {
 	sidecars := stored(nil, names{"a": "1Ki"})
 	sidecars.Spec.InitContainers = stored(nil, names{"b": "2Ki"}).Spec.Containers
 	sidecars.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	inits := sidecars.DeepCopy()
+	inits.Spec.Containers[0].Resources.Limits[corev1.ResourceEphemeralStorage] = resource.MustParse("4Ki")
+	inits.Spec.InitContainers[0].RestartPolicy = nil
 	inMemory := func(limit string) *corev1.Pod {
 		pod := stored(names{"b": limit}, nil)
 		pod.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory
@@ -64,22 +69,25 @@ func TestDecideEviction(t *testing.T) {
 		used plan.DiskUsage
 		want string
 	}{
-		"a full tmpfs ends with a page":  {inMemory("100M"), plan.DiskUsage{Volumes: bytes{"b": 100_003_840}}, ""},
-		"a tmpfs with more than a page":  {inMemory("1Ki"), plan.DiskUsage{Volumes: bytes{"b": 65 * kib}}, volume},
-		"no limit":                       {stored(names{"b": ""}, names{"b": ""}), plan.DiskUsage{Volumes: bytes{"b": 9 * kib}, Pod: 9 * kib, Containers: bytes{"b": 9 * kib}}, ""},
-		"a volume at its limit":          {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
-		"a volume above it":              {stored(names{"a": "1Ki", "b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"a": 1, "b": kib + 1}}, volume},
-		"a volume with limit 0":          {stored(names{"b": "0"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
-		"a volume that was not measured": {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{}, ""},
-		"a static pod":                   {static, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
-		"a critical pod":                 {critical, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
-		"a pod of that priority":         {important, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
-		"the sum at the limit":           {stored(nil, names{"a": "1Ki", "b": "2Ki"}), plan.DiskUsage{Pod: 3 * kib}, ""},
-		"the sum above it":               {stored(nil, names{"a": "1Ki", "b": "2Ki"}), plan.DiskUsage{Pod: 3*kib + 1}, pod},
-		"a sidecar's limit is in the sum, and none of its own": {sidecars, plan.DiskUsage{Pod: 3 * kib, Containers: bytes{"b": 3 * kib}}, ""},
-		"a container above its limit":                          {stored(nil, names{"a": "9Ki", "b": "1Ki"}), plan.DiskUsage{Pod: 2 * kib, Containers: bytes{"a": 1, "b": kib + 1}}, container},
-		"the volume counts first":                              {stored(names{"b": "1Ki"}, names{"b": "1Ki"}), plan.DiskUsage{Volumes: bytes{"b": 2 * kib}, Pod: 9 * kib, Containers: bytes{"b": 2 * kib}}, volume},
-		"then the pod":                                         {stored(nil, names{"a": "2Ki", "b": "1Ki"}), plan.DiskUsage{Pod: 9 * kib, Containers: bytes{"b": 2 * kib}}, pod},
+		"a full tmpfs ends with a page":              {inMemory("100M"), plan.DiskUsage{Volumes: bytes{"b": 100_003_840}}, ""},
+		"a tmpfs with more than a page":              {inMemory("1Ki"), plan.DiskUsage{Volumes: bytes{"b": 65 * kib}}, volume},
+		"no limit":                                   {stored(names{"b": ""}, names{"b": ""}), plan.DiskUsage{Volumes: bytes{"b": 9 * kib}, Pod: 9 * kib, Containers: bytes{"b": 9 * kib}}, ""},
+		"a volume at its limit":                      {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
+		"a volume above it":                          {stored(names{"a": "1Ki", "b": "1Ki"}, nil), plan.DiskUsage{Volumes: bytes{"a": 1, "b": kib + 1}}, volume},
+		"a volume with limit 0":                      {stored(names{"b": "0"}, nil), plan.DiskUsage{Volumes: bytes{"b": kib}}, ""},
+		"a volume that was not measured":             {stored(names{"b": "1Ki"}, nil), plan.DiskUsage{}, ""},
+		"a static pod":                               {static, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
+		"a critical pod":                             {critical, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
+		"a pod of that priority":                     {important, plan.DiskUsage{Volumes: bytes{"b": 9 * kib}}, ""},
+		"the sum at the limit":                       {stored(nil, names{"a": "1Ki", "b": "2Ki"}), plan.DiskUsage{Pod: 3 * kib}, ""},
+		"the sum above it":                           {stored(nil, names{"a": "1Ki", "b": "2Ki"}), plan.DiskUsage{Pod: 3*kib + 1}, pod},
+		"a sidecar at its limit":                     {sidecars, plan.DiskUsage{Pod: 3 * kib, Containers: bytes{"b": 2 * kib}}, ""},
+		"a sidecar above its limit":                  {sidecars, plan.DiskUsage{Pod: 3 * kib, Containers: bytes{"b": 3 * kib}}, sidecar},
+		"an init container above its limit":          {inits, plan.DiskUsage{Pod: 3 * kib, Containers: bytes{"b": 3 * kib}}, sidecar},
+		"a main container is named before a sidecar": {sidecars, plan.DiskUsage{Pod: 3 * kib, Containers: bytes{"a": 2 * kib, "b": 3 * kib}}, main},
+		"a container above its limit":                {stored(nil, names{"a": "9Ki", "b": "1Ki"}), plan.DiskUsage{Pod: 2 * kib, Containers: bytes{"a": 1, "b": kib + 1}}, container},
+		"the volume counts first":                    {stored(names{"b": "1Ki"}, names{"b": "1Ki"}), plan.DiskUsage{Volumes: bytes{"b": 2 * kib}, Pod: 9 * kib, Containers: bytes{"b": 2 * kib}}, volume},
+		"then the pod":                               {stored(nil, names{"a": "2Ki", "b": "1Ki"}), plan.DiskUsage{Pod: 9 * kib, Containers: bytes{"b": 2 * kib}}, pod},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -252,3 +252,28 @@ func TestUpgradeEvictsNothingForItsMemory(t *testing.T) {
 func label(nw *v1alpha1.NodeWorkload) {
 	nw.Spec.Template.Labels = map[string]string{"a": "b"}
 }
+
+// A sidecar that is above its own limit of ephemeral-storage is why its workload is evicted.
+func TestEvictionOfASidecar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		limit := func(value string) corev1.ResourceRequirements {
+			return corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(value)}}
+		}
+		p.Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
+			spec := &nw.Spec.Template.Spec
+			spec.Containers[0].Resources = limit("4Gi")
+			spec.InitContainers = []corev1.Container{{
+				Name: "side", Image: "image:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: limit("5Mi"),
+			}}
+		}))
+		n.settle(time.Minute)
+		p.Measured("a", plan.DiskUsage{Pod: 6 << 20, Containers: map[string]int64{"side": 6 << 20}}, nil)
+		n.settle(time.Minute)
+		const want = `Container side exceeded its local ephemeral storage limit "5Mi". `
+		if st := n.published("a"); st.Phase != corev1.PodFailed || st.Reason != "Evicted" || st.Message != want {
+			t.Errorf("phase %s, reason %q, message %q; want an eviction: %q", st.Phase, st.Reason, st.Message, want)
+		}
+	})
+}

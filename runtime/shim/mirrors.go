@@ -36,6 +36,9 @@ type mirrors struct {
 	// show has the status of a workload published again.
 	show func(*v1alpha1.NodeWorkload)
 	node string
+	// statuses are those to write, by publisher.
+	statuses  mirrorStatuses
+	publisher statusPublisher
 
 	mu sync.Mutex
 	// seen are the mirrors that are there, by the UID of the static workload.
@@ -47,6 +50,9 @@ func (m *mirrors) run(ctx context.Context) error {
 	keepTrying(ctx, mirrorInterval, "mirrors of static workloads", m.look)
 	return nil
 }
+
+// runStatuses writes statuses into the mirrors until the context is done.
+func (m *mirrors) runStatuses(ctx context.Context) error { return m.statuses.run(ctx, m.writeStatus) }
 
 // look compares the mirrors with the workloads.
 func (m *mirrors) look(ctx context.Context) error {

@@ -154,7 +154,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
 	s.shutdown = s.makeShutdown(log)
-	if err := s.makeStatic(log); err != nil { //nolint:contextcheck // a worker outlives this call
+	if err := s.makeStatic(log, publisher); err != nil { //nolint:contextcheck // a worker outlives this call
 		return err
 	}
 	s.pool = podworker.New(podworker.Config{
@@ -208,7 +208,7 @@ func (s *shim) run(ctx context.Context) error {
 		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
 	}
 	if !s.alone {
-		parts = append(parts, s.lease.keep, s.mirrors.run, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
+		parts = append(parts, s.lease.keep, s.mirrors.run, s.mirrors.runStatuses, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)
 	}
 	if s.shutdown != nil {
 		parts = append(parts, s.shutdown.Run)

@@ -23,7 +23,7 @@ const reasonStaticRefused = "StaticWorkloadRefused"
 func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static") }
 
 // makeStatic makes what runs the workloads of --static-dir.
-func (s *shim) makeStatic(log logr.Logger) (err error) {
+func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher) (err error) {
 	s.static, err = static.New(static.Config{
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
 		Update:  func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
@@ -35,7 +35,8 @@ func (s *shim) makeStatic(log logr.Logger) (err error) {
 		return err
 	}
 	s.mirrors = &mirrors{
-		static: s.static, cached: s.mgr.GetCache(), node: s.options.NodeName,
+		static: s.static, cached: s.mgr.GetCache(), node: s.options.NodeName, publisher: publisher,
+		statuses: mirrorStatuses{news: make(chan struct{}, 1)},
 		show: func(nw *v1alpha1.NodeWorkload) {
 			nw.Status = v1alpha1.NodeWorkloadStatus{} // its mirror has none
 			s.pool.Update(nw)
@@ -55,27 +56,16 @@ type staticPublisher struct {
 
 // Publish implements podworker.Publisher.
 func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
-	if static.Is(id.UID) {
-		p.publishMirror(ctx, id.UID, st)
-		return p.static.Publish(id.UID, st)
+	if !static.Is(id.UID) {
+		return p.Publisher.Publish(ctx, id, st)
 	}
-	return p.Publisher.Publish(ctx, id, st)
-}
-
-// publishMirror writes the status of a static workload into its mirror, if there is one. Nothing
-// waits for it: what fails is shown again later.
-func (p staticPublisher) publishMirror(ctx context.Context, uid types.UID, st *v1alpha1.NodeWorkloadStatus) {
-	if p.mirrors == nil {
-		return
+	if err := p.static.Publish(id.UID, st); err != nil {
+		return err
 	}
-	id, there := p.mirrors.of(uid)
-	if !there {
-		return
+	if p.mirrors != nil {
+		p.mirrors.statuses.offer(id.UID, st)
 	}
-	if err := p.Publisher.Publish(ctx, id, st); err != nil {
-		logr.FromContextOrDiscard(ctx).Info("Failed to write the mirror of a static workload; retrying", "uid", uid, "reason", err.Error())
-		p.mirrors.forget(uid)
-	}
+	return nil
 }
 
 // Live implements podworker.Publisher. The API server may have an object of the name of a static

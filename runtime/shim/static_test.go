@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -73,5 +75,33 @@ func TestLiveOfOneNameInAFileAndInTheAPI(t *testing.T) {
 	}
 	if nw, err := p.Live(t.Context(), other); !errors.Is(err, podworker.ErrGone) {
 		t.Errorf("a static workload that is gone: %v, error %v", nw, err)
+	}
+}
+
+// hung is an API server that does not answer.
+type hung struct{ podworker.Publisher }
+
+func (hung) Publish(ctx context.Context, _ podworker.Identity, _ *v1alpha1.NodeWorkloadStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A static workload does not wait for the API server: its status is on the node at once.
+func TestTheStatusOfAStaticWorkloadDoesNotWaitForTheAPIServer(t *testing.T) {
+	source, uid := runStatic(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := staticPublisher{hung{}, source, &mirrors{seen: map[types.UID]podworker.Identity{uid: {UID: "m", Namespace: "ns", Name: "n.static"}}}}
+		begun := time.Now()
+		if err := p.Publish(t.Context(), podworker.Identity{UID: uid}, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the status was kept on the node after %v", took)
+		}
+	})
+	if got := source.List()[0].Status.Phase; got != corev1.PodRunning {
+		t.Errorf("phase %q on the node", got)
 	}
 }

@@ -101,21 +101,50 @@ func (w Workload) Object(node string) *v1alpha1.NodeWorkload {
 	}
 }
 
-// Encode is the text of a report, "" for an empty one. What a report has no place for waits for
-// the next.
-func (r Report) Encode() (string, error) {
-	r.Create, r.Delete = r.Create[:min(len(r.Create), Max)], r.Delete[:min(len(r.Delete), Max)]
-	for len(r.Create)+len(r.Delete) > 0 {
-		data, err := json.Marshal(r)
-		if err != nil {
-			return "", fmt.Errorf("encode the report of static workloads: %w", err)
+// TooLarge reports whether a workload is too large for any report. It has no mirror.
+func (w Workload) TooLarge() bool {
+	_, left, _ := Report{Create: []Workload{w}}.Fit() // what cannot be encoded is no large workload
+	return left > 0
+}
+
+// emptyReport is the length of a report but for its items.
+const emptyReport = len(`{"create":[],"delete":[]}`)
+
+// Fit returns the part of a report that has place in an annotation, and how many workloads have none: they wait for
+// another report. One that is too large takes no place from those that come after it.
+func (r Report) Fit() (fitting Report, left int, err error) {
+	fitting.Delete = r.Delete[:min(len(r.Delete), Max)]
+	deletions, err := json.Marshal(fitting.Delete)
+	size := emptyReport + len(deletions)
+	for _, w := range r.Create {
+		data, problem := json.Marshal(w)
+		switch {
+		case problem != nil:
+			err = errors.Join(err, problem)
+		case size+len(data)+1 > maxReport || len(fitting.Create) == Max:
+			left++
+		default:
+			size += len(data) + 1
+			fitting.Create = append(fitting.Create, w)
 		}
-		if len(data) <= maxReport {
-			return string(data), nil
-		}
-		r.Create = r.Create[:len(r.Create)/2]
 	}
-	return "", nil
+	return fitting, left, err
+}
+
+// Encode is the text of the part of a report that has place in an annotation, "" for an empty one.
+func (r Report) Encode() (string, error) {
+	r, _, err := r.Fit()
+	if err != nil {
+		return "", fmt.Errorf("encode the report of static workloads: %w", err)
+	}
+	if len(r.Create)+len(r.Delete) == 0 {
+		return "", nil
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode the report of static workloads: %w", err)
+	}
+	return string(data), nil
 }
 
 var errTooLong = errors.New("it is too long")

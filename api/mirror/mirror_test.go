@@ -94,6 +94,36 @@ func TestAReportIsBounded(t *testing.T) {
 	}
 }
 
+// A workload that is too large for a report is the only one without a mirror.
+func TestALargeWorkloadKeepsNoOtherFromItsMirror(t *testing.T) {
+	big := workload("big")
+	for i := range 400 {
+		big.Spec.Template.Spec.Containers = append(big.Spec.Template.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "registry.example.com/" + strings.Repeat("x", 150)})
+	}
+	for name, create := range map[string][]Workload{
+		"first": {Reported(big), Reported(workload("a")), Reported(workload("b"))},
+		"last":  {Reported(workload("a")), Reported(workload("b")), Reported(big)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := Report{Create: create, Delete: []Mirror{{Namespace: "ns", Name: "old", UID: "u"}}}.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := Decode(text)
+			if err != nil {
+				t.Fatalf("%d bytes: %v", len(text), err)
+			}
+			got := []string{}
+			for _, w := range read.Create {
+				got = append(got, w.Name)
+			}
+			if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || len(read.Delete) != 1 {
+				t.Errorf("deletes %v; creates (-want +got):\n%s", read.Delete, diff)
+			}
+		})
+	}
+}
+
 func TestAReportThatIsNone(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":        "x",

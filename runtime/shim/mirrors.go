@@ -20,8 +20,12 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
-// mirrorInterval is the time between two looks at the mirrors.
-const mirrorInterval = 2 * time.Second
+const (
+	// mirrorInterval is the time between two looks at the mirrors.
+	mirrorInterval = 2 * time.Second
+	// looksPerTurn is how often the same part of a report is asked for that has no place for all of it.
+	looksPerTurn = 15
+)
 
 // mirrors shows static workloads in the API: the manager makes an object for each, as the shim's
 // Lease asks, and the shim writes its status. Nothing depends on them.
@@ -33,12 +37,19 @@ type mirrors struct {
 	synced func() bool
 	// report has the Lease say what is not as it should be, "" for nothing.
 	report func(text string)
+	// refused says why a workload has no mirror.
+	refused func(message string)
 	// show has the status of a workload published again.
 	show func(*v1alpha1.NodeWorkload)
 	node string
 	// statuses are those to write, by publisher.
 	statuses  mirrorStatuses
 	publisher statusPublisher
+
+	// looks counts those at a report that had no place for all workloads, and saidTooLarge are the workloads that
+	// have no place in any. They belong to the goroutine of run.
+	looks        int
+	saidTooLarge map[types.UID]bool
 
 	mu sync.Mutex
 	// seen are the mirrors that are there, by the UID of the static workload.
@@ -71,12 +82,42 @@ func (m *mirrors) look(ctx context.Context) error {
 			m.show(w)
 		}
 	}
-	text, err := report.Encode()
+	m.sayTooLarge(workloads)
+	text, err := m.inTurn(report).Encode()
 	if err != nil {
 		return err
 	}
 	m.report(text)
 	return nil
+}
+
+// inTurn moves the workloads of a report that has no place for all of them, a little later each time: the manager may have
+// reasons to make no mirror for those that come first.
+func (m *mirrors) inTurn(report mirror.Report) mirror.Report {
+	_, left, err := report.Fit()
+	if err != nil || left == 0 {
+		m.looks = 0
+		return report
+	}
+	first := m.looks / looksPerTurn * (len(report.Create) - left) % len(report.Create)
+	m.looks++
+	report.Create = slices.Concat(report.Create[first:], report.Create[:first])
+	return report
+}
+
+// sayTooLarge says of each workload once that it is too large to have a mirror.
+func (m *mirrors) sayTooLarge(workloads []*v1alpha1.NodeWorkload) {
+	said := map[types.UID]bool{}
+	for _, w := range workloads {
+		if !mirror.Reported(w).TooLarge() {
+			continue
+		}
+		if !m.saidTooLarge[w.UID] {
+			m.refused(fmt.Sprintf("Static workload %s/%s runs and is not shown in the API: the names, images and resources of its containers are too long", w.Namespace, w.Name))
+		}
+		said[w.UID] = true
+	}
+	m.saidTooLarge = said
 }
 
 // compare says which mirrors are there, and what is not as it should be.
@@ -96,8 +137,9 @@ func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.N
 		there[mirror.Of(nw)] = podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}
 	}
 	for _, w := range workloads {
-		if _, ok := there[w.UID]; !ok && w.DeletionTimestamp == nil {
-			report.Create = append(report.Create, mirror.Reported(w))
+		_, ok := there[w.UID]
+		if reported := mirror.Reported(w); !ok && w.DeletionTimestamp == nil && !reported.TooLarge() {
+			report.Create = append(report.Create, reported)
 		}
 	}
 	return there, report

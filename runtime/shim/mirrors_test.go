@@ -5,9 +5,14 @@ package shim
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,6 +94,68 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 				t.Errorf("shown %d times, want %d; report (-want +got):\n%s", shown, tc.shown, diff)
 			}
 		})
+	}
+}
+
+// large returns a workload whose containers have long names of images.
+func large(name string, containers int) *v1alpha1.NodeWorkload {
+	nw := fromFile("static-" + name)
+	nw.Name = name
+	for i := range containers {
+		nw.Spec.Template.Spec.Containers = append(nw.Spec.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("x", 1000)})
+	}
+	return nw
+}
+
+// A workload that is too large for a mirror keeps no other from its own, and that is said once.
+func TestAWorkloadThatIsTooLargeIsSaid(t *testing.T) {
+	var got string
+	var said []string
+	m := &mirrors{
+		static: fromFiles{large("a", 70), fromFile("static-b")}, cached: mirrorObjects{}, synced: func() bool { return true }, node: "n",
+		report: func(text string) { got = text }, refused: func(message string) { said = append(said, message) },
+	}
+	for range 2 {
+		if err := m.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := mirror.Decode(got); err != nil || len(report.Create) != 1 || report.Create[0].Name != "web" {
+		t.Errorf("report %q (%v)", got, err)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "Static workload ns/a runs and is not shown in the API: ") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// Workloads that get no mirror, as their namespace has no label for it, do not keep the others from being asked for.
+func TestEachWorkloadIsAskedForInTurn(t *testing.T) {
+	asked := map[string]bool{}
+	files, names := fromFiles{}, []string{"a", "b", "c", "d", "e", "f", "g"}
+	for _, name := range names {
+		files = append(files, large(name, 20))
+	}
+	reports := map[string]bool{}
+	m := &mirrors{static: files, cached: mirrorObjects{}, synced: func() bool { return true }, node: "n", report: func(text string) {
+		report, err := mirror.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports[text] = true
+		for _, w := range report.Create {
+			asked[w.Name] = true
+		}
+	}}
+	for range 60 { // two minutes
+		if err := m.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(asked) != len(names) {
+		t.Errorf("asked for the mirrors of %v only", slices.Sorted(maps.Keys(asked)))
+	}
+	if len(reports) > 4 { // each is a write of the Lease
+		t.Errorf("%d reports in two minutes", len(reports))
 	}
 }
 

@@ -16,8 +16,12 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/static"
 )
 
-// reasonStaticRefused is the reason of the event about the Node.
-const reasonStaticRefused = "StaticWorkloadRefused"
+// Reasons of events about the Node: a file is not accepted, or a workload cannot have a mirror. The manager has the
+// second one too.
+const (
+	reasonStaticRefused = "StaticWorkloadRefused"
+	reasonMirrorRefused = "StaticMirrorRefused"
+)
 
 // staticDir is where static workloads are kept.
 func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static") }
@@ -36,6 +40,7 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher) (err error
 	}
 	s.mirrors = &mirrors{
 		static: s.static, cached: s.mgr.GetCache(), node: s.options.NodeName, publisher: publisher,
+		refused:  func(message string) { log.Info(message); s.events.warnNode(reasonMirrorRefused, message) },
 		statuses: mirrorStatuses{news: make(chan struct{}, 1)},
 		show: func(nw *v1alpha1.NodeWorkload) {
 			nw.Status = v1alpha1.NodeWorkloadStatus{} // its mirror has none

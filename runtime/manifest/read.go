@@ -32,6 +32,8 @@ const MaxSize = 8 << 20
 type Reader struct {
 	// Node is the node that a ManagedWorkload is read for; "" if there is none.
 	Node string
+	// Static refuses what only a manager honours: no manager sees the object.
+	Static bool
 }
 
 // Read reads one NodeWorkload, or that of a node for a ManagedWorkload,
@@ -63,7 +65,11 @@ func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
 	if nw.Namespace == "" {
 		nw.Namespace = metav1.NamespaceDefault
 	}
-	return nw, at.fields(check(nw))
+	errs := check(nw)
+	if r.Static {
+		errs = append(managersOnly(object), errs...)
+	}
+	return nw, at.fields(errs)
 }
 
 // Document is the part of a file that is the object.
@@ -193,7 +199,7 @@ func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 			Name:      placement.NodeWorkloadName(mw.Name, r.Node),
 			Labels:    map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)},
 		},
-		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, Template: mw.Spec.Template},
+		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, Template: mw.Spec.Template, RestartBackoff: mw.Spec.RestartBackoff},
 	}, nil
 }
 
@@ -208,6 +214,7 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	}
 	require(nw.Name, "metadata", "name")
 	require(nw.Spec.NodeName, "spec", "nodeName")
+	errs = append(errs, checkTimes(&nw.Spec, field.NewPath("spec"))...)
 	path := field.NewPath("spec", "template")
 	spec := &nw.Spec.Template.Spec
 	if len(spec.Containers) == 0 {

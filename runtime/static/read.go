@@ -69,7 +69,7 @@ func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
 	if err != nil {
 		return nil, err
 	}
-	nw, err := manifest.Reader{Node: s.cfg.Node}.Read(bytes.NewReader(data))
+	nw, err := manifest.Reader{Node: s.cfg.Node, Static: true}.Read(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/managedworkload/managedworkload/hack/mutants/mutant"
 )
 
-// mistake is a mutant of one package: the file is relative to its directory. None lets
-// a removal or an unmount leave what the tests made for it: they run as root.
-type mistake struct{ name, file, old, new string }
+// mistake is a mutant of one package: in is what the package declares. None lets a removal
+// or an unmount leave what the tests made for it: they run as root.
+type mistake struct{ name, in, old, new string }
 
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
@@ -58,17 +58,14 @@ func mutants() []mutant.Mutant {
 	)
 }
 
-func in(dir string, list []mistake) []mutant.Mutant {
+func in(pkg string, list []mistake) []mutant.Mutant {
 	var mutants []mutant.Mutant
 	for _, m := range list {
-		mutants = append(mutants, mutant.Mutant{Name: m.name, File: dir + "/" + m.file, Old: m.old, New: m.new})
+		mutants = append(mutants, mutant.Mutant{Name: m.name, Package: pkg, In: m.in, Old: m.old, New: m.new})
 	}
 	return mutants
 }
 
-// callers are packages whose tests may find the mistakes of a file that those of its own package
-// do not: a pure function whose uses make a rule.
-var callers = map[string][]string{
-	"runtime/plan/pressure.go":    {"runtime/pressure"},
-	"runtime/plan/pressureend.go": {"runtime/pressure"},
-}
+// callers are packages whose tests may find the mistakes of a package that its own do not: pure
+// functions whose uses make a rule.
+var callers = map[string][]string{"runtime/plan": {"runtime/pressure"}}

@@ -30,7 +30,7 @@ import (
 const testTimeout = 4 * time.Minute
 
 func main() {
-	which := flag.String("run", "", "only mutants whose name or file matches")
+	which := flag.String("run", "", "only mutants whose name or place (package.declaration) matches")
 	parallel := flag.Int("p", 2, "how many mutants to try at one time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) // the root of all contexts
@@ -53,7 +53,7 @@ func run(ctx context.Context, which string, parallel int) error {
 	}
 	var list []mutant.Mutant
 	for _, m := range mutants() {
-		if wanted.MatchString(m.Name) || wanted.MatchString(m.File) {
+		if wanted.MatchString(m.Name) || wanted.MatchString(m.String()) {
 			list = append(list, m)
 		}
 	}
@@ -80,7 +80,7 @@ func tryAll(ctx context.Context, root string, list []mutant.Mutant, parallel int
 					err = errors.Join(err, fmt.Errorf("%s: %w", m.Name, failure))
 				case found == "":
 					survived++
-					fmt.Printf("NOT FOUND  %s (%s)\n", m.Name, m.File)
+					fmt.Printf("NOT FOUND  %s (%s)\n", m.Name, m)
 				default:
 					fmt.Printf("found      %s (%s)\n", m.Name, found)
 				}
@@ -98,7 +98,7 @@ func tryAll(ctx context.Context, root string, list []mutant.Mutant, parallel int
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// examine runs the tests of the file's package, and of its callers, with the mistake in the code and returns the
+// examine runs the tests of the package, and of its callers, with the mistake in the code and returns the
 // test that fails first, empty if all pass.
 func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) {
 	dir, err := os.MkdirTemp("", "mutant-")
@@ -110,7 +110,7 @@ func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	for _, pkg := range append([]string{filepath.Dir(m.File)}, callers[m.File]...) {
+	for _, pkg := range append([]string{m.Package}, callers[m.Package]...) {
 		if found, err := tryPackage(ctx, root, overlay, pkg); found != "" || err != nil {
 			return found, err
 		}

@@ -11,16 +11,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
-// Mutant is a deliberate mistake: in File, Old becomes New.
+// Mutant is a deliberate mistake: in the declaration In of Package, Old becomes New.
 type Mutant struct {
 	// Name says what is wrong with the mutant, in words.
 	Name string
-	// File is relative to the root of the repository.
-	File string
-	// Old occurs in File exactly once.
+	// Package is a directory relative to the root of the repository.
+	Package string
+	// In names a function, a method ("Manager.look"), or a type, a variable or a
+	// constant of the package. Any of its files may declare it.
+	In string
+	// Old is code that occurs in In exactly once. Spaces, line breaks and comments do
+	// not matter.
 	Old, New string
 }
 
@@ -29,19 +32,20 @@ type Mutant struct {
 // of the repository. It returns the overlay's path, and an error if the mistake
 // cannot be made because the code has changed.
 func (m Mutant) Overlay(root, dir string) (string, error) {
-	path := filepath.Join(root, m.File)
-	source, err := os.ReadFile(path)
+	found, err := m.find(filepath.Join(root, m.Package))
 	if err != nil {
-		return "", fmt.Errorf("read the source: %w", err)
+		return "", err
 	}
-	if n := strings.Count(string(source), m.Old); n != 1 {
-		return "", fmt.Errorf("%s contains the text to change %d times, want once", m.File, n)
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s of %s contains the code to change %d times, want once", m.In, m.Package, len(found))
 	}
+	at := found[0]
 	mutated := filepath.Join(dir, "mutated.go")
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.Old, m.New, 1)), 0o600); err != nil {
+	code := string(at.source[:at.from]) + m.New + string(at.source[at.to:])
+	if err := os.WriteFile(mutated, []byte(code), 0o600); err != nil {
 		return "", fmt.Errorf("write the mutant: %w", err)
 	}
-	data, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	data, err := json.Marshal(map[string]any{"Replace": map[string]string{at.path: mutated}})
 	if err != nil {
 		return "", fmt.Errorf("encode the overlay: %w", err)
 	}
@@ -51,6 +55,9 @@ func (m Mutant) Overlay(root, dir string) (string, error) {
 	}
 	return overlay, nil
 }
+
+// String returns where the mistake is made.
+func (m Mutant) String() string { return m.Package + "." + m.In }
 
 // Check says what is wrong with a list: names that occur twice, and mistakes that
 // cannot be made any more. dir is a directory to write to.

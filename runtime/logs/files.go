@@ -53,17 +53,20 @@ type rotated struct {
 func (r rotated) isCompressed() bool { return strings.HasSuffix(r.path, compressed) }
 
 // list returns the rotated files of a log, the oldest first, and what a rotation has left
-// that was cut off: what was being compressed, and what has been. (kubelet
-// container_log_manager.go:filterUnusedLogs)
+// that was cut off: what was being compressed, and what has been. Files of any other name are
+// not ours. (kubelet container_log_manager.go:filterUnusedLogs)
 func list(log string) (files []rotated, leftovers []string, err error) {
 	dir, prefix := filepath.Dir(log), filepath.Base(log)+"."
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil // the container was removed
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	names := map[string]bool{}
 	for _, e := range entries {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), prefix) {
+		if after, found := strings.CutPrefix(e.Name(), prefix); found && e.Type().IsRegular() && isStamp(stampOf(after)) {
 			names[e.Name()] = true
 		}
 	}
@@ -80,8 +83,7 @@ func list(log string) (files []rotated, leftovers []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		stamp := strings.TrimSuffix(strings.TrimPrefix(name, prefix), compressed)
-		files = append(files, rotated{path, stamp, info.Size(), info.ModTime()})
+		files = append(files, rotated{path, stampOf(strings.TrimPrefix(name, prefix)), info.Size(), info.ModTime()})
 	}
 	slices.SortFunc(files, func(a, b rotated) int { return cmp.Compare(a.stamp, b.stamp) })
 	return files, leftovers, nil
@@ -100,6 +102,24 @@ func Before(log string) string {
 // maxInSecond is how many rotations of one second have names of their own.
 const maxInSecond = 1000
 
+// stampOf returns the stamp in what follows the name of a log.
+func stampOf(after string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(after, temporary), compressed)
+}
+
+// isStamp reports whether a rotation may have made a stamp.
+func isStamp(stamp string) bool {
+	second, number, several := strings.Cut(stamp, ".")
+	if _, err := time.Parse(stampFormat, second); err != nil || len(second) != len(stampFormat) {
+		return false // parsing takes a fraction of a second, too
+	}
+	if !several {
+		return true
+	}
+	n, err := strconv.Atoi(number)
+	return err == nil && n > 0 && n < maxInSecond && number == fmt.Sprintf("%03d", n)
+}
+
 // nextStamp is the stamp of a rotation: later than that of all before, also if there are
 // several in a second or the clock was set back.
 func nextStamp(files []rotated, now time.Time) string {
@@ -110,13 +130,10 @@ func nextStamp(files []rotated, now time.Time) string {
 	last := files[len(files)-1].stamp
 	second, number, _ := strings.Cut(last, ".")
 	n, _ := strconv.Atoi(number) // 0 for the first of a second
-	at, err := time.Parse(stampFormat, second)
-	switch {
-	case err != nil: // not of a rotation
-		return last + "." + stamp
-	case n+1 < maxInSecond:
+	if n+1 < maxInSecond {
 		return fmt.Sprintf("%s.%03d", second, n+1)
 	}
+	at, _ := time.Parse(stampFormat, second)
 	return at.Add(time.Second).Format(stampFormat)
 }
 

@@ -99,7 +99,9 @@ type containerLog struct {
 	// next is when to look at it again; zero: at the next round, or when it grows.
 	next time.Time
 	// untidy: there may be rotated files to compress, or leftovers.
-	untidy  bool
+	untidy bool
+	// missing: at the last look there was no log, and the runtime did not open one.
+	missing bool
 	trouble trouble
 }
 
@@ -295,8 +297,13 @@ func (m *Manager) look(ctx context.Context, l *containerLog) {
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = m.reopen(ctx, l); err == nil {
 			size, err = logSize(l.path)
+		} else if !l.missing {
+			// The container may have been removed since the last round: the next one knows.
+			l.missing = true
+			return
 		}
 	}
+	l.missing = false
 	if err != nil {
 		l.note(m.config.Logger, err)
 		return

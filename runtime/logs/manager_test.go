@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -466,6 +467,68 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
+// A copy that a person made beside a log is no rotation of it: it neither ends rotation, nor counts
+// as a file of the log, nor is removed.
+func TestCopiesOfLogs(t *testing.T) {
+	t.Parallel()
+	for _, foreign := range []string{
+		".bak", ".old", ".1", ".bak.gz", ".bak.tmp", ".20260101-000000.copy", ".20260101-000000.1", ".20260101-000000.000",
+		".20260101-000000.001.5", ".20261301-000000", ".20260101-000000.bak.gz.tmp", ".99999999-999999",
+	} {
+		t.Run(foreign, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t)
+			n.run(t, "a")
+			text := "copy"
+			if strings.HasSuffix(foreign, compressed) {
+				text = zipped(t, text)
+			}
+			n.put(t, "a", foreign, text, time.Hour)
+			config := n.config()
+			config.MaxFiles, config.MaxSize = 3, 10
+			m := New(config)
+			for range 40 {
+				n.write(t, "a", "0123456789")
+				n.round(t, m)
+			}
+			left := n.files(t, "a")
+			if left["0.log"+foreign] != "copy" || len(left) != 1+config.MaxFiles {
+				t.Errorf("left %q", left)
+			}
+		})
+	}
+}
+
+// Nothing is an error about a log whose container was removed since the last round, with the
+// directory or without.
+func TestRemovedContainerIsNoError(t *testing.T) {
+	t.Parallel()
+	for _, removed := range []string{"ns_p_uid/a/0.log", "ns_p_uid"} {
+		t.Run(removed, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t)
+			n.run(t, "a")
+			n.write(t, "a", "output")
+			var said []string
+			config := n.config()
+			config.Logger = funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})
+			m := New(config)
+			n.round(t, m)
+			if err := os.RemoveAll(filepath.Join(n.dir, removed)); err != nil {
+				t.Fatal(err)
+			}
+			n.change(func() { n.refuse = status.Error(codes.FailedPrecondition, "container is not running") })
+			m.logs["a"].next, m.logs["a"].untidy = time.Now(), true
+			m.lookAtGrowing(t.Context())
+			n.change(func() { n.containers[0].Running = false })
+			n.round(t, m)
+			if len(said) > 0 {
+				t.Errorf("logged %q", said)
+			}
+		})
+	}
+}
+
 // Without a sign of growth all logs are looked at each second; a log is rotated in the second
 // in which it gets large, not at the next round.
 func TestFastGrowth(t *testing.T) {
@@ -603,7 +666,6 @@ func TestStamps(t *testing.T) {
 		"the third in it":    {"20260102-030405.001", "20260102-030405.002"},
 		"the clock set back": {"20270101-000000", "20270101-000000.001"},
 		"very many":          {"20270101-000000.999", "20270101-000001"},
-		"of a person":        {"old", "old.20260102-030405"},
 	} {
 		var files []rotated
 		if tt.last != "" {

@@ -120,17 +120,17 @@ func (c *Collector) unused(ctx context.Context, now time.Time) ([]candidate, err
 	return unused, nil
 }
 
-// freeOld removes the images that were not used for too long, once this process runs for as
-// long; it returns the others. (kubelet images/image_gc_manager.go:freeOldImages)
+// freeOld removes the images that were not used for too long, and known for as long; it returns
+// the others. (kubelet images/image_gc_manager.go:freeOldImages)
 func (c *Collector) freeOld(ctx context.Context, now time.Time, unused []candidate) ([]candidate, error) {
 	most := c.config.MaxAge
-	if most == 0 || now.Sub(c.began) <= most {
+	if most == 0 {
 		return unused, nil
 	}
 	var left []candidate
 	var errs []error
 	for _, image := range unused {
-		if now.Sub(image.used) <= most {
+		if since := latest(image.first, image.used); now.Sub(since) <= most {
 			left = append(left, image)
 			continue
 		}
@@ -147,6 +147,13 @@ func (c *Collector) freeOld(ctx context.Context, now time.Time, unused []candida
 		return left, fmt.Errorf("wanted to free images older than %v, encountered errors in image deletion: %w", most, utilerrors.NewAggregate(errs))
 	}
 	return left, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // free removes images until as many bytes are freed, and returns how many are: by the sizes

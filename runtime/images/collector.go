@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -44,7 +43,8 @@ type Policy struct {
 	HighPercent, LowPercent int
 	// MinAge is how long an image stays after it was first seen.
 	MinAge time.Duration
-	// MaxAge is how long an image stays that is not used, whatever is free; 0 is no bound.
+	// MaxAge is how long an image stays that is not used, whatever is free, after it was used or
+	// first seen; 0 is no bound.
 	MaxAge time.Duration
 }
 
@@ -93,10 +93,10 @@ type CollectorConfig struct {
 // (kubelet images/image_gc_manager.go)
 type Collector struct {
 	config  CollectorConfig
-	began   time.Time
 	removed *prometheus.CounterVec
 
-	mu sync.Mutex // held by a collection
+	// collecting holds a token for a collection under way. What follows belongs to who has it.
+	collecting chan struct{}
 	// seen is what is known of the images, by ID.
 	seen map[string]*sighting
 	// again is when an image gets old enough that the last collection would have removed;
@@ -112,7 +112,7 @@ type sighting struct{ first, used time.Time }
 // NewCollector returns a collector that does nothing before Run or Reclaim.
 func NewCollector(config CollectorConfig) *Collector {
 	c := &Collector{
-		config: config, began: time.Now(), seen: map[string]*sighting{},
+		config: config, seen: map[string]*sighting{}, collecting: make(chan struct{}, 1),
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_garbage_collected_total",
 			Help: "Images that were removed because the disk was full (space) or because they were not used for long (age).",
@@ -136,7 +136,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	turn := time.Now().Add(interval)
 	c.guarded(ctx, c.turn)
 	for {
-		timer := time.NewTimer(time.Until(c.next(turn)))
+		timer := time.NewTimer(time.Until(c.next(ctx, turn)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -153,10 +153,23 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
+// alone waits until no other collection is under way; release is called at the end of this one.
+func (c *Collector) alone(ctx context.Context) (release func(), err error) {
+	select {
+	case c.collecting <- struct{}{}:
+		return func() { <-c.collecting }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a collection of images that is under way: %w", context.Cause(ctx))
+	}
+}
+
 // next is when to collect: at the latest with the turn.
-func (c *Collector) next(turn time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *Collector) next(ctx context.Context, turn time.Time) time.Time {
+	release, err := c.alone(ctx)
+	if err != nil {
+		return turn
+	}
+	defer release()
 	if !c.again.IsZero() && c.again.Before(turn) {
 		return c.again
 	}
@@ -164,17 +177,18 @@ func (c *Collector) next(turn time.Time) time.Time {
 }
 
 func (c *Collector) guarded(ctx context.Context, do func(context.Context) error) {
-	err := panics.Contain(c.config.Logger, "collection of images", func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return do(ctx)
-	})
+	release, err := c.alone(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	err = panics.Contain(c.config.Logger, "collection of images", func() error { return do(ctx) })
 	if ctx.Err() == nil {
 		c.note(err)
 	}
 }
 
-// turn collects, or only notes which images are used; c.mu is held.
+// turn collects, or only notes which images are used.
 func (c *Collector) turn(ctx context.Context) error {
 	c.again = time.Time{}
 	if c.config.never() {
@@ -185,7 +199,7 @@ func (c *Collector) turn(ctx context.Context) error {
 }
 
 // afterPull collects if the disk is too full; else it only notes which images there are, for
-// their age counts from now. c.mu is held.
+// their age counts from now.
 func (c *Collector) afterPull(ctx context.Context) error {
 	full, err := c.measure(ctx)
 	if err == nil && full.percent() >= c.config.HighPercent {
@@ -203,10 +217,8 @@ func (c *Collector) afterPull(ctx context.Context) error {
 // note reports a failure; the first of several has no event. (kubelet
 // kubelet.go:StartGarbageCollection)
 func (c *Collector) note(err error) {
-	c.mu.Lock()
 	again := c.failed
 	c.failed = err != nil
-	c.mu.Unlock()
 	if err == nil {
 		return
 	}
@@ -219,8 +231,11 @@ func (c *Collector) note(err error) {
 // Reclaim removes all images that may be removed, whatever is free. (kubelet
 // images/image_gc_manager.go:DeleteUnusedImages)
 func (c *Collector) Reclaim(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	release, err := c.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	now := time.Now()
 	unused, err := c.unused(ctx, now)
 	if err != nil {

@@ -123,8 +123,6 @@ func (s *store) expect(t *testing.T, when string, want ...string) {
 
 // now has a turn.
 func (c *Collector) now(t *testing.T) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return c.turn(t.Context())
 }
 
@@ -332,6 +330,74 @@ func TestMaximumAge(t *testing.T) {
 			t.Error(err)
 		}
 		s.expect(t, "after it", "old")
+	})
+}
+
+// An image that nothing uses yet is as old as it is known: one that was put on the node a second ago
+// stays, however long the shim runs.
+func TestMaximumAgeOfANewImage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore("used")
+		s.containers = []string{"used"}
+		aged := policy
+		aged.MaxAge = time.Hour
+		c, _ := s.collector(aged)
+		for range 13 {
+			if err := c.now(t); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(interval)
+		}
+		s.change(func() { s.images["new"] = Image{ID: "new", Names: []string{"r.example/new:v1"}, Size: gib} })
+		for range 13 {
+			if err := c.now(t); err != nil {
+				t.Error(err)
+			}
+			s.expect(t, "within its first hour")
+			time.Sleep(interval)
+		}
+		if err := c.now(t); err != nil {
+			t.Error(err)
+		}
+		s.expect(t, "after it", "new")
+	})
+}
+
+// A removal that hangs in the runtime does not hold up those who wait for a collection of their own
+// for as long.
+func TestReclaimBesideACollectionThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore("1", "2", "3", "4", "5", "6", "7", "8", "9")
+		at := policy
+		at.MinAge = 0
+		c, _ := s.collector(at)
+		held := make(chan struct{})
+		s.removing = func(string) { <-held }
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		back := make(chan error, 1)
+		go func() { back <- c.Reclaim(short) }()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		select {
+		case err := <-back:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+		default:
+			t.Error("does not come back a second after its context ended")
+		}
+		close(held)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

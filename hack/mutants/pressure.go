@@ -38,7 +38,7 @@ var pressureMistakes = []mistake{
 	{"an evicted workload is not waited for", "Manager.evict", "m.awaitEnd(ctx, c.Pod, end)", "_ = m.awaitEnd"},
 	{"one that hangs is waited for for ever", "Manager.awaitEnd", "if released || now.After(gone) {", "if released || now.After(gone) && false {"},
 	{"workloads end although nothing is known of them", "Manager.candidates", "return nil, fmt.Errorf(\"measure what workloads use: %w\", err)", "_ = fmt.Errorf(\"measure what workloads use: %w\", err)"},
-	{"workloads end before images go", "Manager.round", "if m.reclaimed(ctx, threshold.Signal, separate) {", "if false {"},
+	{"workloads end before images go", "Manager.round", "switch m.reclaimed(ctx, threshold.Signal, separate) {", "switch reclaimTooLittle {"},
 	{"conditions are forgotten at a restart", "New", "if m.Enabled() {\n\t\tm.restore", "if false {\n\t\tm.restore"},
 	{"conditions are kept for a whole period after a restart", "Manager.restore", "now.Add(-max(age, 0))", "now.Add(-max(age, 0) * 0)"},
 	{"who waits is not asked about again when the pressure is over", "Manager.setConditions", "if changed {", "if changed && len(conditions) > 0 {"},

@@ -5,7 +5,6 @@ package pressure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -105,6 +104,8 @@ type Manager struct {
 	said  string
 	saved time.Time
 	saver *saver
+	// reclaim is under way, or nil.
+	reclaim *reclaim
 
 	mu         sync.Mutex
 	conditions []corev1.NodeConditionType
@@ -143,6 +144,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.config.Changed(conditions)
 	}
 	defer m.saver.start()()
+	defer m.awaitReclaim()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -173,9 +175,14 @@ func (m *Manager) round(ctx context.Context) error {
 	threshold := urgent[0]
 	m.config.Logger.Info("Attempting to reclaim", "signal", threshold.Signal)
 	m.config.Warn(reasonThresholdMet, fmt.Sprintf(messageThresholdMet, threshold.Signal.Resource()))
-	if m.reclaimed(ctx, threshold.Signal, separate) {
+	switch m.reclaimed(ctx, threshold.Signal, separate) {
+	case reclaimEnough:
 		m.config.Logger.Info("Reclaimed without ending a workload", "signal", threshold.Signal)
 		return nil
+	case reclaimUnderWay:
+		m.config.Logger.Info("Dead containers and unused images are still being removed", "signal", threshold.Signal)
+		return nil
+	case reclaimTooLittle:
 	}
 	return m.evict(ctx, threshold, observed, separate)
 }
@@ -192,25 +199,6 @@ func (m *Manager) observe(ctx context.Context) (plan.Observations, bool) {
 	}
 	m.said = said
 	return observed, separate
-}
-
-// reclaimed frees what no workload needs, and reports whether that was enough for all thresholds.
-// It was not where the signal that was short cannot be read any more. As in each round, another one
-// that cannot be read counts as not short: the next round looks again.
-// (kubelet eviction_manager.go:reclaimNodeLevelResources)
-func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) bool {
-	if len(m.config.Reclaimers) == 0 || !plan.ReclaimsImages(s, separate) {
-		return false
-	}
-	var errs []error
-	for _, r := range m.config.Reclaimers {
-		errs = append(errs, r.Reclaim(ctx))
-	}
-	if err := errors.Join(errs...); err != nil {
-		m.config.Logger.Info("Failed to remove all dead containers and unused images", "reason", err.Error())
-	}
-	observed, _ := m.observe(ctx)
-	return len(observed[s]) > 0 && len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0
 }
 
 // evict ends the workload that ranks first and may be ended, and waits until it is gone.

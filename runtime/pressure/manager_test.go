@@ -302,6 +302,59 @@ func TestReclaimsFirst(t *testing.T) {
 	}
 }
 
+// reclaimerFunc removes as a test says.
+type reclaimerFunc func(context.Context) error
+
+func (f reclaimerFunc) Reclaim(ctx context.Context) error { return f(ctx) }
+
+// A removal of images that hangs holds up neither the eviction for memory, nor for ever one for
+// disk space; one that takes its time and frees enough ends nothing.
+func TestReclaimThatTakesLong(t *testing.T) {
+	disk, memory := has(plan.SignalNodeFsAvailable, "5Gi"), has(plan.SignalMemoryAvailable, "1Mi")
+	both := maps.Clone(disk)
+	maps.Copy(both, memory)
+	for name, tt := range map[string]struct {
+		takes time.Duration // -1 is for ever
+		then  plan.Observations
+		want  map[time.Duration]int // how many workloads were ended by then
+	}{
+		"memory gets short meanwhile": {-1, both, map[time.Duration]int{15 * time.Second: 0, 29 * time.Second: 1}},
+		"for ever":                    {-1, disk, map[time.Duration]int{reclaimTimeout: 0, reclaimTimeout + time.Minute: 1}},
+		"a minute, and enough":        {time.Minute, disk, map[time.Duration]int{time.Hour: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake("w")
+				f.observed, f.leavesAfter = disk, time.Hour
+				asked := 0
+				slow := reclaimerFunc(func(ctx context.Context) error {
+					asked++
+					if tt.takes < 0 {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					time.Sleep(tt.takes)
+					f.set(has(plan.SignalNodeFsAvailable, "20Gi"))
+					return nil
+				})
+				flags := plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalNodeFsAvailable: "10%", plan.SignalMemoryAvailable: "100Mi"}}
+				manage(t, f, flags, func(c *Config) { c.Reclaimers = []Reclaimer{slow} })
+				after(15 * time.Second)
+				f.set(tt.then)
+				for _, at := range slices.Sorted(maps.Keys(tt.want)) {
+					after(time.Until(f.began.Add(at)))
+					if ended, _ := f.seen(); len(ended) != tt.want[at] {
+						t.Errorf("after %v: ended %v, want %d", at, ended, tt.want[at])
+					}
+				}
+				if asked != 1 {
+					t.Errorf("asked %d times for what is still being removed", asked)
+				}
+			})
+		})
+	}
+}
+
 // What was short still is where it cannot be read once images are gone.
 func TestReclaimOfWhatIsNotReadAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

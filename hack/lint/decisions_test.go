@@ -40,7 +40,10 @@ var carriers = map[string]string{
 	"runtime/cri.addContainers":            "the pod that records describe",
 	"runtime/podworker.updated":            "the pod as the object's deletion has it",
 	"runtime/podworker.withRecordedPod":    "the pod as the object's deletion has it",
-	"runtime/manifest.check":               "validates the template as the API server does for a Pod",
+	"runtime/manifest.checkTimes":          "validates the spec as the API server does",
+	"runtime/podvalidation.lifetime":       "validates the template as the API server does for a Pod",
+	"runtime/podvalidation.probe":          "validates the template as the API server does for a Pod",
+	"runtime/podvalidation.lifecycle":      "validates the template as the API server does for a Pod",
 	"runtime/preview.recordOf":             "what a shim would have recorded",
 }
 

@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +21,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podvalidation"
 )
 
 // MaxSize is the longest object that is read, in bytes: more than the API server takes.
@@ -216,38 +215,9 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	require(nw.Spec.NodeName, "spec", "nodeName")
 	errs = append(errs, checkTimes(&nw.Spec, field.NewPath("spec"))...)
 	path := field.NewPath("spec", "template")
-	spec := &nw.Spec.Template.Spec
-	if len(spec.Containers) == 0 {
-		errs = append(errs, field.Required(path.Child("spec", "containers"), ""))
-	}
-	names := map[string]bool{}
-	errs = append(errs, checkContainers(spec.InitContainers, names, path.Child("spec", "initContainers"))...)
-	errs = append(errs, checkContainers(spec.Containers, names, path.Child("spec", "containers"))...)
-	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
-		errs = append(errs, field.Invalid(path.Child("spec", "activeDeadlineSeconds"), *s, "must be between 1 and 2147483647, inclusive"))
-	}
-	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
-		errs = append(errs, field.Invalid(path.Child("spec", "terminationGracePeriodSeconds"), *s, "must be greater than or equal to 0"))
-	}
 	defaulted := nw.Spec.Template.DeepCopy()
 	template.SetDefaults(defaulted)
+	errs = append(errs, podvalidation.Validate(defaulted, path)...)
 	refused, _ := template.Check(defaulted, path)
 	return append(errs, refused...)
-}
-
-func checkContainers(containers []corev1.Container, names map[string]bool, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, c := range containers {
-		switch {
-		case c.Name == "":
-			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
-		case names[c.Name]:
-			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), c.Name))
-		}
-		names[c.Name] = true
-		if c.Image == "" {
-			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
-		}
-	}
-	return errs
 }

@@ -46,7 +46,7 @@ func TestReadErrors(t *testing.T) {
 		"no node":           {text: node("  template: {spec: {containers: [{name: c, image: a}]}}\n"), want: []string{"spec.nodeName: Required"}},
 		"no containers":     {text: node("  nodeName: n1\n"), want: []string{"spec.template.spec.containers: Required"}},
 		"no image, no name": {text: node("  nodeName: n1\n  template: {spec: {containers: [{}]}}\n"), want: []string{"spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}},
-		"one name twice":    {text: node("  nodeName: n1\n  template: {spec: {initContainers: [{name: c, image: a}], containers: [{name: c, image: a}]}}\n"), want: []string{"spec.template.spec.containers[0].name: Duplicate"}},
+		"one name twice":    {text: node("  nodeName: n1\n  template: {spec: {initContainers: [{name: c, image: a}], containers: [{name: c, image: a}]}}\n"), want: []string{"spec.template.spec.initContainers[0].name: Duplicate"}},
 		"refused field": {
 			text: node("  nodeName: n1\n  template: {spec: {hostnameOverride: other, containers: [{name: c, image: a, env: [{name: E, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}}\n"),
 			want: []string{"spec.template.spec.hostnameOverride", "spec.template.spec.containers[0].env[0].valueFrom.fileKeyRef"},

@@ -177,6 +177,8 @@ func TestWhatRunsIsKeptWhileItsFileIsNotAccepted(t *testing.T) {
 		"with a Secret":   nodeWorkload("web", "a:1") + "        envFrom: [{secretRef: {name: s}}]\n",
 		"with an account": strings.Replace(nodeWorkload("web", "a:1"), "      containers:", "      serviceAccountName: s\n      containers:", 1),
 		"no DNS name":     nodeWorkload("Web_1", "a:1"),
+		"no such volume":  nodeWorkload("web", "a:1") + "        volumeMounts: [{name: v, mountPath: /x}]\n",
+		"no such policy":  strings.Replace(nodeWorkload("web", "a:1"), "      containers:", "      restartPolicy: Sometimes\n      containers:", 1),
 	}
 	for name, content := range broken {
 		t.Run(name, func(t *testing.T) {
@@ -215,6 +217,7 @@ func TestReasonsNameFieldAndLine(t *testing.T) {
 	s.write("f.yaml", in("f", "volumes: [{name: v, configMap: {name: s}}]"))
 	s.write("g.yaml", in("g", "automountServiceAccountToken: true"))
 	s.write("h.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: a}]}\n")
+	s.write("i.yaml", nodeWorkload("i", "a:1")+"        ports:\n        - {containerPort: 80}\n        - {containerPort: 99999}\n")
 	s.expectRefused(
 		"line 10: ",
 		"line 10: spec.template.spec.containers[0].envFrom[0].secretRef: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: use env with a value",
@@ -224,6 +227,7 @@ func TestReasonsNameFieldAndLine(t *testing.T) {
 		"line 7: spec.template.spec.volumes[0].configMap: Forbidden: a static workload has no API server",
 		"line 7: spec.template.spec.automountServiceAccountToken: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: leave it out",
 		`line 2: apiVersion "v1" with kind "Pod": want "managedworkload.dev/v1alpha1" with NodeWorkload or ManagedWorkload; keep metadata.name`,
+		"line 12: spec.template.spec.containers[0].ports[1].containerPort: Invalid value: 99999: must be between 1 and 65535, inclusive",
 	)
 	s.expectRefused() // each reason once
 }

@@ -35,7 +35,7 @@ func (m *memory) recordKill(kill plan.KillProgress, detail string) (ended bool) 
 	if plan.Owes(&rec) {
 		m.oweLocked(plan.Owed{rec.Container: rec.ContainerID})
 	}
-	m.published.pending = true
+	m.published.pending, m.published.recalled = true, false
 	m.touch()
 	if i := slices.IndexFunc(m.rec.Status.Kills, sameID(rec.ID)); ended && i >= 0 {
 		m.enqueue([]notice{killedNotice(m.want.reported(), m.rec.Status.Kills[i])})

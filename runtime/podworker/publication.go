@@ -23,6 +23,9 @@ type publication struct {
 	// pending says that the status was not written yet, and writing that it is
 	// being written right now.
 	pending, writing bool
+	// recalled: the status is that of an earlier process, and nothing was observed or done since. It is
+	// not written, because the API may have a newer one, and containers may have ended.
+	recalled bool
 	// refused says that the API does not take the status: the end of the workload
 	// does not wait for that.
 	refused bool
@@ -34,6 +37,7 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.rec.Status
+	news, m.published.recalled = m.published.recalled, false
 	if m.rec.PodStatus == nil || !equality.Semantic.DeepEqual(*m.rec.PodStatus, r.pod) {
 		m.touch()
 	}
@@ -139,11 +143,15 @@ type dispatch struct {
 func (m *memory) beginDispatch() dispatch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.published.writing = true
+	if m.published.recalled {
+		return dispatch{}
+	}
 	d := dispatch{outbox: m.rec.Outbox}
 	if m.published.pending {
 		d.status = m.rec.Status.DeepCopy()
 	}
-	m.published.pending, m.published.writing = false, true
+	m.published.pending = false
 	return d
 }
 

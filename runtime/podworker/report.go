@@ -68,7 +68,6 @@ func (v view) compute() report {
 			Type: endingType(v.Ending), Reason: v.Ending.Reason, Message: v.Ending.Message, Annotations: v.Ending.EventAnnotations,
 		})
 	}
-	v.StartupProbesEnded = !v.syncing
 	r.pod = status.Compute(v.Input)
 	return r
 }

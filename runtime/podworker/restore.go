@@ -38,6 +38,10 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	if cp.BootID != cfg.BootID || cfg.BootID == "" {
 		m.rec.Active = nil // it counts from another boot
 	}
+	if cp.BootID != cfg.BootID && cp.PodStatus != nil && cp.State != Terminated {
+		st := status.OfAnotherBoot(cp.Pod, *cp.PodStatus, cfg.Clock.Now())
+		m.rec.PodStatus = &st
+	}
 	m.want = desired{
 		pod:         cp.Pod,
 		shown:       cp.Pod,
@@ -58,7 +62,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.want.held = cfg.Exceeds(cp.Pod)
 		m.want.exceeds = m.want.held
 	}
-	m.published.pending = true
+	m.published = publication{pending: true, recalled: cp.State != Terminated}
 	if cp.BootID != cfg.BootID || cp.Order != order {
 		m.rec.BootID, m.rec.Order = cfg.BootID, order
 		m.touch()

@@ -6,16 +6,19 @@ package podworker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// finishResumed finishes the kills that an earlier process left behind.
-func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus) error {
+// finishResumed finishes the kills that an earlier process left behind, and reports meanwhile what
+// can be seen.
+func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) error {
 	if len(s.resume) == 0 {
 		return nil
 	}
-	kills := s.resume
+	s.show(ctx, d, observed, usable)
+	kills, begun := s.resume, time.Now()
 	var err error
 	attend(ctx, s.wake,
 		func(ctx context.Context) { err = s.cfg.Executor.Resume(ctx, d.pod, kills) },
@@ -23,6 +26,7 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 			if now := s.mem.peek(); now.ends() && now.pod != nil {
 				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
+			s.refresh(ctx, d, begun)
 		})
 	if err != nil {
 		s.resume = s.stillUnderWay(kills)

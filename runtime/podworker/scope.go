@@ -125,13 +125,15 @@ func (s *scope) refresh(ctx context.Context, d desired, begun time.Time) {
 	if err != nil || usable == nil {
 		return
 	}
-	r := s.look(ctx, d, observed, false)
-	if plan.Ended(r.pod.Phase) {
-		// A phase that is final is for the end of the operation to find: a
-		// container that exited may be about to be started again.
-		return
+	s.show(ctx, d, observed, *usable)
+}
+
+// show reports what was observed before or during an operation. A phase that is final is for the
+// end of the operation to find: a container that exited may be about to be started again.
+func (s *scope) show(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) {
+	if r := s.look(ctx, d, observed, false); !plan.Ended(r.pod.Phase) {
+		s.report(d, r, usable)
 	}
-	s.report(d, r, *usable)
 }
 
 // stillUnderWay returns the latest records of the given kills that have not ended.

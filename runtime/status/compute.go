@@ -54,9 +54,10 @@ type Input struct {
 	// Conditions are those that others observe about the pod: its volumes and its
 	// cgroup. One that is missing is removed.
 	Conditions []corev1.PodCondition
-	// StartupProbesEnded is true when no startup probe is run any more: a
-	// running container without a verdict then counts as started.
-	StartupProbesEnded bool
+	// AsKubelet carries over by a container's name what belongs to its instance, and counts a
+	// container without a verdict as started when its startup probe is not run any more, as
+	// the kubelet does. Only comparisons with the kubelet set it.
+	AsKubelet bool
 	// AgentStartedAt is when this shim started. A container that ran before is
 	// not turned unready by a probe that has no verdict yet. Zero if unknown.
 	AgentStartedAt time.Time
@@ -90,7 +91,7 @@ func Compute(in Input) corev1.PodStatus {
 	st.QOSClass = podspec.QOSClass(in.Pod)
 	st.ObservedGeneration = in.Pod.Generation
 	c.applyAddresses(&st, old)
-	applyTimes(&st, old, in.Now)
+	applyTimes(&st, old, in.Now, c.replaced(&st, old))
 	normalize(in.Pod, &st)
 	return st
 }

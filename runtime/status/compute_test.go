@@ -67,13 +67,20 @@ func TestComputeReadiness(t *testing.T) {
 	probe := &corev1.Probe{}
 	readyPod := &corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	started := true
+	// of returns the status of a pod that is ready with an instance of its container.
+	of := func(id string, status corev1.ContainerStatus) *corev1.PodStatus {
+		previous := readyPod.DeepCopy()
+		status.Name, status.ContainerID = "c", "containerd://"+id
+		previous.ContainerStatuses = []corev1.ContainerStatus{status}
+		return previous
+	}
 	tests := map[string]struct {
 		container                corev1.Container
 		sidecar                  bool
 		probes                   plan.ProbeResults
 		previous                 *corev1.PodStatus
 		agentStartedAt           time.Time
-		startupProbesEnded       bool
+		asKubelet                bool
 		state                    plan.ContainerState
 		wantStarted, wantReady   bool
 		wantReadyCondition       corev1.ConditionStatus
@@ -89,8 +96,8 @@ func TestComputeReadiness(t *testing.T) {
 			container:          corev1.Container{StartupProbe: probe},
 			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
 		},
-		"a startup probe without a worker does not": {
-			container: corev1.Container{StartupProbe: probe}, startupProbesEnded: true,
+		"in the kubelet a startup probe without a worker does not": {
+			container: corev1.Container{StartupProbe: probe}, asKubelet: true,
 			wantStarted: true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
 		},
 		"startup unknown": {
@@ -103,8 +110,13 @@ func TestComputeReadiness(t *testing.T) {
 		},
 		"had started under an earlier shim": {
 			container:   corev1.Container{StartupProbe: probe},
-			previous:    &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Started: &started}}},
+			previous:    of("c-0", corev1.ContainerStatus{Started: &started}),
 			wantStarted: true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
+		},
+		"that an earlier instance had started counts for nothing": {
+			container:          corev1.Container{StartupProbe: probe},
+			previous:           of("other", corev1.ContainerStatus{Started: &started, Ready: true}),
+			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
 		},
 		"readiness without a verdict": {
 			container: corev1.Container{ReadinessProbe: probe}, wantStarted: true,
@@ -112,30 +124,29 @@ func TestComputeReadiness(t *testing.T) {
 		},
 		"readiness failed": {
 			container: corev1.Container{ReadinessProbe: probe}, probes: plan.ProbeResults{Readiness: plan.ProbeFailure}, wantStarted: true,
-			previous: readyPod, agentStartedAt: t0.Add(time.Minute),
+			previous: of("c-0", corev1.ContainerStatus{Ready: true}), agentStartedAt: t0.Add(time.Minute),
 			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
 		},
 		"readiness passed": {
 			container: corev1.Container{ReadinessProbe: probe}, probes: plan.ProbeResults{Readiness: plan.ProbeSuccess},
 			wantStarted: true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
 		},
-		"a ready pod stays ready after a restart of the shim": {
-			container: corev1.Container{ReadinessProbe: probe}, previous: readyPod, agentStartedAt: t0.Add(time.Minute),
-			wantStarted: true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
-		},
-		"but not one that started with the shim": {
-			container: corev1.Container{ReadinessProbe: probe}, previous: readyPod, agentStartedAt: t0.Add(10 * time.Second),
-			wantStarted: true, wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
-		},
-		"a ready container of an unready pod stays ready after a restart of the shim": {
-			container:      corev1.Container{ReadinessProbe: probe},
-			previous:       &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://c-0", Ready: true}}},
+		"a ready container stays ready after a restart of the shim": {
+			container: corev1.Container{ReadinessProbe: probe}, previous: of("c-0", corev1.ContainerStatus{Ready: true}),
 			agentStartedAt: t0.Add(time.Minute),
 			wantStarted:    true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
 		},
+		"but not one that started with the shim": {
+			container: corev1.Container{ReadinessProbe: probe}, previous: of("c-0", corev1.ContainerStatus{Ready: true}),
+			agentStartedAt: t0.Add(10 * time.Second),
+			wantStarted:    true, wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
+		},
+		"readiness of the pod counts for no container": {
+			container: corev1.Container{ReadinessProbe: probe}, previous: readyPod, agentStartedAt: t0.Add(time.Minute),
+			wantStarted: true, wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
+		},
 		"readiness of an earlier instance counts for nothing": {
-			container:      corev1.Container{ReadinessProbe: probe},
-			previous:       &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://other", Ready: true}}},
+			container: corev1.Container{ReadinessProbe: probe}, previous: of("other", corev1.ContainerStatus{Ready: true}),
 			agentStartedAt: t0.Add(time.Minute),
 			wantStarted:    true, wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
 		},
@@ -161,7 +172,7 @@ func TestComputeReadiness(t *testing.T) {
 			st := Compute(Input{
 				Pod: p, Observed: seen, Previous: tc.previous, RuntimeName: "containerd", Now: t0.Add(time.Hour),
 				Probes:         map[string]plan.ProbeResults{"c-0": tc.probes},
-				AgentStartedAt: tc.agentStartedAt, StartupProbesEnded: tc.startupProbesEnded,
+				AgentStartedAt: tc.agentStartedAt, AsKubelet: tc.asKubelet,
 			})
 			got := statusByName(append(st.InitContainerStatuses, st.ContainerStatuses...), "c")
 			if got.Started == nil || *got.Started != tc.wantStarted {

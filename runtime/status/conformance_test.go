@@ -41,9 +41,9 @@ func inputOf(t *testing.T, v *vector) Input {
 		Waiting:  map[string]Reason{},
 		Terminal: v.PodIsTerminal,
 		// The recorded prober has verdicts and no workers.
-		StartupProbesEnded: true,
-		RuntimeName:        "fakeRuntime",
-		Now:                time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC),
+		AsKubelet:   true,
+		RuntimeName: "fakeRuntime",
+		Now:         time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC),
 	}
 	for id, result := range v.StartupResults {
 		in.Probes[id] = plan.ProbeResults{Startup: plan.ProbeResult(result)}

@@ -63,7 +63,6 @@ func TestNodeWorkload(t *testing.T) {
 func TestNodeWorkloadConditions(t *testing.T) {
 	p := pod(corev1.Container{Name: "c"})
 	early, late := metav1.NewTime(t0), metav1.NewTime(t0.Add(time.Hour))
-	unready := Compute(Input{Pod: p, Now: late.Time})
 	shim := metav1.Condition{Type: v1alpha1.ConditionShimResponding, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonLeaseExpired, ObservedGeneration: 1, LastTransitionTime: early}
 	failing := metav1.Condition{Type: v1alpha1.ConditionKillFailing, Status: metav1.ConditionTrue, Reason: "StopContainerFailed", LastTransitionTime: early}
 	previous := &v1alpha1.NodeWorkloadStatus{Conditions: []metav1.Condition{
@@ -71,6 +70,8 @@ func TestNodeWorkloadConditions(t *testing.T) {
 		{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Other", LastTransitionTime: early},
 		{Type: "ContainersReady", Status: metav1.ConditionTrue, Reason: "ContainersReady", LastTransitionTime: early},
 	}}
+	before := PodStatus(previous)
+	unready := Compute(Input{Pod: p, Previous: &before, Now: late.Time})
 	tests := map[string]struct {
 		conditions []metav1.Condition
 		want       map[string]metav1.Condition

@@ -34,12 +34,29 @@ func (c *conversion) convert(container *corev1.Container, cs *plan.ContainerStat
 		carryOver(&status, old)
 	}
 	c.setState(&status, cs, old)
-	if cs.State == plan.ContainerRunning && old != nil && old.Started != nil {
+	if cs.State == plan.ContainerRunning && c.counts(&status, old) && old.Started != nil {
 		started := *old.Started
 		status.Started = &started
 	}
 	status.Resources = c.resources(container, &status, cs, old)
 	return status
+}
+
+// sameInstance reports whether an earlier status is about the same instance of the container: only
+// then does what it says of the instance count.
+func sameInstance(status, old *corev1.ContainerStatus) bool {
+	return old != nil && status.ContainerID != "" && old.ContainerID == status.ContainerID
+}
+
+// counts reports whether an earlier status says something about this instance.
+func (c *conversion) counts(status, old *corev1.ContainerStatus) bool {
+	return sameInstance(status, old) || old != nil && c.in.AsKubelet
+}
+
+// restarted reports whether a container runs in another instance than the one that was seen to
+// end. One that was not found for a while, and is there again, is the same.
+func (c *conversion) restarted(status, old *corev1.ContainerStatus) bool {
+	return old != nil && old.State.Terminated != nil && (!sameInstance(status, old) || c.in.AsKubelet)
 }
 
 // carryOver takes over what the runtime forgets when containers are removed.
@@ -51,7 +68,7 @@ func carryOver(status, old *corev1.ContainerStatus) {
 	case old.LastTerminationState.Terminated != nil:
 		status.LastTerminationState.Terminated = old.LastTerminationState.Terminated.DeepCopy()
 	}
-	if old.ContainerID == status.ContainerID && old.VolumeMounts != nil {
+	if sameInstance(status, old) && old.VolumeMounts != nil {
 		// The template may have changed since; mounts of an instance do not.
 		status.VolumeMounts = old.DeepCopy().VolumeMounts
 	}
@@ -61,7 +78,7 @@ func (c *conversion) setState(status *corev1.ContainerStatus, cs *plan.Container
 	switch {
 	case cs.State == plan.ContainerRunning:
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(cs.StartedAt)}
-		if old != nil && old.State.Terminated != nil && int(old.RestartCount) >= cs.RestartCount {
+		if c.restarted(status, old) && int(old.RestartCount) >= cs.RestartCount {
 			status.RestartCount = old.RestartCount + 1
 		}
 	case cs.State == plan.ContainerExited:
@@ -102,7 +119,7 @@ func (c *conversion) resources(container *corev1.Container, status *corev1.Conta
 		return result
 	}
 	var before, actual corev1.ResourceRequirements
-	if old != nil && old.State.Running != nil && old.ContainerID == status.ContainerID && old.Resources != nil {
+	if sameInstance(status, old) && old.State.Running != nil && old.Resources != nil {
 		before = *old.Resources
 	}
 	if cs.Resources != nil {

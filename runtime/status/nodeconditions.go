@@ -65,10 +65,12 @@ func complete(c *metav1.Condition, in NodeWorkloadInput, previous []metav1.Condi
 	}
 	c.Reason = truncateRunes(c.Reason, 1024)
 	c.Message = truncateRunes(c.Message, 32768)
+	if !c.LastTransitionTime.IsZero() {
+		return // the pod's own
+	}
+	c.LastTransitionTime = metav1.NewTime(in.Now).Rfc3339Copy()
 	if i := conditionIndex(previous, c.Type); i >= 0 && previous[i].Status == c.Status {
 		c.LastTransitionTime = previous[i].LastTransitionTime
-	} else if c.LastTransitionTime.IsZero() {
-		c.LastTransitionTime = metav1.NewTime(in.Now).Rfc3339Copy()
 	}
 }
 

@@ -81,9 +81,23 @@ func addHostIPs(podIPs, hostIPs []string) []string {
 	return podIPs
 }
 
-// applyTimes keeps the start time, and the transition times of conditions whose
-// status has not changed. (kubelet status/status_manager.go:updateLastTransitionTime)
-func applyTimes(st, old *corev1.PodStatus, now time.Time) {
+// readiness are the conditions that say something about the instances that run.
+var readiness = []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady}
+
+// replaced reports whether a container whose readiness counts is another instance than before:
+// in between it was not ready, seen or not.
+func (c *conversion) replaced(st, old *corev1.PodStatus) bool {
+	now, before := slices.Concat(st.InitContainerStatuses, st.ContainerStatuses), slices.Concat(old.InitContainerStatuses, old.ContainerStatuses)
+	return slices.ContainsFunc(readyNames(&c.in.Pod.Spec), func(name string) bool {
+		status, earlier := statusByName(now, name), statusByName(before, name)
+		return earlier != nil && earlier.ContainerID != "" && !sameInstance(status, earlier)
+	})
+}
+
+// applyTimes keeps the start time, and the transition times of conditions whose status has not
+// changed. With replaced, those that are about instances start again.
+// (kubelet status/status_manager.go:updateLastTransitionTime)
+func applyTimes(st, old *corev1.PodStatus, now time.Time, replaced bool) {
 	st.StartTime = old.StartTime.DeepCopy()
 	if st.StartTime.IsZero() {
 		st.StartTime = &metav1.Time{Time: now}
@@ -94,6 +108,9 @@ func applyTimes(st, old *corev1.PodStatus, now time.Time) {
 			continue
 		}
 		condition.LastTransitionTime = metav1.NewTime(now)
+		if replaced && condition.Status == corev1.ConditionTrue && slices.Contains(readiness, condition.Type) {
+			continue
+		}
 		if before := conditionByType(old.Conditions, condition.Type); before != nil && before.Status == condition.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 		}

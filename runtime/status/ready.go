@@ -18,13 +18,13 @@ func (c *conversion) applyProbes(st, old *corev1.PodStatus) {
 	spec := &c.in.Pod.Spec
 	for i := range st.ContainerStatuses {
 		status := &st.ContainerStatuses[i]
-		c.applyProbesTo(status, containerByName(spec.Containers, status.Name), old, old.ContainerStatuses)
+		c.applyProbesTo(status, containerByName(spec.Containers, status.Name), old.ContainerStatuses)
 	}
 	for i := range st.InitContainerStatuses {
 		status := &st.InitContainerStatuses[i]
 		container := containerByName(spec.InitContainers, status.Name)
 		if podspec.IsSidecar(container) {
-			c.applyProbesTo(status, container, old, old.InitContainerStatuses)
+			c.applyProbesTo(status, container, old.InitContainerStatuses)
 			continue
 		}
 		started := c.isStarted(status, container)
@@ -35,16 +35,16 @@ func (c *conversion) applyProbes(st, old *corev1.PodStatus) {
 	}
 }
 
-func (c *conversion) applyProbesTo(status *corev1.ContainerStatus, container *corev1.Container, old *corev1.PodStatus, previous []corev1.ContainerStatus) {
+func (c *conversion) applyProbesTo(status *corev1.ContainerStatus, container *corev1.Container, previous []corev1.ContainerStatus) {
 	started := c.isStarted(status, container)
 	status.Started = &started
 	if started {
-		status.Ready = c.isReady(status, container, old, statusByName(previous, status.Name))
+		status.Ready = c.isReady(status, container, statusByName(previous, status.Name))
 	}
 }
 
-// isStarted is whether a container runs and has passed its startup probe, if
-// it has one. (kubelet prober/prober_manager.go:isContainerStarted)
+// isStarted reports whether an instance runs and has passed its startup probe, if it has one.
+// Without a verdict it is what it was. (kubelet prober/prober_manager.go:isContainerStarted)
 func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1.Container) bool {
 	if status.State.Running == nil {
 		return false
@@ -55,14 +55,13 @@ func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1
 	if status.Started != nil && *status.Started {
 		return true
 	}
-	return container.StartupProbe == nil || c.in.StartupProbesEnded
+	return container.StartupProbe == nil || c.in.AsKubelet
 }
 
-// isReady is whether a started container is ready. Without a verdict a
-// container that has a readiness probe is not ready, but for one that ran before
-// this shim started: that one stays what it was.
-// (kubelet prober/prober_manager.go:setReadyStateOnKubeletRestart)
-func (c *conversion) isReady(status *corev1.ContainerStatus, container *corev1.Container, old *corev1.PodStatus, previous *corev1.ContainerStatus) bool {
+// isReady reports whether a started instance is ready. Without a verdict one that has a
+// readiness probe is not ready, but for one that ran before this shim started: that one stays
+// what it was. (kubelet prober/prober_manager.go:setReadyStateOnKubeletRestart)
+func (c *conversion) isReady(status *corev1.ContainerStatus, container *corev1.Container, previous *corev1.ContainerStatus) bool {
 	verdict := c.probes(status.ContainerID).Readiness
 	switch {
 	case container.ReadinessProbe == nil, verdict == plan.ProbeSuccess:
@@ -70,8 +69,7 @@ func (c *conversion) isReady(status *corev1.ContainerStatus, container *corev1.C
 	case verdict != "" || !plan.StartedByEarlierAgent(status.State.Running.StartedAt.Time, c.in.AgentStartedAt):
 		return false
 	}
-	return isTrue(old.Conditions, corev1.PodReady) ||
-		previous != nil && previous.Ready && previous.ContainerID == status.ContainerID
+	return sameInstance(status, previous) && previous.Ready
 }
 
 // probes returns the verdicts about a container by its ID as the API writes it.

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,40 @@ func Terminated(pod *corev1.Pod, before, st corev1.PodStatus, now time.Time) cor
 			condition.Message = ""
 			condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
 		}
+	}
+	return st
+}
+
+// OfAnotherBoot returns the status of a pod that ran before the node was booted: none of its
+// containers runs, so that none has started or is ready. How they ended is for the runtime to
+// say. The given status is not changed.
+func OfAnotherBoot(pod *corev1.Pod, st corev1.PodStatus, now time.Time) corev1.PodStatus {
+	st = *st.DeepCopy()
+	for _, list := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			if list[i].State.Running != nil {
+				list[i].Started, list[i].Ready = new(false), false
+			}
+		}
+	}
+	var spec corev1.PodSpec
+	if pod != nil {
+		spec = pod.Spec
+	}
+	down := containersReadyCondition(&spec, slices.Concat(st.InitContainerStatuses, st.ContainerStatuses), st.Phase)
+	for i := range st.Conditions {
+		c := &st.Conditions[i]
+		switch {
+		case c.Status != corev1.ConditionTrue:
+			continue
+		case c.Type == corev1.PodReadyToStartContainers:
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, "", ""
+		case slices.Contains(readiness, c.Type) && down.Status != corev1.ConditionTrue:
+			c.Status, c.Reason, c.Message = down.Status, down.Reason, down.Message
+		default:
+			continue
+		}
+		c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
 	}
 	return st
 }

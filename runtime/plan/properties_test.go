@@ -45,7 +45,7 @@ func TestPropertyConverges(t *testing.T) {
 					t.Fatalf("A second look differs:\n%s", diff)
 				}
 				checkOneInstanceEach(t, s.in)
-				if plan.ResizeInProgress(s.in, nil) {
+				if plan.ResizeInProgress(s.in) {
 					t.Error("At rest a container does not have the resources of its spec")
 				}
 				return

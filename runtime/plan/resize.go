@@ -87,17 +87,17 @@ func Actuated(updates map[string]Resources, s *ContainerStatus) (Resources, bool
 	return Resources{}, false
 }
 
-// ResizeInProgress is whether a running container does not have the resources
-// of its spec. Those named in kept are replaced, not resized.
+// ResizeInProgress reports whether a running container does not have the resources of its spec,
+// also while the restart that gives it those waits.
 // (kubelet kuberuntime_manager.go:IsPodResizeInProgress)
-func ResizeInProgress(in Input, kept []string) bool {
+func ResizeInProgress(in Input) bool {
 	if in.Pod == nil || in.Observed == nil {
 		return false
 	}
 	p := planner{Input: in}
 	for c := range podspec.InitAndMain(in.Pod) {
 		s := in.Observed.Current(c.Name)
-		if s != nil && s.State == ContainerRunning && !slices.Contains(kept, c.Name) && p.candidate(c, s).resized() {
+		if s != nil && s.State == ContainerRunning && p.candidate(c, s).resized() {
 			return true
 		}
 	}

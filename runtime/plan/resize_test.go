@@ -81,8 +81,8 @@ func TestResize(t *testing.T) {
 			if (len(got.CPUToUpdate) == 1) != tt.wantCPU || (len(got.MemoryToUpdate) == 1) != tt.wantMemory {
 				t.Errorf("Updates of CPU %+v, of memory %+v", got.CPUToUpdate, got.MemoryToUpdate)
 			}
-			if got.Resizes() != (tt.wantCPU || tt.wantMemory || tt.wantRestart) || plan.ResizeInProgress(in, nil) != got.Resizes() {
-				t.Errorf("Resizes: %v, in progress: %v", got.Resizes(), plan.ResizeInProgress(in, nil))
+			if got.Resizes() != (tt.wantCPU || tt.wantMemory || tt.wantRestart) || plan.ResizeInProgress(in) != got.Resizes() {
+				t.Errorf("Resizes: %v, in progress: %v", got.Resizes(), plan.ResizeInProgress(in))
 			}
 			var kills []plan.Kill
 			if tt.wantRestart {

@@ -30,8 +30,6 @@ type view struct {
 	syncing bool
 	// inProgress: resources are on their way to what the template says.
 	inProgress bool
-	// waits: containers wait to be replaced, and are not resized meanwhile.
-	waits bool
 	// resize is what was reported last about that.
 	resize resize
 	// active is for how long the pod has been active.
@@ -106,8 +104,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 		},
 		wanted:     d.pod,
 		syncing:    syncing,
-		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed), s.waits.kept),
-		waits:      len(s.waits.kept) > 0,
+		inProgress: syncing && plan.ResizeInProgress(s.planInput(d, observed)),
 		resize:     s.resize,
 		active:     s.mem.active(now),
 	}.compute()

@@ -33,23 +33,23 @@ type resize struct {
 // way to what the template says (nil if they are there), and the events that are due.
 // (kubelet kubelet.go:SyncPod)
 func (v view) nextResize() (next resize, resizing *status.Reason, due []notice) {
-	before := v.resize
-	if !v.syncing || v.Pod == nil {
+	before, pod := v.resize, v.wanted // what waits is still reported as it was made
+	if !v.syncing || pod == nil {
 		return resize{}, nil, nil
 	}
 	if !v.inProgress {
-		if before.generation != 0 && !v.waits {
-			due = append(due, before.notice(v.Pod, corev1.EventTypeNormal, resizeCompletedReason, resizeCompletedMessage))
+		if before.generation != 0 {
+			due = append(due, before.notice(pod, corev1.EventTypeNormal, resizeCompletedReason, resizeCompletedMessage))
 		}
 		return resize{}, nil, due
 	}
 	next = before
-	if before.generation != v.Pod.Generation {
-		next = resize{generation: v.Pod.Generation}
-		due = append(due, next.notice(v.Pod, corev1.EventTypeNormal, resizeStartedReason, resizeStartedMessage))
+	if before.generation != pod.Generation {
+		next = resize{generation: pod.Generation}
+		due = append(due, next.notice(pod, corev1.EventTypeNormal, resizeStartedReason, resizeStartedMessage))
 	}
 	if next.failed != "" && next.failed != next.reported {
-		due = append(due, next.notice(v.Pod, corev1.EventTypeWarning, resizeErrorReason, resizeErrorMessage))
+		due = append(due, next.notice(pod, corev1.EventTypeWarning, resizeErrorReason, resizeErrorMessage))
 	}
 	next.reported = next.failed
 	resizing = &status.Reason{}

@@ -23,8 +23,6 @@ type imageWaits struct {
 	images []plan.ImageWait
 	// objects are those that are waited for, and missing all that was known to be missing.
 	objects, missing []plan.Missing
-	// kept are the running containers that are left as they are meanwhile.
-	kept []string
 	// prepared is what was known of the images.
 	prepared map[plan.ImageKey]plan.Preparation
 	// probed is plan.ProbedPod of pod, or keeps.
@@ -78,7 +76,7 @@ func (s *syncer) noteMade(in plan.Input, actions plan.Actions, old []string) {
 		}
 	}
 	s.waits = imageWaits{
-		images: actions.Waits, objects: actions.MissingWaits, missing: in.Missing, kept: actions.Kept, prepared: in.Prepared,
+		images: actions.Waits, objects: actions.MissingWaits, missing: in.Missing, prepared: in.Prepared,
 		probed: plan.ProbedPod(in.Pod, s.made, in.Observed, old), pod: in.Pod,
 	}
 	if actions.KeepsSandbox && s.sandbox.id == in.Observed.Sandboxes[0].ID {

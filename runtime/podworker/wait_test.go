@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -585,44 +586,74 @@ func TestTakenBackWhileNothingCanBeSeen(t *testing.T) {
 	}
 }
 
-// A container that waits to be replaced is not resized, and nothing says so.
-func TestNoResizeIsReportedDuringAWait(t *testing.T) {
-	cpu := func(request string) func(*v1alpha1.NodeWorkload) {
+// A container that waits for an image before it is restarted does not have its new resources yet:
+// the resize is in progress until it has.
+func TestResizeThatWaitsIsInProgress(t *testing.T) {
+	resources := func(request string, policy corev1.PullPolicy) func(*v1alpha1.NodeWorkload) {
 		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+			c := &nw.Spec.Template.Spec.Containers[0]
+			c.ImagePullPolicy = policy
+			c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+			c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 		}
 	}
-	for name, resizing := range map[string]bool{"the image alone": false, "after a resize that has begun": true} {
+	// A node with a container of 1 CPU that needs a restart for another request.
+	started := func(t *testing.T, policy corev1.PullPolicy) (*fakeNode, *registry, *Pool) {
+		n := newFakeNode(t)
+		r := newRegistry(n)
+		r.fails = true
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			for i := range n.pods[r.Pod.UID].containers {
+				if c := &n.pods[r.Pod.UID].containers[i]; c.Recorded.Resources == nil {
+					c.Recorded.Resources = new(plan.ResourcesOf(&r.Pod.Spec.Containers[0].Resources))
+				}
+			}
+			return plan.SyncOutcome{}
+		}
+		p := n.start(t)
+		p.Update(workload("a", resources("1", policy)))
+		n.settle(time.Second)
+		return n, r, p
+	}
+	tests := map[string]struct {
+		policy corev1.PullPolicy
+		image  string
+	}{
+		"its own image, to be pulled at each start": {policy: corev1.PullAlways, image: "image:1"},
+		"another image": {policy: corev1.PullIfNotPresent, image: "absent:2"},
+	}
+	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newFakeNode(t)
-				newRegistry(n)
-				p := n.start(t)
-				p.Update(workload("a", cpu("1")))
-				n.settle(time.Second)
-				n.mu.Lock()
-				n.pods["a"].containers[0].Recorded.Resources = &plan.Resources{CPURequest: 1000}
-				n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
-					return plan.SyncOutcome{ResizeError: "not now"}
-				}
-				n.mu.Unlock()
-				if resizing {
-					p.Update(workload("a", generation(2), cpu("2")))
-					n.settle(time.Second)
-				}
-				p.Update(workload("a", generation(3), cpu("2"), image("absent:2")))
+				n, r, p := started(t, tc.policy)
+				p.Update(workload("a", generation(2), resources("2", tc.policy), image(tc.image)))
 				n.settle(time.Minute)
-				if c := meta.FindStatusCondition(n.published("a").Conditions, string(corev1.PodResizeInProgress)); c != nil || n.waits("a") == nil {
-					t.Errorf("condition %+v", c)
+				st := n.published("a")
+				if st.ObservedGeneration != 2 || n.waits("a") == nil || !meta.IsStatusConditionTrue(st.Conditions, string(corev1.PodResizeInProgress)) {
+					t.Errorf("while it waits: generation %d, conditions %+v", st.ObservedGeneration, st.Conditions)
 				}
-				for _, call := range n.log() {
-					if strings.Contains(call, "ResizeCompleted") || !resizing && strings.Contains(call, "ResizeStarted") {
-						t.Error(call)
-					}
+				if !n.resizeEvent("ResizeStarted", 2, "2") || n.resizeEvent("ResizeCompleted", 2, "2") {
+					t.Errorf("while it waits: %q", n.log())
+				}
+				r.set(func() { r.pushed[tc.image] = true })
+				n.settle(10 * time.Minute)
+				st = n.published("a")
+				if n.waits("a") != nil || meta.FindStatusCondition(st.Conditions, string(corev1.PodResizeInProgress)) != nil || !n.resizeEvent("ResizeCompleted", 2, "2") {
+					t.Errorf("at its end: conditions %+v, calls %q", st.Conditions, n.log())
 				}
 			})
 		})
 	}
+}
+
+// resizeEvent reports whether an event says this of the change to so much CPU.
+func (n *fakeNode) resizeEvent(reason string, generation int, request string) bool {
+	return slices.ContainsFunc(n.log(), func(call string) bool {
+		return strings.HasPrefix(call, "event "+reason+":") && strings.HasSuffix(call, fmt.Sprintf(`{"containers":[{"name":"c","resources":{"requests":{"cpu":%q}}}],"generation":%d}`, request, generation))
+	})
 }
 
 // A shim without a checkpoint does not believe a status that what runs contradicts.

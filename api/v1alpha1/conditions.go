@@ -67,6 +67,9 @@ const (
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
 	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
 	ConditionUpdateWaiting = "UpdateWaiting"
+	// ConditionRestartBackoffRaised is True while spec.restartBackoff is below the minimum of the
+	// node's shim (--min-restart-backoff), which is used instead; it is absent otherwise.
+	ConditionRestartBackoffRaised = "RestartBackoffRaised"
 	// ConditionHeld is True while a KillRequest keeps containers stopped; it is absent
 	// otherwise. A KillRequest has it, too.
 	ConditionHeld = "Held"
@@ -97,6 +100,8 @@ const (
 	ReasonRefusedFields = "RefusedFields"
 	// ReasonAboveNodeBounds: the template declares more than the node's shim allows.
 	ReasonAboveNodeBounds = "AboveNodeBounds"
+	// ReasonBelowNodeMinimum: the workload asks for less than the least that the node's shim allows.
+	ReasonBelowNodeMinimum = "BelowNodeMinimum"
 	// ReasonInvalidTemplate: the API server would not admit the template as a
 	// Pod.
 	ReasonInvalidTemplate = "InvalidTemplate"

@@ -52,7 +52,8 @@ type ManagedWorkloadSpec struct {
 	// +required
 	Template corev1.PodTemplateSpec `json:"template"`
 	// restartBackoff is how long restarts of containers that keep exiting are put
-	// off; unset means the kubelet's 10 s, doubled up to 300 s.
+	// off; unset means the kubelet's 10 s, doubled up to 300 s. The shim of a node may have a
+	// minimum (10 s by default), which is used where this says less.
 	// +optional
 	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
 	// updateStrategy is how a changed template reaches the nodes; unset means a

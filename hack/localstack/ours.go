@@ -88,6 +88,8 @@ func (n *Node) shimArgs() []string {
 	if n.stack.built { // an earlier program may not know them
 		// Images that were imported cannot be pulled again.
 		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+		// Tests do not wait for as long as a node's administrator may want.
+		args = append(args, "--min-restart-backoff=0")
 		// What else fills the machine ends no workload.
 		args = append(args, "--eviction-hard=memory.available<0%")
 	}

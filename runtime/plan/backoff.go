@@ -62,6 +62,22 @@ func NewBackoffPolicy(spec *v1alpha1.RestartBackoff) BackoffPolicy {
 	return p
 }
 
+// AtLeast returns the policy with waits that are not shorter than the node's minimum.
+func (p BackoffPolicy) AtLeast(minimum time.Duration) BackoffPolicy {
+	p = p.orDefault()
+	p.Base, p.Max = max(p.Base, minimum), max(p.Max, minimum)
+	return p
+}
+
+// RaisedBackoff says what of a workload's own policy is below the node's minimum; "" if nothing is.
+func RaisedBackoff(spec *v1alpha1.RestartBackoff, minimum time.Duration) string {
+	if spec == nil || NewBackoffPolicy(spec).Base >= minimum {
+		return ""
+	}
+	return fmt.Sprintf("spec.restartBackoff asks for a first wait of %s; the node's --min-restart-backoff is %s, which is used instead",
+		NewBackoffPolicy(spec).Base, minimum)
+}
+
 // Backoff is the back-off of one container. A nil one has not been restarted.
 type Backoff struct {
 	// Current is the wait after the container's last exit.

@@ -142,6 +142,43 @@ func TestNewBackoffPolicy(t *testing.T) {
 	}
 }
 
+// The node's minimum counts for each workload, and one that asks for less is told so.
+func TestTheNodeHasAShortestBackoff(t *testing.T) {
+	t.Parallel()
+	seconds := func(n int32) *int32 { return &n }
+	tests := map[string]struct {
+		spec              *v1alpha1.RestartBackoff
+		minimum           time.Duration
+		wantBase, wantMax time.Duration
+		wantSaid          string
+	}{
+		"no minimum":        {spec: &v1alpha1.RestartBackoff{BaseSeconds: seconds(1), MaxSeconds: seconds(2)}, wantBase: time.Second, wantMax: 2 * time.Second},
+		"nothing asked for": {minimum: 10 * time.Second, wantBase: 10 * time.Second, wantMax: 300 * time.Second},
+		"less": {
+			spec: &v1alpha1.RestartBackoff{BaseSeconds: seconds(1)}, minimum: 10 * time.Second, wantBase: 10 * time.Second, wantMax: 300 * time.Second,
+			wantSaid: "spec.restartBackoff asks for a first wait of 1s; the node's --min-restart-backoff is 10s, which is used instead",
+		},
+		"a longest wait that is less": {
+			spec: &v1alpha1.RestartBackoff{MaxSeconds: seconds(4)}, minimum: 10 * time.Second, wantBase: 10 * time.Second, wantMax: 10 * time.Second,
+			wantSaid: "spec.restartBackoff asks for a first wait of 4s; the node's --min-restart-backoff is 10s, which is used instead",
+		},
+		"as much": {spec: &v1alpha1.RestartBackoff{BaseSeconds: seconds(10)}, minimum: 10 * time.Second, wantBase: 10 * time.Second, wantMax: 300 * time.Second},
+		"a node that waits for longer than the kubelet": {minimum: time.Minute, wantBase: time.Minute, wantMax: 300 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := plan.BackoffPolicy{Base: tt.wantBase, Max: tt.wantMax, Expire: 600 * time.Second}
+			if diff := cmp.Diff(want, plan.NewBackoffPolicy(tt.spec).AtLeast(tt.minimum)); diff != "" {
+				t.Errorf("Policy differs (-want +got):\n%s", diff)
+			}
+			if got := plan.RaisedBackoff(tt.spec, tt.minimum); got != tt.wantSaid {
+				t.Errorf("said %q, want %q", got, tt.wantSaid)
+			}
+		})
+	}
+}
+
 // A lowered maximum shortens a wait under way, and the next ones.
 func TestBackoffOfALoweredMaximum(t *testing.T) {
 	t.Parallel()

@@ -49,6 +49,8 @@ type Config struct {
 	// Exceeds names what a pod declares that is above what the node allows; "" if
 	// nothing is. Its answer does not change while the process runs.
 	Exceeds func(*corev1.Pod) string
+	// MinRestartBackoff is the shortest wait before a restart, whatever a workload says.
+	MinRestartBackoff time.Duration
 	// Admit says why the node does not take a pod now, nil if it does: one of which nothing
 	// ever ran, or a changed template. It is asked about one pod at a time, again every 10 s and
 	// on AskAgain, and must not block for long.

@@ -133,7 +133,7 @@ func (s *scope) report(d desired, r report, usable Usable) {
 		r.of = s.probed(d)
 	}
 	s.cfg.Metrics.reported(s.mem.podStatus(), &r.pod, &s.started)
-	news, restarts := s.mem.report(d, r, slices.Concat(conditions(d, usable), s.waitConditions(d), s.holdConditions()), s.moment())
+	news, restarts := s.mem.report(d, r, slices.Concat(conditions(d, usable), s.backoffConditions(d), s.waitConditions(d), s.holdConditions()), s.moment())
 	s.cfg.Metrics.restarts.Add(float64(restarts))
 	if news {
 		signal(s.news)
@@ -144,6 +144,15 @@ func (s *scope) report(d desired, r report, usable Usable) {
 func (s *scope) warn(reason, message string) {
 	s.mem.notify(notice{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
 	signal(s.news)
+}
+
+// backoffConditions say that the node has restarts wait for longer than the workload asks for.
+func (s *scope) backoffConditions(d desired) []metav1.Condition {
+	message := plan.RaisedBackoff(d.restartBackoff, s.cfg.MinRestartBackoff)
+	if message == "" {
+		return nil
+	}
+	return []metav1.Condition{condition(v1alpha1.ConditionRestartBackoffRaised, true, v1alpha1.ReasonBelowNodeMinimum, message)}
 }
 
 // conditions are those about what is wanted, and about the runtime.

@@ -227,7 +227,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	observed := in.Observed
 	request := plan.SyncRequest{
 		Pod: in.Pod, Observed: observed, Actions: actions,
-		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff),
+		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff).AtLeast(s.cfg.MinRestartBackoff),
 		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy, Forgiven: s.forgiven(),
 	}
 	var outcome plan.SyncOutcome

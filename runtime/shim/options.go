@@ -58,6 +58,8 @@ type Options struct {
 	APIServerHost, APIServerPort string
 	// StaticDir holds the files of static workloads; "" if there is no such directory.
 	StaticDir string
+	// MinRestartBackoff is the shortest wait before a container restarts, whatever a workload says.
+	MinRestartBackoff time.Duration
 	// NodeIPs are the node's addresses; found out when empty.
 	NodeIPs []string
 	// HostRoot is where the node's root directory is seen, when the shim runs in
@@ -85,6 +87,9 @@ type Options struct {
 	shutdown []plan.ShutdownPeriod
 }
 
+// flagMinBackoff is the flag of MinRestartBackoff.
+const flagMinBackoff = "min-restart-backoff"
+
 // cgroupDriverAuto takes what the runtime says.
 const cgroupDriverAuto = "auto"
 
@@ -107,6 +112,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.MaxMemory, "max-memory", "", `Memory that all workloads of this node may use together, such as 4Gi; "" or 0: no bound`)
 	flags.Int64Var(&o.MaxPids, "max-pids", 0, "Processes and threads that all workloads of this node may have together; 0: no bound")
 	flags.Int64Var(&o.PodMaxPids, "pod-max-pids", 0, "Processes and threads that each workload may have; 0: no bound")
+	flags.DurationVar(&o.MinRestartBackoff, flagMinBackoff, plan.DefaultBackoffBase,
+		"Shortest wait before a container that keeps exiting restarts: spec.restartBackoff of a workload is raised to it; at most 5m; 0: no minimum")
 	flags.StringSliceVar(&o.ClusterDNS, "cluster-dns", nil, "DNS servers for dnsPolicy ClusterFirst")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "Domain of the cluster's Services")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "Resolver configuration file of the node")
@@ -129,6 +136,9 @@ func (o *Options) complete() error {
 	errs := []error{
 		o.Validate(), err, o.completeAPIServer(), o.completeSysctls(), o.DiskOptions.complete(),
 		o.eviction.complete(o.RegisterNode), o.completeShutdown(),
+	}
+	if m := o.MinRestartBackoff; m < 0 || m > plan.DefaultBackoffMax {
+		errs = append(errs, fmt.Errorf("--%s must be between 0 and %v, not %v", flagMinBackoff, plan.DefaultBackoffMax, m))
 	}
 	if o.NodeName == "" && o.StaticDir != "" {
 		o.NodeName = hostName()

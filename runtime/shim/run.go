@@ -180,6 +180,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Signal:            signal.NewSender(s.processOf).Send,
 		RecursiveReadOnly: s.dirs.RecursiveReadOnly,
 		Exceeds:           exceeds(s.options.bounds),
+		MinRestartBackoff: s.options.MinRestartBackoff,
 		Admit:             s.admission(ctx),
 		Measure:           func() { s.usage.Kick() },
 	})

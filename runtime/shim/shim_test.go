@@ -329,6 +329,10 @@ func TestOptions(t *testing.T) {
 		"images of a negative": {func(o *Options) { o.Images.MinAge = -1 }, "--minimum-image-ttl-duration"},
 		"age below the least":  {func(o *Options) { o.Images.MaxAge = time.Minute }, "--image-maximum-gc-age"},
 
+		"a wait below nothing": {func(o *Options) { o.MinRestartBackoff = -time.Second }, "--min-restart-backoff"},
+		"a wait above 5m":      {func(o *Options) { o.MinRestartBackoff = 301 * time.Second }, "--min-restart-backoff"},
+		"no minimum of a wait": {func(o *Options) { o.MinRestartBackoff = 0 }, ""},
+
 		"API server":                   {func(o *Options) { o.APIServerHost, o.APIServerPort = "api.example.com", "6443" }, ""},
 		"API server without its host":  {func(o *Options) { o.APIServerPort = "6443" }, "--api-server-port is given without --api-server-host"},
 		"API server at no host":        {func(o *Options) { o.APIServerHost = "https://10.0.0.1" }, "--api-server-host"},

@@ -24,7 +24,7 @@ var reportedConditions = []corev1.PodConditionType{
 var shimConditions = []string{
 	v1alpha1.ConditionTemplateAccepted, v1alpha1.ConditionKillFailing, v1alpha1.ConditionRuntimeUsable,
 	v1alpha1.ConditionCheckpointFailing, v1alpha1.ConditionUpdateWaiting,
-	v1alpha1.ConditionHeld,
+	v1alpha1.ConditionHeld, v1alpha1.ConditionRestartBackoffRaised,
 }
 
 // nodeWorkloadConditions returns the pod's conditions, the shim's own, and those

@@ -137,7 +137,7 @@ var fields = []Field{
 	{"spec.schedulerName", WithoutMeaning, noScheduler, ""},
 	{"spec.schedulingGates[].*", Refused, noScheduler, "remove it; spec.paused of the ManagedWorkload holds a roll-out"},
 	{"spec.schedulingGroup.*", Refused, noScheduler, removeIt},
-	{"spec.priorityClassName", Honoured, "orders evictions and the end at a shutdown of the node; system-node-critical and system-cluster-critical are not evicted; nothing is preempted", ""},
+	{"spec.priorityClassName", Honoured, "orders evictions and the end at a shutdown of the node; system-node-critical and system-cluster-critical are not evicted, and containers of the first start with the OOM score -997; nothing is preempted", ""},
 	{"spec.priority", Honoured, "must be the number of priorityClassName, which the node gets without it too", ""},
 	{"spec.preemptionPolicy", WithoutMeaning, "nothing is preempted", ""},
 

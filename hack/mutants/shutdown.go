@@ -6,7 +6,7 @@ package main
 var shutdownPlanMistakes = []mistake{
 	{"a shutdown gives all a group's time", "DecideShutdown", "override = min(override, *own)", "_ = own"},
 	{"a pod between two periods ends with the later ones", "ShutdownGroups", "groups[at+1].Priority <= priorityOf(pod)", "groups[at].Priority < priorityOf(pod)"},
-	{"a critical class counts as any other", "priorityOf", `case pod.Spec.PriorityClassName == "system-node-critical":`, "case false:"},
+	{"a critical class counts as any other", "priorityOf", "case podspec.IsNodeCritical(pod):", "case false:"},
 	{"what a shutdown ended forgets why", "ShutDown", "if previous == nil || previous.Reason != ReasonTerminated", "if true || previous.Reason != ReasonTerminated"},
 }
 

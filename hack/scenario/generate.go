@@ -67,6 +67,7 @@ func (g *generator) newPod() *corev1.Pod {
 	}
 	g.details().furnish(&t.Spec)
 	g.givePod(&t.Spec)
+	g.prioritize(&t.Spec)
 	template.SetDefaults(t)
 	if g.chance(3) {
 		t.Spec.TerminationGracePeriodSeconds = nil

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 )
 
 // sizes makes resources and changes them. Its numbers are its own: what else
@@ -56,6 +57,17 @@ func (g *generator) givePod(spec *corev1.PodSpec) {
 		r.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick(g, "2", "8")), corev1.ResourceMemory: resource.MustParse(pick(g, "1Gi", "4Gi"))}
 	}
 	spec.Resources = r
+}
+
+// prioritize gives some pods a priority class that every cluster has. Its numbers are its own, too.
+func (g *generator) prioritize(spec *corev1.PodSpec) {
+	g = &generator{Rand: rand.New(rand.NewPCG(g.s.Seed, 42)), s: g.s}
+	switch g.IntN(8) {
+	case 0:
+		spec.PriorityClassName, spec.Priority = "system-node-critical", ptr.To[int32](2000001000)
+	case 1:
+		spec.PriorityClassName, spec.Priority = "system-cluster-critical", ptr.To[int32](2000000000)
+	}
 }
 
 // resize changes the resources of some containers as a Pod's may be changed: a

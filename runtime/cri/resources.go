@@ -143,8 +143,12 @@ func toQuota(milliCPU int64) int64 {
 }
 
 // oomScoreAdjust makes the kernel kill first what requests little of
-// the node's memory. (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
+// the node's memory, and last what the node cannot do without, whatever that requests.
+// (kubelet qos/policy.go:GetContainerOOMScoreAdjust)
 func (n *nodeResources) oomScoreAdjust(pod *corev1.Pod, container *corev1.Container) int64 {
+	if podspec.IsNodeCritical(pod) {
+		return oomGuaranteed
+	}
 	switch podspec.QOSClass(pod) {
 	case corev1.PodQOSGuaranteed:
 		return oomGuaranteed

@@ -33,6 +33,7 @@ func TestContainerResources(t *testing.T) {
 		node             nodeResources
 		requests, limits corev1.ResourceList
 		ofPod            *corev1.ResourceRequirements
+		class            string
 		want             *runtimeapi.LinuxContainerResources
 	}{
 		"nothing": {want: &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000}},
@@ -53,6 +54,18 @@ func TestContainerResources(t *testing.T) {
 			want: &runtimeapi.LinuxContainerResources{
 				CpuShares: 1024, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: 1 << 30, OomScoreAdj: -997,
 			},
+		},
+		"node-critical, best effort": {
+			class: "system-node-critical",
+			want:  &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: -997},
+		},
+		"node-critical, burstable": {
+			requests: list("", "1Gi"), class: "system-node-critical",
+			want: &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: -997},
+		},
+		"cluster-critical counts as any other": {
+			class: "system-cluster-critical",
+			want:  &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000},
 		},
 		"the whole node requested": {
 			requests: list("", "16Gi"),
@@ -92,7 +105,7 @@ func TestContainerResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod()
 			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: tc.requests, Limits: tc.limits}
-			pod.Spec.Resources = tc.ofPod
+			pod.Spec.Resources, pod.Spec.PriorityClassName = tc.ofPod, tc.class
 			tc.node.memory = 16 << 30
 			got := tc.node.containerResources(pod, &pod.Spec.Containers[0])
 			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {

@@ -13,6 +13,7 @@ import (
 	podresources "k8s.io/component-helpers/resource"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Words and time of the kubelet's evictions. (kubelet eviction/helpers.go,
@@ -93,7 +94,7 @@ func critical(pod *corev1.Pod) bool {
 		return true
 	}
 	switch pod.Spec.PriorityClassName {
-	case "system-node-critical", "system-cluster-critical":
+	case podspec.NodeCriticalClass, podspec.ClusterCriticalClass:
 		return true
 	}
 	return pod.Spec.Priority != nil && *pod.Spec.Priority >= clusterCriticalPriority

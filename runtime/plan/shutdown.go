@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // Words of the kubelet's graceful node shutdown. (kubelet nodeshutdown/nodeshutdown_manager.go)
@@ -91,9 +92,9 @@ func priorityOf(pod *corev1.Pod) int32 {
 	switch {
 	case pod.Spec.Priority != nil:
 		return *pod.Spec.Priority
-	case pod.Spec.PriorityClassName == "system-node-critical":
+	case podspec.IsNodeCritical(pod):
 		return nodeCriticalPriority
-	case pod.Spec.PriorityClassName == "system-cluster-critical":
+	case pod.Spec.PriorityClassName == podspec.ClusterCriticalClass:
 		return clusterCriticalPriority
 	}
 	return 0

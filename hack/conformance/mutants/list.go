@@ -182,6 +182,8 @@ var mutants = []mutant{
 		"container.WorkingDir,", `"",`},
 	{"a user that is root is not looked at", criDir, "Client.containerConfig",
 		"if err := verifyNonRoot(pod, container, user); err != nil {", "if err := verifyNonRoot(pod, container, user); false {"},
+	{"what a node cannot do without is killed for memory as anything else", criDir, "nodeResources.oomScoreAdjust",
+		"if podspec.IsNodeCritical(pod) {", "if false {"},
 	{"ports of sidecars are mapped", criDir, "portMappings",
 		"podspec.IsSidecar(c) && d.MapSidecarPorts", "podspec.IsSidecar(c)"},
 	{"ports are not mapped", criDir, "Client.sandboxConfig",

@@ -98,7 +98,7 @@ var fields = []Field{
 	{"spec.hostUsers", Honoured, "false needs a kernel and a runtime with user namespaces and id-mapped mounts; a node without them starts nothing of it", ""},
 	{"spec.hostname", Honoured, "", ""},
 	{"spec.subdomain", Honoured, "", ""},
-	{"spec.setHostnameAsFQDN", Honoured, "", ""},
+	{"spec.setHostnameAsFQDN", Honoured, "a node on which the full name has more than 64 characters starts nothing of it", ""},
 	{"spec.hostnameOverride", Refused, "the host name is that of hostname and subdomain", "use hostname"},
 	{"spec.hostAliases[].ip", Honoured, "", ""},
 	{"spec.hostAliases[].hostnames", Honoured, "", ""},

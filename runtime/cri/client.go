@@ -43,7 +43,7 @@ const (
 type PodDir interface {
 	ContainerOptions(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error)
 	DNS(pod *corev1.Pod) (poddir.DNSConfig, error)
-	Hostname(pod *corev1.Pod) string
+	Hostname(pod *corev1.Pod) (string, error)
 	LogDirectory(pod *corev1.Pod) string
 	CgroupParent(pod *corev1.Pod) string
 	UserNamespace(pod *corev1.Pod) (userns.Range, error)

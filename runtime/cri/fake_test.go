@@ -397,9 +397,10 @@ func (f *fakeRuntime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream 
 
 // fakePodDir is a place on the node of fixed names.
 type fakePodDir struct {
-	logs     string
-	err      error
-	usersErr error
+	logs        string
+	err         error
+	usersErr    error
+	hostnameErr error
 }
 
 func (d *fakePodDir) ContainerOptions(_ context.Context, _ *corev1.Pod, c *corev1.Container, podIPs []string, restartCount int) (poddir.Options, error) {
@@ -419,7 +420,7 @@ func (d *fakePodDir) ContainerOptions(_ context.Context, _ *corev1.Pod, c *corev
 func (d *fakePodDir) DNS(*corev1.Pod) (poddir.DNSConfig, error) {
 	return poddir.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"svc.cluster.local"}, Options: []string{"ndots:5"}}, nil
 }
-func (d *fakePodDir) Hostname(pod *corev1.Pod) string { return pod.Name }
+func (d *fakePodDir) Hostname(pod *corev1.Pod) (string, error) { return pod.Name, d.hostnameErr }
 func (d *fakePodDir) LogDirectory(pod *corev1.Pod) string {
 	return filepath.Join(d.logs, string(pod.UID))
 }

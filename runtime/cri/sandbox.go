@@ -31,7 +31,7 @@ func (c *Client) RunSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	}
 	config, err := c.sandboxConfig(pod, attempt, users)
 	if err != nil {
-		return "", fmt.Errorf("configure the sandbox: %w", err)
+		return "", err
 	}
 	handler, err := runtimeHandler(pod)
 	if err != nil {
@@ -118,7 +118,9 @@ func (c *Client) sandboxConfig(pod *corev1.Pod, attempt uint32, users *runtimeap
 		Linux:        linux,
 	}
 	if !pod.Spec.HostNetwork {
-		config.Hostname = c.config.PodDir.Hostname(pod)
+		if config.Hostname, err = c.config.PodDir.Hostname(pod); err != nil {
+			return nil, err
+		}
 	}
 	return config, nil
 }

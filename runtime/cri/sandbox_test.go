@@ -4,6 +4,7 @@
 package cri
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,6 +171,23 @@ func TestRunSandboxConfig(t *testing.T) {
 				t.Errorf("runtime handler %q, want %q", got.GetRuntimeHandler(), tc.handler)
 			}
 		})
+	}
+}
+
+// A pod whose host name the kernel cannot take has no sandbox, and the error is the kubelet's.
+func TestRunSandboxWithoutAHostname(t *testing.T) {
+	tooLong := errors.New("failed to construct FQDN")
+	fake, client := newFake(t, func(c *Config) { c.PodDir = &fakePodDir{logs: t.TempDir(), hostnameErr: tooLong} })
+	pod := newPod()
+	if id, err := client.RunSandbox(t.Context(), pod, 0); err == nil || err.Error() != tooLong.Error() {
+		t.Errorf("sandbox %q, error %v", id, err)
+	}
+	if calls := fake.takeCalls(); len(calls) != 0 {
+		t.Errorf("the runtime was called: %v", calls)
+	}
+	pod.Spec.HostNetwork = true
+	if _, err := client.RunSandbox(t.Context(), pod, 0); err != nil {
+		t.Errorf("on the node's network: %v", err)
 	}
 }
 

@@ -112,6 +112,15 @@ func check(t *testing.T, got *plan.Refusal, reason, message string) {
 	}
 }
 
+// A host name that the kernel cannot take is refused in the words of the kubelet's event.
+func TestHostnames(t *testing.T) {
+	tooLong := &Hostnames{Hostname: func(*corev1.Pod) (string, error) { return "", errors.New("failed to construct FQDN") }}
+	fits := &Hostnames{Hostname: func(*corev1.Pod) (string, error) { return "web", nil }}
+	check(t, tooLong.Admit(podWith()), "FailedCreatePodSandBox", "Failed to create pod sandbox: failed to construct FQDN")
+	check(t, tooLong.Admit(podWith(hostNetwork)), "", "")
+	check(t, fits.Admit(podWith()), "", "")
+}
+
 func port(ip string, protocol corev1.Protocol, number int32) corev1.ContainerPort {
 	return corev1.ContainerPort{HostIP: ip, Protocol: protocol, HostPort: number, ContainerPort: 1}
 }

@@ -4,12 +4,13 @@
 package poddir
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -84,7 +85,7 @@ func TestDNS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("DNS (-want +got):\n%s", diff)
 			}
 		})
@@ -102,7 +103,7 @@ func TestDNSWithoutResolvConf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(DNSConfig{Servers: tt.want, Searches: []string{"."}}, got); diff != "" {
+			if diff := gocmp.Diff(DNSConfig{Servers: tt.want, Searches: []string{"."}}, got); diff != "" {
 				t.Errorf("DNS (-want +got):\n%s", diff)
 			}
 		})
@@ -140,32 +141,42 @@ func TestLimitSearches(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, limitSearches(tt.in)); diff != "" {
+			if diff := gocmp.Diff(tt.want, limitSearches(tt.in)); diff != "" {
 				t.Errorf("searches (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+// A pod's full name becomes its host name where that is asked for, as far as the kernel has room
+// for it.
 func TestHostname(t *testing.T) {
 	yes := true
+	fqdn := func(hostname string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = hostname, "sub", &yes }
+	}
 	tests := map[string]struct {
-		change func(*corev1.Pod)
-		want   string
+		change  func(*corev1.Pod)
+		want    string
+		wantErr string
 	}{
-		"name of the pod":  {func(*corev1.Pod) {}, "web"},
-		"hostname":         {func(p *corev1.Pod) { p.Spec.Hostname = "other" }, "other"},
-		"cut":              {func(p *corev1.Pod) { p.Name = strings.Repeat("a", 61) + "--" + "b" }, strings.Repeat("a", 61)},
-		"subdomain":        {func(p *corev1.Pod) { p.Spec.Subdomain = "sub" }, "web"},
-		"FQDN":             {func(p *corev1.Pod) { p.Spec.Subdomain = "sub"; p.Spec.SetHostnameAsFQDN = &yes }, "web.sub.ns.svc.cluster.local"},
-		"FQDN without one": {func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &yes }, "web"},
-		"override":         {func(p *corev1.Pod) { o := "a.b"; p.Spec.HostnameOverride = &o; p.Spec.Subdomain = "sub" }, "a.b"},
+		"name of the pod":  {change: func(*corev1.Pod) {}, want: "web"},
+		"hostname":         {change: func(p *corev1.Pod) { p.Spec.Hostname = "other" }, want: "other"},
+		"cut":              {change: func(p *corev1.Pod) { p.Name = strings.Repeat("a", 61) + "--" + "b" }, want: strings.Repeat("a", 61)},
+		"subdomain":        {change: func(p *corev1.Pod) { p.Spec.Subdomain = "sub" }, want: "web"},
+		"FQDN":             {change: fqdn("web"), want: "web.sub.ns.svc.cluster.local"},
+		"FQDN without one": {change: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &yes }, want: "web"},
+		"override":         {change: func(p *corev1.Pod) { o := "a.b"; p.Spec.HostnameOverride = &o; p.Spec.Subdomain = "sub" }, want: "a.b"},
+		"FQDN of 64":       {change: fqdn(strings.Repeat("a", 39)), want: strings.Repeat("a", 39) + ".sub.ns.svc.cluster.local"},
+		"FQDN of 65": {change: fqdn(strings.Repeat("a", 40)), wantErr: "failed to construct FQDN from pod hostname and cluster domain, FQDN " +
+			strings.Repeat("a", 40) + ".sub.ns.svc.cluster.local is too long (64 characters is the max, 65 characters requested)"},
 	}
 	m := newManager(t, nil)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := m.Hostname(testPod(tt.change)); got != tt.want {
-				t.Errorf("hostname %q, want %q", got, tt.want)
+			got, err := m.Hostname(testPod(tt.change))
+			if got != tt.want || fmt.Sprint(err) != cmp.Or(tt.wantErr, "<nil>") {
+				t.Errorf("hostname %q, %v; want %q, %s", got, err, tt.want, tt.wantErr)
 			}
 		})
 	}

@@ -45,6 +45,7 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 			return s.pressure.Admit(pod)
 		},
 		s.options.sysctls.Admit,
+		(&nodeadmission.Hostnames{Hostname: s.dirs.Hostname}).Admit,
 		features.Admit,
 		ports.Admit,
 		profiles.Admit,

@@ -5,6 +5,7 @@ package environment
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,24 @@ func TestHostPortOfAnotherWorkload(t *testing.T) {
 	}
 	first.DeleteAndCollect()
 	second.AwaitReady()
+}
+
+// A full name that the kernel has no room for is refused in the words of the kubelet's event, and
+// what runs stays.
+func TestFullNameThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, fmt.Sprintf(`
+hostname: %s
+subdomain: s
+containers: [{name: c, image: %s, args: [serve]}]`, strings.Repeat("h", 60), testImage))
+	before := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
+	w.Change(func(template *corev1.PodTemplateSpec) { template.Spec.SetHostnameAsFQDN = new(true) })
+	name := strings.Repeat("h", 60) + ".s." + w.Namespace + ".svc.mw.test"
+	nw := awaitRefused(t, w, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, "+
+		"FQDN %s is too long (64 characters is the max, %d characters requested)", name, len(name)))
+	if now := nw.Status.ContainerStatuses[0]; now.ContainerID != before || now.State.Running == nil {
+		t.Errorf("%s ran, now %+v", before, now)
+	}
 }
 
 // Sysctls that the kubelet calls unsafe need the shim's leave. A change to one is refused, and

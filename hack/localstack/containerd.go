@@ -46,6 +46,7 @@ disabled_plugins = [
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = {{.RestrictOOM}}
   netns_mounts_under_state_dir = true
+  drain_exec_sync_io_timeout = "1s"
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["{{.CNIBin}}"]
     conf_dir = "{{.CNIConf}}"
@@ -88,6 +89,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
   sandbox_image = "{{.Pause}}"
   restrict_oom_score_adj = {{.RestrictOOM}}
   netns_mounts_under_state_dir = true
+  drain_exec_sync_io_timeout = "1s"
   [plugins.'io.containerd.grpc.v1.cri'.registry]
     config_path = "{{.Registries}}"
   [plugins.'io.containerd.grpc.v1.cri'.cni]

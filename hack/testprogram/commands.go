@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ func commands() []command {
 		{"try", "CMD ...", "run a command and print its error instead of failing", 1, -1, try},
 		{"show-args", "[ARGUMENTS]", "print the arguments, a line each, and run until a stop signal", 0, -1, showArgs},
 		{"sleep", "DURATION", "wait", 1, 1, sleep},
+		{"leave", "CMD ...", "run a command in a process of its own that keeps this one's output, and do not wait for it", 1, -1, leave},
 		{"exit", "CODE", "exit with the code", 1, 1, exit},
 		{"echo", "TEXT", "print", 0, -1, echo},
 		{"flood", "[BYTES]", "print numbered lines of 1024 bytes, so many bytes a second or as fast as can be", 0, 1, flood},
@@ -94,6 +96,13 @@ func try(args []string) error {
 		return echo([]string{"error:", err.Error()})
 	}
 	return nil
+}
+
+// leave starts a command that outlives this process.
+func leave(args []string) error {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Start()
 }
 
 // showArgs stands for any program: it takes whatever arguments there are.

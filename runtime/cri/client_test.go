@@ -168,7 +168,7 @@ func TestDeadlines(t *testing.T) {
 		"stop in a million years": {"StopContainer", func() error {
 			return ignoreNotFound(client.StopContainer(t.Context(), "c", 1<<45))
 		}, maxStopSeconds*time.Second + 2*time.Minute},
-		"command":             {"ExecSync", exec(10 * time.Second), 2*time.Minute + 10*time.Second},
+		"command":             {"ExecSync", exec(10 * time.Second), 12 * time.Second},
 		"command without end": {"ExecSync", exec(0), 0},
 		"pull": {"PullImage", func() error {
 			_, err := client.PullImage(t.Context(), "i", pod, nil)

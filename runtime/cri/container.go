@@ -225,6 +225,11 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 // (containerd cmd/containerd-shim-runc-v2/process/exec.go:start)
 const execStart = 2 * time.Second
 
+// execSlack is how much longer than the command's timeout a runtime may take to answer: to end the
+// command, and to read what it wrote. A process that the command has left behind may keep its
+// output open for ever, and containerd reads to the end unless drain_exec_sync_io_timeout is set.
+const execSlack = 2 * time.Second
+
 // ExecSync runs a command in a container and waits for it. A command that
 // exceeds timeout is an error with code DeadlineExceeded; a timeout of 0 is
 // none. CRI counts whole seconds: a fraction is rounded up. Cancelling the
@@ -235,9 +240,9 @@ func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout 
 	if ctx.Err() != nil {
 		return nil, nil, 0, fmt.Errorf("%s: %w", operation, status.FromContextError(ctx.Err()).Err())
 	}
-	patience := time.Duration(0)
+	limit, patience := (timeout+time.Second-1)/time.Second, time.Duration(0)
 	if timeout > 0 {
-		patience = c.callTimeout + timeout
+		patience = limit*time.Second + execSlack
 	}
 	type outcome struct {
 		response *runtimeapi.ExecSyncResponse
@@ -251,7 +256,7 @@ func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout 
 		var o outcome
 		o.err = panics.Contain(logr.FromContextOrDiscard(ctx), operation, func() (err error) {
 			o.response, err = invoke(call, patience, operation, c.runtime.ExecSync,
-				&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64((timeout + time.Second - 1) / time.Second)})
+				&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64(limit)})
 			return err
 		})
 		done <- o

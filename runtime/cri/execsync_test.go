@@ -68,6 +68,30 @@ func TestExecSyncIsNotCutOffAtItsStart(t *testing.T) {
 	}
 }
 
+// A command with a timeout fails by it, also where the runtime does not answer: a process that the
+// command has left behind keeps its output open.
+func TestExecSyncEndsByItsTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second + execSlack, 1500 * time.Millisecond: 2*time.Second + execSlack, time.Minute: time.Minute + execSlack,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			runtime := &endlessRuntime{ended: make(chan time.Time, 1)}
+			client, err := New(t.Context(), runtime, Config{Instance: "node", PodDir: &fakePodDir{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			_, _, _, err = client.ExecSync(t.Context(), "c", []string{"x"}, timeout)
+			if took := time.Since(begun); status.Code(err) != codes.DeadlineExceeded || took != want {
+				t.Errorf("timeout %s: returned %v after %s, want DeadlineExceeded after %s", timeout, err, took, want)
+			}
+			if err := client.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // panickingRuntime panics at each call.
 type panickingRuntime struct{ grpc.ClientConnInterface }
 

@@ -93,7 +93,8 @@ const (
 	// KillOutcomeForced: the runtime killed the container because the time of
 	// StopContainer was over.
 	KillOutcomeForced KillOutcome = "Forced"
-	// KillOutcomeAlreadyStopped: the container had left before it was asked to.
+	// KillOutcomeAlreadyStopped: the container had left before it was asked to. Where
+	// exitedDuring is set, it left during the kill: nothing asked it to, or SIGKILL ended it.
 	KillOutcomeAlreadyStopped KillOutcome = "AlreadyStopped"
 	// KillOutcomeFailed: the runtime reported an error; the kill is tried again,
 	// with a record of its own.
@@ -214,6 +215,10 @@ type KillRecord struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Error string `json:"error,omitempty"`
+	// exitedDuring is the phase in which the container exited without having got its stop
+	// signal: PreStop or WaitingForTurn. Unset if it exited at another time, or that is not known.
+	// +optional
+	ExitedDuring KillPhase `json:"exitedDuring,omitempty"`
 	// exitCode is the container's exit code.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`

@@ -60,6 +60,9 @@ func TestWords(t *testing.T) {
 		{"already stopped", func(k *v1alpha1.KillRecord) {
 			k.Outcome, k.ExitCode, k.PreStop, k.StopTime = v1alpha1.KillOutcomeAlreadyStopped, ptr.To[int32](3), nil, nil
 		}},
+		{"ended during its hook", func(k *v1alpha1.KillRecord) {
+			k.Outcome, k.ExitCode, k.ExitedDuring = v1alpha1.KillOutcomeAlreadyStopped, ptr.To[int32](137), v1alpha1.KillPhasePreStop
+		}},
 		{"failed", func(k *v1alpha1.KillRecord) {
 			k.Outcome, k.Error = v1alpha1.KillOutcomeFailed, "context deadline exceeded"
 		}},

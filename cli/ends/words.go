@@ -55,6 +55,10 @@ func Outcome(k *v1alpha1.KillRecord) string {
 	switch {
 	case k.Phase != v1alpha1.KillPhaseDone:
 		return "under way: " + phase(k)
+	case k.Outcome != "" && k.ExitedDuring == v1alpha1.KillPhasePreStop:
+		return exitedWith(k) + " during preStop"
+	case k.Outcome != "" && k.ExitedDuring == v1alpha1.KillPhaseWaitingForTurn:
+		return exitedWith(k) + " while it waited for other containers to end"
 	case k.Outcome == v1alpha1.KillOutcomeGraceful:
 		return exitedWith(k)
 	case k.Outcome == v1alpha1.KillOutcomeForced:
@@ -155,7 +159,7 @@ func course(k *v1alpha1.KillRecord) string {
 	if hook := Hook(k); hook != "" {
 		parts = append(parts, hook)
 	}
-	if k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped {
+	if k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped && k.ExitedDuring == "" {
 		text := "sent " + signal(k)
 		if k.StopTimeoutSeconds != nil {
 			text += fmt.Sprintf(" with %ds to exit", *k.StopTimeoutSeconds)

@@ -6,7 +6,9 @@ package executor
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,12 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// errTimeOver is the cause of a phase's end when its time is over.
-var errTimeOver = errors.New("the grace period is over")
+// The causes of a phase's end before what it waits for: its time is over, or the container has
+// exited.
+var (
+	errTimeOver = errors.New("the grace period is over")
+	errExited   = errors.New("the container has exited")
+)
 
 // kill is one kill under way.
 type kill struct {
@@ -63,6 +69,12 @@ type kill struct {
 	// stopEnd is when the last call of StopContainer was to end in force; zero if
 	// there was none.
 	stopEnd time.Time
+	// exitedIn is the phase in which the container was seen to have exited, before it was asked
+	// to stop; empty if it was not.
+	exitedIn v1alpha1.KillPhase
+	// hookEnded and waitEnded are when hook and wait had ended, and asked is when StopContainer was
+	// called first, by this process; zero before.
+	hookEnded, waitEnded, asked time.Time
 	// fresh is how many seconds the phase had when it began, 0 once the container
 	// surely knows of it.
 	fresh int64
@@ -79,15 +91,16 @@ type kill struct {
 // another with the smaller timeout; the first is never cancelled, because that
 // would keep the container from ever being killed.
 func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
-	e.mu.Lock()
-	kills := make([]*kill, 0, len(e.inflight[podUID]))
-	for k := range e.inflight[podUID] {
-		kills = append(kills, k)
-	}
-	e.mu.Unlock()
-	for _, k := range kills {
+	for _, k := range e.underWay(podUID) {
 		k.shorten(time.Now(), graceSeconds)
 	}
+}
+
+// underWay returns the kills of a pod that are under way.
+func (e *Executor) underWay(podUID types.UID) []*kill {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.inflight[podUID]))
 }
 
 // Interrupt cuts every kill under way, and those to come, short: the process is

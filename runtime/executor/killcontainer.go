@@ -96,7 +96,7 @@ func (k *kill) run(ctx context.Context) error {
 // kuberuntime_termination_order.go:waitForTurn)
 func (k *kill) waitForTurn(ctx context.Context) error {
 	waitsFor := k.WaitsWithin(k.left)
-	if !k.turns.mustWait(waitsFor) {
+	if !k.turns.mustWait(waitsFor) || k.hasExited() {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)
@@ -105,5 +105,6 @@ func (k *kill) waitForTurn(ctx context.Context) error {
 	noted()
 	err := k.phaseError(ctx, waitCtx)
 	end()
+	k.ended(&k.waitEnded)
 	return err
 }

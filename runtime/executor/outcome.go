@@ -64,6 +64,8 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		e := k.ending(rec)
 		if err == nil {
 			e.after = &after
+			e.during = k.exitedDuring(&e)
+			rec.ExitedDuring = e.during
 		} else {
 			e.gone, e.err = runtimeerror.IsNotFound(err), err
 		}
@@ -139,6 +141,7 @@ func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 	e := ending{
 		requested: rec.StartTime.Time, ran: k.ran(),
 		stopped: !k.stoppedAt.IsZero(), forced: !k.stoppedAt.Before(k.forcedFrom),
+		hooked:    rec.PreStop != nil && rec.PreStop.Outcome != v1alpha1.PreStopSkipped,
 		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
 	}
 	if k.open == nil {
@@ -184,6 +187,10 @@ type ending struct {
 	// stopped: a StopContainer saw the container stop. forced: by then its time was
 	// over, by this process's monotonic clock.
 	stopped, forced bool
+	// during is the phase before the stop signal in which the container exited; empty if it exited
+	// at another time. hooked: its preStop hook ran, or had begun.
+	during v1alpha1.KillPhase
+	hooked bool
 	// unwatched: the container left while no shim was there. A shim that dies
 	// takes its StopContainer with it, and no SIGKILL follows: who killed a
 	// container later on is unknown. until is when its time was over.
@@ -204,17 +211,25 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 	switch after := e.after; {
 	case after.FinishedAt.IsZero():
 		return "", unknownTime
-	case !e.ran && after.FinishedAt.Before(e.requested), e.steady() && after.FinishedAt.Before(e.begun.Add(-clockPrecision)):
+	case e.leftBefore():
 		return v1alpha1.KillOutcomeAlreadyStopped, ""
 	case after.ExitCode == exitCodeUnknown && (after.Reason == reasonUnknown || e.lost):
 		return "", unseenEnd
 	case e.unwatched:
 		return e.whileAway()
+	case e.during != "":
+		return e.unasked(), ""
 	case e.killed() && e.stopped && e.forced:
 		return v1alpha1.KillOutcomeForced, ""
 	default:
 		return v1alpha1.KillOutcomeGraceful, ""
 	}
+}
+
+// leftBefore reports that the container had exited when the kill began.
+func (e ending) leftBefore() bool {
+	at := e.after.FinishedAt
+	return !e.ran && at.Before(e.requested) || e.steady() && at.Before(e.begun.Add(-clockPrecision))
 }
 
 // steady reports that the machine's wall clock was not set during the kill.
@@ -252,12 +267,21 @@ func (e ending) whileAway() (v1alpha1.KillOutcome, string) {
 	case e.after.FinishedAt.Before(e.requested):
 		return "", clockSet
 	case e.after.FinishedAt.Before(e.until):
-		return v1alpha1.KillOutcomeGraceful, ""
+		return e.unasked(), ""
 	case e.killed():
 		return "", unseenForce
 	default:
 		return "", leftLate
 	}
+}
+
+// unasked is the outcome of a container that exited in time. Without the stop signal only its hook
+// can have made it exit, and not by SIGKILL.
+func (e ending) unasked() v1alpha1.KillOutcome {
+	if e.during != "" && (!e.hooked || e.after.ExitCode == exitCodeSIGKILL) {
+		return v1alpha1.KillOutcomeAlreadyStopped
+	}
+	return v1alpha1.KillOutcomeGraceful
 }
 
 // killed reports whether SIGKILL ended the container, and not for its memory.

@@ -30,6 +30,7 @@ func (k *kill) runPreStop(ctx context.Context) error {
 	gaveUp := k.phaseError(ctx, hookCtx)
 	outcome := k.preStopOutcome(hookErr)
 	end()
+	k.ended(&k.hookEnded)
 	if gaveUp != nil && hookErr != nil {
 		return gaveUp
 	}
@@ -93,6 +94,8 @@ func (k *kill) preStopOutcome(err error) v1alpha1.PreStopOutcome {
 	switch {
 	case err == nil:
 		return v1alpha1.PreStopSucceeded
+	case k.hasExited():
+		return v1alpha1.PreStopFailed
 	case k.timeIsOver():
 		return v1alpha1.PreStopTimedOut
 	default:
@@ -106,7 +109,9 @@ func (k *kill) preStopEvent(outcome v1alpha1.PreStopOutcome) {
 	message := ""
 	switch outcome {
 	case v1alpha1.PreStopFailed:
-		message = "PreStopHook failed"
+		if message = "PreStopHook failed"; k.hasExited() {
+			message = preStopExitedMessage
+		}
 	case v1alpha1.PreStopTimedOut:
 		message = preStopCancelledMessage
 	case v1alpha1.PreStopSucceeded, v1alpha1.PreStopSkipped:
@@ -115,4 +120,7 @@ func (k *kill) preStopEvent(outcome v1alpha1.PreStopOutcome) {
 	k.e.containerEvent(k.pod, k.Name, k.ID, corev1.EventTypeWarning, "FailedPreStopHook", message)
 }
 
-const preStopCancelledMessage = "PreStopHook not completed in grace period, cancelled"
+const (
+	preStopCancelledMessage = "PreStopHook not completed in grace period, cancelled"
+	preStopExitedMessage    = "PreStopHook not completed, the container has exited"
+)

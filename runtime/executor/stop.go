@@ -103,7 +103,7 @@ func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 	s.k.stopping(stop.TimeoutSeconds, s.pending == 0)
 	deadline := time.Now().Add(seconds(stop.TimeoutSeconds))
 	s.deadline, s.overdue = deadline, time.After(stop.ThawAfter())
-	s.k.setStopEnd(deadline)
+	s.k.calling(deadline)
 	s.pending++
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, seconds(stop.TimeoutSeconds)+stopSlack)
@@ -115,9 +115,13 @@ func (s *stopCalls) call(ctx context.Context, stop plan.Stop) {
 	}()
 }
 
-func (k *kill) setStopEnd(deadline time.Time) {
+// calling notes a call of StopContainer that is about to be made.
+func (k *kill) calling(deadline time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.asked.IsZero() {
+		k.asked = time.Now()
+	}
 	k.stopEnd, k.phaseEnd = deadline, deadline // the record may have waited for the disk
 }
 

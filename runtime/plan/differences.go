@@ -33,7 +33,8 @@ type Differences struct {
 	// KeepBackoff: "Back-off at a restart of the agent". Without it a restart of the
 	// agent forgets it.
 	KeepBackoff bool
-	// CancelHooks: "A preStop hook that overruns". Without it the hook runs on beside
+	// CancelHooks: "A preStop hook that overruns", "A preStop hook, or a wait for other
+	// containers, when its own container has exited". Without it the hook runs on beside
 	// StopContainer, and its failure is reported when it ends.
 	CancelHooks bool
 	// HookInOwnSandbox: "An HTTP hook without a host". Without it the hook asks the

@@ -153,7 +153,9 @@ func TestLimitSearches(t *testing.T) {
 func TestHostname(t *testing.T) {
 	yes := true
 	fqdn := func(hostname string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = hostname, "sub", &yes }
+		return func(p *corev1.Pod) {
+			p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = hostname, "sub", &yes
+		}
 	}
 	tests := map[string]struct {
 		change  func(*corev1.Pod)

@@ -141,6 +141,42 @@ func TestDeletionShortensAKillOfASync(t *testing.T) {
 	})
 }
 
+// News of the runtime during kills reaches them: what has exited needs no hook any more.
+func TestExitsDuringAKillAreNoted(t *testing.T) {
+	wait := func(ctx context.Context) { <-ctx.Done() }
+	for name, begin := range map[string]func(n *fakeNode, p *Pool){
+		"of a sync": func(n *fakeNode, p *Pool) {
+			n.syncing = func(ctx context.Context, _ plan.SyncRequest) plan.SyncOutcome { wait(ctx); return plan.SyncOutcome{} }
+			p.Update(workload("a"))
+		},
+		"of the workload": func(n *fakeNode, p *Pool) {
+			n.killing = func(ctx context.Context, _ plan.KillRequest) error { wait(ctx); return ctx.Err() }
+			p.Update(workload("a"))
+			n.settle(time.Second)
+			p.Update(workload("a", deleted(nil)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				p := n.start(t)
+				begin(n, p)
+				n.settle(time.Second)
+				n.mu.Lock()
+				before := n.exitsNoted
+				n.mu.Unlock()
+				p.Wake("a")
+				n.settle(time.Millisecond)
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if n.exitsNoted != before+1 {
+					t.Errorf("the kills were told %d times, want once", n.exitsNoted-before)
+				}
+			})
+		})
+	}
+}
+
 // The shim that comes after must know of a kill whether or not this one ends in order.
 func TestKillIsKeptBeforeItGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,8 @@ type fakeNode struct {
 	liveReads int
 	store     Store
 	shortened []int64
+	// exitsNoted is how often kills were told to look for exits.
+	exitsNoted int
 	killed    []plan.KillRequest
 	resumed   []plan.KillProgress
 	synced    []plan.SyncRequest
@@ -409,6 +411,12 @@ func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shortened = append(n.shortened, seconds)
+}
+
+func (n *fakeNode) NoteExits(context.Context, types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.exitsNoted++
 }
 
 func (n *fakeNode) RemoveDead(_ context.Context, _ *plan.PodStatus, exitedID string) error {

@@ -69,6 +69,8 @@ type Executor interface {
 	// Shorten gives every kill of the pod that is under way at most that many
 	// seconds from now.
 	Shorten(uid types.UID, graceSeconds int64)
+	// NoteExits ends the hooks and waits of kills of the pod whose containers have exited.
+	NoteExits(ctx context.Context, uid types.UID)
 	// RemoveDead removes the older dead instances of a container that has exited.
 	RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string) error
 	// Resume finishes kills of single containers that an earlier process began.

@@ -26,6 +26,7 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 			if now := s.mem.peek(); now.ends() && now.pod != nil {
 				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
+			s.cfg.Executor.NoteExits(ctx, s.id.UID)
 			s.refresh(ctx, d, begun)
 		})
 	if err != nil {

@@ -242,6 +242,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 				cancel()
 				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
+			s.cfg.Executor.NoteExits(ctx, s.id.UID)
 			s.refresh(ctx, d, begun)
 		})
 	s.keepBackoff(request.Backoff)

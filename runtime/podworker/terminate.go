@@ -97,6 +97,7 @@ func (s *terminator) killAll(ctx context.Context, d desired, observed *plan.PodS
 			now := s.mem.peek()
 			latest := s.mem.shrinkGrace(s.termination(now), now)
 			s.cfg.Executor.Shorten(s.id.UID, latest.Seconds)
+			s.cfg.Executor.NoteExits(ctx, s.id.UID)
 			s.refresh(ctx, now, begun)
 		})
 	s.resume = s.stillUnderWay(s.resume)

@@ -211,6 +211,20 @@ func TestKillSummary(t *testing.T) {
 			},
 			want: "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exited 0 within 3s (26s allowed)",
 		},
+		"ended during its hook": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Grace: grace, PreStop: hook(v1alpha1.PreStopFailed, 3), StopSignal: "SIGTERM", StopTimeoutSeconds: l(27),
+				StopTime: stopped, FinishTime: stopped, Outcome: v1alpha1.KillOutcomeAlreadyStopped, ExitedDuring: v1alpha1.KillPhasePreStop, ExitCode: n(137), Reason: "OOMKilled",
+			},
+			want: "terminated; preStop failed after 3s; exited 137 (OOMKilled) during preStop",
+		},
+		"ended while it waited": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Grace: grace, StopTime: stopped, FinishTime: stopped,
+				Outcome: v1alpha1.KillOutcomeGraceful, ExitedDuring: v1alpha1.KillPhaseWaitingForTurn, ExitCode: n(0),
+			},
+			want: "terminated; exited 0 while it waited for its turn",
+		},
 		"preStop runs": {
 			record: v1alpha1.KillRecord{
 				Trigger: v1alpha1.TriggerLivenessProbe, Phase: v1alpha1.KillPhasePreStop, Grace: grace,

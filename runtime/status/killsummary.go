@@ -173,7 +173,7 @@ func stopPart(r v1alpha1.KillRecord) []string {
 		return []string{fmt.Sprintf("%s sent, %ds allowed", signal, *r.StopTimeoutSeconds)}
 	case r.Phase == v1alpha1.KillPhaseStopping:
 		return []string{signal + " sent"}
-	case r.StopTime != nil && r.Outcome != v1alpha1.KillOutcomeAlreadyStopped:
+	case r.StopTime != nil && r.Outcome != v1alpha1.KillOutcomeAlreadyStopped && r.ExitedDuring == "":
 		return []string{signal}
 	}
 	return nil
@@ -181,6 +181,13 @@ func stopPart(r v1alpha1.KillRecord) []string {
 
 // endPart is how a kill ended.
 func endPart(r v1alpha1.KillRecord) []string {
+	switch {
+	case r.Outcome == "":
+	case r.ExitedDuring == v1alpha1.KillPhasePreStop:
+		return []string{exitedWith(r) + " during preStop"}
+	case r.ExitedDuring == v1alpha1.KillPhaseWaitingForTurn:
+		return []string{exitedWith(r) + " while it waited for its turn"}
+	}
 	switch r.Outcome {
 	case v1alpha1.KillOutcomeGraceful:
 		took, allowed := stopTime(r)

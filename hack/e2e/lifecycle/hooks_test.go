@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -90,6 +92,34 @@ containers:
 	}
 }
 
+// A container that exits during its hook, whoever ended it, needs neither hook nor grace period any
+// more, and its record says so.
+func TestExitDuringAHook(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, `
+terminationGracePeriodSeconds: 60
+containers:
+- {name: own, image: managedworkload.dev/testprogram:v1, args: [serve], lifecycle: {preStop: {exec: {command: [/testprogram, seq, signal, TERM, "1", ",", sleep, 50s]}}}}
+- {name: killed, image: managedworkload.dev/testprogram:v1, args: [serve], lifecycle: {preStop: {sleep: {seconds: 50}}}}`)
+	w.AwaitReady()
+	process := w.Processes()["killed"]
+	begun := time.Now()
+	w.Delete()
+	w.AwaitPhase("killed", v1alpha1.KillPhasePreStop)
+	if err := unix.Kill(process, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]v1alpha1.KillOutcome{"own": v1alpha1.KillOutcomeGraceful, "killed": v1alpha1.KillOutcomeAlreadyStopped}
+	for _, kill := range w.CollectUntilGone() {
+		if kill.Outcome != want[kill.Container] || kill.ExitedDuring != v1alpha1.KillPhasePreStop {
+			t.Errorf("%s: outcome %s, exited during %q: %s", kill.Container, kill.Outcome, kill.ExitedDuring, kill.Summary)
+		}
+	}
+	if took := time.Since(begun); took > 40*time.Second {
+		t.Errorf("the deletion took %s: it waited for a hook", took)
+	}
+}
+
 // Each probe kind by each handler: healthy keeps, unhealthy acts.
 func TestProbes(t *testing.T) {
 	t.Parallel()
@@ -147,6 +177,28 @@ containers:
 	w.AwaitEvent("Unhealthy", "Liveness probe errored")
 	if nw := w.Node(); nw.Status.KillCount != 0 {
 		t.Errorf("%d kills: %+v", nw.Status.KillCount, nw.Status.Kills)
+	}
+}
+
+// A process that a command has left behind keeps the command's output open. Neither a hook nor a
+// probe waits for it: the command's own exit counts, and its timeout.
+func TestExecThatLeavesAProcess(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, `
+containers:
+- name: c
+  image: managedworkload.dev/testprogram:v1
+  lifecycle: {postStart: {exec: {command: [/testprogram, leave, sleep, 1h]}}}
+  readinessProbe: {exec: {command: [/testprogram, leave, sleep, 1h]}, periodSeconds: 5, timeoutSeconds: 4}
+- name: d
+  image: managedworkload.dev/testprogram:v1
+  livenessProbe: {exec: {command: [/testprogram, seq, leave, sleep, 1h, ",", sleep, 1h]}, periodSeconds: 1, failureThreshold: 2}`)
+	w.Await("c is ready", func(nw *v1alpha1.NodeWorkload) bool {
+		return slices.ContainsFunc(nw.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "c" && s.Ready })
+	})
+	kill := w.AwaitTrigger("d", v1alpha1.TriggerLivenessProbe)
+	if !strings.Contains(kill.Summary, "timeout") {
+		t.Errorf("summary %q, want that of a timeout", kill.Summary)
 	}
 }
 

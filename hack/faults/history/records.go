@@ -108,7 +108,7 @@ func outcomeDisagrees(r *Record, l *Life) string {
 			return "it left by itself"
 		}
 	case v1alpha1.KillOutcomeAlreadyStopped:
-		if !l.Stopped {
+		if !l.Stopped && r.ExitedDuring == "" {
 			return "it was killed by SIGKILL"
 		}
 	case v1alpha1.KillOutcomeFailed:

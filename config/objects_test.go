@@ -93,7 +93,24 @@ func TestDefaultHasNoAggregatedAPI(t *testing.T) {
 	}
 }
 
-// The manager may read what a namespace gives it, and everything only with objects-everywhere.
+// Nothing gives the manager tokens of all namespaces: one of them would be a cluster administrator's.
+func TestNoTokensOfAllNamespaces(t *testing.T) {
+	objects := withObjects.render(t)
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRoleBinding" {
+			continue
+		}
+		role, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
+		for _, other := range objects {
+			if content, err := other.MarshalJSON(); err != nil || other.GetKind() == "ClusterRole" && other.GetName() == role && strings.Contains(string(content), "serviceaccounts/token") {
+				t.Errorf("ClusterRoleBinding %s gives tokens of all namespaces, error %v", object.GetName(), err)
+			}
+		}
+	}
+}
+
+// The manager may read what a namespace gives it, and make tokens of the accounts that it names;
+// everything only with objects-everywhere.
 func TestWhoReadsObjects(t *testing.T) {
 	everywhere := kustomization{base: "default", components: []string{"objects", "objects-everywhere"}, edit: "namePrefix: team-a-\n"}
 	tests := map[string]struct {
@@ -106,18 +123,20 @@ func TestWhoReadsObjects(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			objects := tc.k.render(t)
-			role := only[rbacv1.ClusterRole](t, objects, "ClusterRole", "managedworkload-objects").Name
-			bound := 0
-			for _, object := range objects {
-				if ref, _, _ := unstructured.NestedString(object.Object, "roleRef", "name"); ref == role {
-					bound++
-					if object.GetKind() != "ClusterRoleBinding" {
-						t.Errorf("%s %s", object.GetKind(), object.GetName())
+			for _, name := range []string{"managedworkload-objects", "managedworkload-tokens"} {
+				role := only[rbacv1.ClusterRole](t, objects, "ClusterRole", name).Name
+				bound := 0
+				for _, object := range objects {
+					if ref, _, _ := unstructured.NestedString(object.Object, "roleRef", "name"); ref == role {
+						bound++
+						if object.GetKind() != "ClusterRoleBinding" {
+							t.Errorf("%s %s", object.GetKind(), object.GetName())
+						}
 					}
 				}
-			}
-			if bound != tc.want {
-				t.Errorf("%d bindings of %s, want %d", bound, role, tc.want)
+				if bound != tc.want {
+					t.Errorf("%d bindings of %s, want %d", bound, role, tc.want)
+				}
 			}
 		})
 	}

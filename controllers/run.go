@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -211,7 +212,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	}
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
-	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled()})
+	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled(), Tokens: hub})
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	requests := killrequest.NewReconciler(c, mgr.GetAPIReader(), recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
@@ -240,7 +241,7 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.Add(keepContact),
 		mgr.Add(hub),
 		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
-		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, Workloads: known.Shares}),
+		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, TokenRights: hub, Workloads: known.Shares}),
 	)
 }
 
@@ -289,7 +290,11 @@ func newHub(mgr manager.Manager, known workload.Fleet) (*objects.Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the manager's own name: %w", err)
 	}
-	return objects.NewHub(api, self, known.Shares), nil
+	access, err := typedauthorizationv1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the manager's own rights: %w", err)
+	}
+	return objects.NewHub(api, self, access, known.Shares), nil
 }
 
 func controllerOptions(o Options) controller.Options {

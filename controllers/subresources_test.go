@@ -84,7 +84,7 @@ func startReplica(t *testing.T) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub}
+	sources := subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, TokenRights: hub}
 	for _, err := range []error{mgr.Add(feed), mgr.Add(hub), subresources.SetUp(ctx, mgr, o.Subresources, aggNamespace, sources)} {
 		if err != nil {
 			t.Fatal(err)
@@ -255,6 +255,29 @@ func next(t *testing.T, events watch.Interface) string {
 	}
 }
 
+// grantTokens lets the manager make tokens of a service account.
+func grantTokens(t *testing.T, account string) {
+	t.Helper()
+	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: "token"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: []string{account},
+	}}})
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: "token"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "token"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: managerUser}},
+	})
+}
+
+// awaitToken asks for a token until the API server's authorizer knows of the grant.
+func awaitToken(t *testing.T, cfg *rest.Config, name, audience string) (made *authenticationv1.TokenRequest, err error) {
+	t.Helper()
+	_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		made, err = askToken(t, cfg, name, audience)
+		return err == nil, nil
+	})
+	return made, err
+}
+
 // nodeWith is a Node with a NodeWorkload that refers to a Secret, and asks for a token.
 func nodeWith(t *testing.T, name, secret string) *corev1.Node {
 	t.Helper()
@@ -306,7 +329,11 @@ func TestAggregatedAPI(t *testing.T) {
 			t.Fatalf("event %q, want %q", got, want)
 		}
 	}
-	made, err := askToken(t, shimA, "web-agg-a", "vault")
+	if _, err := askToken(t, shimA, "web-agg-a", "vault"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "run: kubectl create role managedworkload-token-web ") {
+		t.Errorf("a token that the namespace does not grant: error %v", err)
+	}
+	grantTokens(t, "web")
+	made, err := awaitToken(t, shimA, "web-agg-a", "vault")
 	if err != nil || made.Status.Token == "" || made.Spec.BoundObjectRef.UID != nodeA.UID || *made.Spec.ExpirationSeconds != 3600 {
 		t.Errorf("token %+v, error %v", made.Spec, err)
 	}

@@ -143,7 +143,7 @@ var fields = []Field{
 
 	{"spec.serviceAccountName", Honoured, "as in a Pod; default if not set", ""},
 	{"spec.serviceAccount", Honoured, "another name of serviceAccountName", ""},
-	{"spec.automountServiceAccountToken", Honoured, "as in a Pod: without a word the ServiceAccount decides; needs the component objects", ""},
+	{"spec.automountServiceAccountToken", Honoured, "as in a Pod: without a word the ServiceAccount decides; needs the component objects and the namespace's grant (docs/objects.md)", ""},
 	{"spec.imagePullSecrets[].name", Honoured, "with those of the ServiceAccount; needs the component objects", ""},
 	{"spec.enableServiceLinks", WithoutMeaning, "no variables of Services are set but those of the API server (KUBERNETES_SERVICE_HOST and the like)", ""},
 	{"spec.readinessGates[].*", Refused, "nothing sets such conditions on a NodeWorkload", readinessProbe},

@@ -110,8 +110,8 @@ const (
 	ReasonQuotaDoesNotCount = "QuotaDoesNotCount"
 	// ReasonObjectsAvailable: nodes get all that the template refers to.
 	ReasonObjectsAvailable = "ObjectsAvailable"
-	// ReasonNoRight: the namespace lets the manager not read an object that the template
-	// refers to.
+	// ReasonNoRight: the namespace does not let the manager read an object that the template
+	// refers to, or make a token that it asks for.
 	ReasonNoRight = "NoRight"
 	// ReasonObjectNotFound: an object does not exist that the template cannot do without.
 	ReasonObjectNotFound = "ObjectNotFound"

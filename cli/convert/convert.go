@@ -208,8 +208,10 @@ const managerAccount = v1alpha1.DefaultNamespace + ":managedworkload-manager"
 // adviseObjects says what the containers need of the API, and who has to allow it.
 func (c *converter) adviseObjects(spec *corev1.PodSpec) {
 	if token := spec.AutomountServiceAccountToken; token == nil || *token {
-		c.note(Advice, "", "Containers get a token of the ServiceAccount %s, as Pods of the DaemonSet do, where the component objects is installed (docs/objects.md).",
-			cmp.Or(spec.ServiceAccountName, "default"))
+		account := cmp.Or(spec.ServiceAccountName, "default")
+		c.note(Advice, "", "Containers get a token of the ServiceAccount %s, as Pods of the DaemonSet do, where the component objects is installed (docs/objects.md)."+
+			" Without one, set automountServiceAccountToken: false. Otherwise let the manager make it: %s",
+			account, objects.GrantTokens(cmp.Or(c.ds.Namespace, "NAMESPACE"), account, "--serviceaccount="+managerAccount))
 	}
 	var names []string
 	for _, ref := range objects.Of(spec) {

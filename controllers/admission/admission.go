@@ -89,6 +89,8 @@ type Options struct {
 	// Secrets and tokens. A template that is silent about its token gets none; one that needs
 	// an object is refused.
 	NoTokens bool
+	// Tokens knows of which service accounts nodes get tokens; nil where that is not asked.
+	Tokens TokenRights
 }
 
 // NewJudge returns a judge that asks the API server of c.
@@ -183,6 +185,9 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	}
 	if words, err := j.uncounted(ctx, pod); err != nil || words != "" {
 		return nil, &refusal{v1alpha1.ReasonQuotaDoesNotCount, words}, err
+	}
+	if missing, err := j.needsTokenRight(ctx, q.Workload, t); err != nil || missing != nil {
+		return nil, noRight(missing), err
 	}
 	j.remember(againKey{client.ObjectKeyFromObject(q.Workload), template.Hash(t)},
 		answerAgain{uid: q.Workload.UID, security: security, at: q.Now})

@@ -82,6 +82,13 @@ func (j *Judge) reviewAdmitted(ctx context.Context, mw *v1alpha1.ManagedWorkload
 	if words := cmp.Or(refusedFields(made), words(j.needsObjects(made))); words != "" && len(r.Causes) == 0 {
 		r.Causes = append(r.Causes, inWhole("injected by admission: "+words))
 	}
+	missing, err := j.needsTokenRight(ctx, mw, made)
+	if err != nil {
+		return err
+	}
+	if missing != nil {
+		r.Causes = append(r.Causes, causes(field.ErrorList{missing})...)
+	}
 	for _, path := range injectedInVain(made, t) {
 		r.Warnings = append(r.Warnings, path+" is injected by admission and ignored")
 	}

@@ -35,8 +35,11 @@ type account struct {
 	known string
 }
 
-// binding are the arguments of kubectl create rolebinding that name the role and the manager.
-func (a *account) binding(ctx context.Context) string {
+// serviceAccount begins the user name of a ServiceAccount.
+const serviceAccount = "system:serviceaccount:"
+
+// user returns the manager's user name.
+func (a *account) user(ctx context.Context) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known != "" {
@@ -46,21 +49,32 @@ func (a *account) binding(ctx context.Context) string {
 	defer cancel()
 	review, err := a.client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review.Status.UserInfo.Username == "" { // the name that config/ gives it is likely
-		return bindingOf("system:serviceaccount:" + v1alpha1.DefaultNamespace + ":" + managerAccount)
+		return serviceAccount + v1alpha1.DefaultNamespace + ":" + managerAccount
 	}
-	a.known = bindingOf(review.Status.UserInfo.Username)
+	a.known = review.Status.UserInfo.Username
 	return a.known
 }
 
+// binding returns the arguments of kubectl create rolebinding that name the role and the manager.
+func (a *account) binding(ctx context.Context) string { return bindingOf(a.user(ctx)) }
+
+// subject returns the argument of kubectl create rolebinding that names the manager.
+func (a *account) subject(ctx context.Context) string { return subjectOf(a.user(ctx)) }
+
 // bindingOf is that for a user. A prefix or suffix of the account's name is the role's, too.
 func bindingOf(user string) string {
-	account, ok := strings.CutPrefix(user, "system:serviceaccount:")
-	if !ok {
-		return fmt.Sprintf("--clusterrole=%s --user=%s", objectsRole, user)
-	}
 	role := objectsRole
-	if _, name, _ := strings.Cut(account, ":"); strings.Contains(name, managerAccount) {
-		role = strings.Replace(name, managerAccount, objectsRole, 1)
+	if account, ok := strings.CutPrefix(user, serviceAccount); ok {
+		if _, name, _ := strings.Cut(account, ":"); strings.Contains(name, managerAccount) {
+			role = strings.Replace(name, managerAccount, objectsRole, 1)
+		}
 	}
-	return fmt.Sprintf("--clusterrole=%s --serviceaccount=%s", role, account)
+	return fmt.Sprintf("--clusterrole=%s %s", role, subjectOf(user))
+}
+
+func subjectOf(user string) string {
+	if account, ok := strings.CutPrefix(user, serviceAccount); ok {
+		return "--serviceaccount=" + account
+	}
+	return "--user=" + user
 }

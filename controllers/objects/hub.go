@@ -13,8 +13,10 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -64,6 +66,7 @@ type Hub struct {
 	client  Reader
 	shares  Shares
 	account *account
+	tokens  tokenRights
 	asked   asked
 	// first has a place for each node that gets its initial objects.
 	first chan struct{}
@@ -85,10 +88,11 @@ type Hub struct {
 }
 
 // NewHub returns a hub that reads with a client what the NodeWorkloads of shares refer to, and
-// asks with self who the manager is.
-func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, shares Shares) *Hub {
+// asks with self who the manager is, and with access what it may do.
+func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, access typedauthorizationv1.SelfSubjectAccessReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
 		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor,
+		tokens:  tokenRights{client: access, allowed: map[types.NamespacedName]time.Time{}},
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
 		spaces: map[string]*space{}, reads: map[reads]*readers{},
 	}

@@ -203,7 +203,7 @@ func TestSlowReceiver(t *testing.T) {
 
 // A node that was not served what it needs yet is not answered: it would take little for all.
 func TestWatchBeforeNodeWorkloadsAreKnown(t *testing.T) {
-	h := NewHub(nil, nil, &fakeShares{})
+	h := NewHub(nil, nil, nil, &fakeShares{})
 	if _, err := h.Watch(t.Context(), "n1"); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("before the start: %v", err)
 	}
@@ -325,7 +325,7 @@ func TestAvailabilityWithoutAnswer(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer api.Close()
-	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, &fakeShares{})
+	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, nil, &fakeShares{})
 	begun := time.Now()
 	for _, name := range []string{"a", "b", "a"} {
 		if _, err := h.Availability(t.Context(), "team", []apiRef{{Kind: apiobjects.Secret, Name: name}}); err == nil {
@@ -345,7 +345,7 @@ func TestErrorsOfAskingAge(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	defer api.Close()
-	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, &fakeShares{})
+	h := NewHub(kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL}).CoreV1(), nil, nil, &fakeShares{})
 	for _, name := range []string{"a", "a", "b"} {
 		if _, err := h.Availability(t.Context(), "team", []apiRef{{Kind: apiobjects.Secret, Name: name}}); err == nil {
 			t.Errorf("%s is known", name)

@@ -44,7 +44,7 @@ func TestSlowReceiverGetsWhatHoldsNow(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := NewHub(nil, nil, &fakeShares{})
+				h := NewHub(nil, nil, nil, &fakeShares{})
 				s := newSubscription(h, "n1")
 				h.objects[first] = &object{hub: h, key: first, cancel: func() {}, subscribers: map[*subscription]bool{}}
 				h.want(s, []apiKey{first})

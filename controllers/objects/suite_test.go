@@ -131,7 +131,7 @@ func newBench(t *testing.T, client func(*testing.T) kubernetes.Interface) *bench
 	}
 	b := &bench{t: t, shares: &fakeShares{refs: map[string][]apiobjects.Key{}}, namespace: namespace.Name}
 	api := client(t)
-	b.Hub = NewHub(api.CoreV1(), api.AuthenticationV1(), b.shares)
+	b.Hub = NewHub(api.CoreV1(), api.AuthenticationV1(), api.AuthorizationV1(), b.shares)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Start(ctx) }()
@@ -192,12 +192,10 @@ func (b *bench) delete(name string) {
 	}
 }
 
-// allow lets the manager read objects of the namespace.
-func (b *bench) allow(names ...string) {
+// bind gives the manager rights in the namespace.
+func (b *bench) bind(rule rbacv1.PolicyRule) {
 	b.t.Helper()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "r-"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "list", "watch"}, ResourceNames: names,
-	}}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "r-"}, Rules: []rbacv1.PolicyRule{rule}}
 	role, err := admin.RbacV1().Roles(b.namespace).Create(b.t.Context(), role, metav1.CreateOptions{})
 	if err != nil {
 		b.t.Fatal(err)
@@ -209,6 +207,12 @@ func (b *bench) allow(names ...string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// allow lets the manager read objects of the namespace.
+func (b *bench) allow(names ...string) {
+	b.t.Helper()
+	b.bind(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "list", "watch"}, ResourceNames: names})
 	for _, name := range names { // the authorizer learns it by a watch
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: "watch", Resource: "configmaps", Name: name},

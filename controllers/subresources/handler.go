@@ -32,8 +32,10 @@ type handler struct {
 	objects    Objects
 	references References
 	workloads  Workloads
-	usages     *usages
-	peers      *peers
+	// tokenRights says what is missing where the API server refuses a token; nil if nothing does.
+	tokenRights TokenRights
+	usages      *usages
+	peers       *peers
 	// referencesLag is how long a token waits for what it is asked for to be known.
 	referencesLag time.Duration
 	// chunkTimeout is how long a caller of a watch may take to read a chunk.

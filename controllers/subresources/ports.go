@@ -30,6 +30,13 @@ type References interface {
 	Tokens(node, namespace, name string) (serviceAccount string, asked []objects.Token, found bool)
 }
 
+// TokenRights knows of which service accounts the manager may make tokens.
+type TokenRights interface {
+	// TokenRight returns why it may make none of an account, with the command that grants the right; ""
+	// if it may. The error is one of asking.
+	TokenRight(ctx context.Context, namespace, account string) (missing string, err error)
+}
+
 // Workloads knows which NodeWorkload runs where.
 type Workloads interface {
 	// WorkloadOf is the ManagedWorkload of a NodeWorkload. found is false where no NodeWorkload of
@@ -49,4 +56,6 @@ type Sources struct {
 	Objects    Objects
 	References References
 	Workloads  Workloads
+	// TokenRights says what is missing where the API server refuses to make a token.
+	TokenRights TokenRights
 }

@@ -58,7 +58,7 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
 			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout, referencesLag: referencesLag,
-			objects: sources.Objects, references: sources.References, workloads: sources.Workloads, usages: newUsages(),
+			objects: sources.Objects, references: sources.References, workloads: sources.Workloads, tokenRights: sources.TokenRights, usages: newUsages(),
 			peers: newPeers(direct, source.Current, namespace, o.Name),
 			log:   log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
 		},

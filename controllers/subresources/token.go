@@ -147,8 +147,24 @@ func (h *handler) makeToken(ctx context.Context, c *caller, namespace, account s
 	}}
 	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	if err := h.client.SubResource("token").Create(ctx, of, request); err != nil {
+		if missing := h.missingRight(ctx, namespace, account, err); missing != "" {
+			return nil, refuse("%s", missing)
+		}
 		return nil, fmt.Errorf("make a token of service account %s/%s: %w", namespace, account, err)
 	}
 	request.TypeMeta = metav1.TypeMeta{Kind: "TokenRequest", APIVersion: authenticationv1.SchemeGroupVersion.String()}
 	return request, nil
+}
+
+// missingRight says how a namespace grants tokens of an account, where that is why the API server
+// refused one; otherwise "".
+func (h *handler) missingRight(ctx context.Context, namespace, account string, refused error) string {
+	if !apierrors.IsForbidden(refused) || h.tokenRights == nil {
+		return ""
+	}
+	missing, err := h.tokenRights.TokenRight(ctx, namespace, account)
+	if err != nil {
+		return "" // what the API server said is passed on
+	}
+	return missing
 }

@@ -4,7 +4,9 @@
 package subresources
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -137,6 +139,31 @@ func TestTokenOfAnotherIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A token that the namespace does not grant is refused with the commands that grant it; what else
+// forbids one is passed on.
+func TestTokenWithoutAGrant(t *testing.T) {
+	for name, tc := range map[string]struct{ missing, words string }{
+		"no grant":           {"the manager may not make tokens; run: kubectl x", "the manager may not make tokens; run: kubectl x"},
+		"refused by another": {"", "none of managers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := withTokens()
+			c.noToken = apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, "web", errors.New("none of managers"))
+			h := c.handler()
+			h.tokenRights = right(tc.missing)
+			code, status := answer(t, h.routes(front(t)), as(post(t, tokenPath("ns", "web-a"), "{}"), shim, "a", "uid-a"))
+			if code != http.StatusForbidden || !strings.Contains(status.Message, tc.words) {
+				t.Errorf("answer %d %q, want %q", code, status.Message, tc.words)
+			}
+		})
+	}
+}
+
+// right is what is missing to make a token.
+type right string
+
+func (r right) TokenRight(context.Context, string, string) (string, error) { return string(r), nil }
 
 // A shim may have been shown a NodeWorkload before this replica was: the token comes when it has.
 func TestATokenWaitsForItsNodeWorkload(t *testing.T) {

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -19,6 +20,8 @@ import (
 // Objects says which objects of a namespace nodes would not get.
 type Objects interface {
 	Availability(ctx context.Context, namespace string, refs []apiobjects.Ref) (objects.Availability, error)
+	// TokenRight returns why nodes would get no token of a service account, "" if they would.
+	TokenRight(ctx context.Context, namespace, account string) (missing string, err error)
 }
 
 // objectsAsked is what is known of the objects that a template refers to.
@@ -27,8 +30,9 @@ type objectsAsked struct {
 	referred bool
 	// notServed: no node gets any, or a token.
 	notServed bool
-	// noRight is why the manager may not read some, "" if it may read all.
-	noRight string
+	// noRight is why the manager may not read some, "" if it may read all, and noToken why it may not
+	// make the token that the template asks for.
+	noRight, noToken string
 	// tooMuch is why some have no place with the manager, "" if all have.
 	tooMuch string
 	// missing are those that do not exist and that it cannot do without.
@@ -37,7 +41,7 @@ type objectsAsked struct {
 
 // complete reports whether nodes get all.
 func (o *objectsAsked) complete() bool {
-	return o.noRight == "" && o.tooMuch == "" && len(o.missing) == 0
+	return o.noRight == "" && o.noToken == "" && o.tooMuch == "" && len(o.missing) == 0
 }
 
 // gatherObjects asks whether nodes get what the admitted template refers to. No node waits
@@ -46,24 +50,24 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 	if s.admitted == nil {
 		return
 	}
-	refs := apiobjects.Of(&s.admitted.Spec)
-	switch {
-	case r.fleet.Objects == nil:
-		refers := len(refs)+len(apiobjects.Tokens(&s.admitted.Spec)) > 0
+	refs, asksToken := apiobjects.Of(&s.admitted.Spec), len(apiobjects.Tokens(&s.admitted.Spec)) > 0
+	refers := len(refs) > 0 || asksToken
+	if r.fleet.Objects == nil || !refers {
 		s.objects = &objectsAsked{referred: refers, notServed: refers}
-		return
-	case len(refs) == 0:
-		s.objects = &objectsAsked{}
 		return
 	}
 	known, err := r.fleet.Objects.Availability(ctx, s.mw.Namespace, refs)
+	noToken := ""
+	if err == nil && asksToken {
+		noToken, err = r.fleet.Objects.TokenRight(ctx, s.mw.Namespace, cmp.Or(s.admitted.Spec.ServiceAccountName, "default"))
+	}
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to look for the objects that the template refers to; retrying")
 		s.wakeAfter(objects.Recheck)
 		return
 	}
 	required := apiobjects.Required(&s.admitted.Spec)
-	s.objects = &objectsAsked{referred: true, noRight: known.Message, tooMuch: known.TooMuch, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
+	s.objects = &objectsAsked{referred: true, noRight: known.Message, noToken: noToken, tooMuch: known.TooMuch, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
 		return !slices.Contains(required, ref)
 	})}
 	if s.objects.complete() {
@@ -82,8 +86,8 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 	switch {
 	case o.notServed:
 		return no(v1alpha1.ReasonObjectsNotServed, "the component objects is not installed")
-	case o.noRight != "": // last, so that the command can be copied
-		return no(v1alpha1.ReasonNoRight, with(with(missing, o.tooMuch), o.noRight))
+	case o.noRight != "" || o.noToken != "": // last, so that the commands can be copied
+		return no(v1alpha1.ReasonNoRight, with(with(with(missing, o.tooMuch), o.noRight), o.noToken))
 	case o.tooMuch != "":
 		return no(v1alpha1.ReasonObjectsTooLarge, with(missing, o.tooMuch))
 	case missing != "":

@@ -27,6 +27,8 @@ type fakeObjects struct {
 	answer objects.Availability
 	err    error
 	asked  []apiobjects.Ref
+	// noToken is what is missing for tokens, and account whose were asked about.
+	noToken, account string
 	// before is called when it is asked.
 	before func()
 }
@@ -37,6 +39,11 @@ func (f *fakeObjects) Availability(_ context.Context, _ string, refs []apiobject
 		f.before()
 	}
 	return f.answer, f.err
+}
+
+func (f *fakeObjects) TokenRight(_ context.Context, _, account string) (string, error) {
+	f.account = account
+	return f.noToken, f.err
 }
 
 // The condition says what nodes do not get, with the command that changes it, once in an
@@ -160,5 +167,30 @@ func TestObjectsOfAnotherInstallation(t *testing.T) {
 	}
 	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionObjectsAvailable); c != nil {
 		t.Errorf("of a refused template: %v", c)
+	}
+}
+
+// A right that the namespace took away from a template that runs is said with the command that gives
+// it back: its containers keep a token that is not renewed.
+func TestTokenRightOfAnAdmittedTemplate(t *testing.T) {
+	mw := workloadInMemory()
+	mw.Spec.Template.Spec.ServiceAccountName = "web"
+	mw.Spec.Template.Spec.Volumes = append(mw.Spec.Template.Spec.Volumes, corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}},
+	}})
+	b := newBench(t, interceptor.Funcs{}, mw)
+	b.admission = admission.NewJudge(b.client, admission.Options{})
+	known := &fakeObjects{noToken: "the manager may not make tokens; run: kubectl x"}
+	b.fleet.Objects = known
+	for _, want := range []string{"False NoRight: the manager may not make tokens; run: kubectl x", "True ObjectsAvailable: nodes get all objects that the template refers to"} {
+		_, mw, err := b.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionObjectsAvailable)
+		if c == nil || string(c.Status)+" "+c.Reason+": "+c.Message != want || known.account != "web" {
+			t.Errorf("condition %v about account %q, want %s", c, known.account, want)
+		}
+		known.noToken = ""
 	}
 }

@@ -66,8 +66,12 @@ func newAsker(ctx context.Context, stack *localstack.Stack) (*asker, error) {
 	if a.client, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, err
 	}
-	if err := a.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		return nil, err
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, localstack.Grant(namespace, localstack.TokensRole),
+	} {
+		if err := a.client.Create(ctx, object); err != nil {
+			return nil, err
+		}
 	}
 	return a, a.awaitWebhook(ctx)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,17 +39,15 @@ func (o *options) contents() []client.Object {
 
 func content(size int) []byte { return bytes.Repeat([]byte{byte(rand.IntN(256))}, size) }
 
-// makeObjects makes what the first workload refers to, and lets the manager read it.
+// makeObjects makes what the first workload refers to, and lets the manager read it and make tokens.
 func (f *fleet) makeObjects(ctx context.Context) error {
 	if f.options.objects == 0 {
 		return nil
 	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "managedworkload-objects"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "managedworkload-objects"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: localstack.SystemNamespace, Name: "managedworkload-manager"}},
+	var err error
+	for _, role := range []string{localstack.ObjectsRole, localstack.TokensRole} {
+		err = errors.Join(err, f.api.Create(ctx, localstack.Grant(namespace, role)))
 	}
-	err := f.api.Create(ctx, binding)
 	for _, object := range f.options.contents() {
 		err = errors.Join(err, f.api.Create(ctx, object))
 		f.objects = append(f.objects, version{object.GetName(), object.GetResourceVersion()})

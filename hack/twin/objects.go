@@ -45,7 +45,7 @@ var credentialsData = map[string][]byte{
 }
 
 // prepareNamespace makes the namespace and what templates refer to, and gives the manager the
-// right that docs/objects.md describes.
+// rights that docs/objects.md describes.
 func prepareNamespace(ctx context.Context, kube client.Client) error {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	clusterRole := func(name string) rbacv1.RoleRef {
@@ -54,10 +54,9 @@ func prepareNamespace(ctx context.Context, kube client.Client) error {
 	account := func(namespace, name string) []rbacv1.Subject {
 		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}
 	}
-	const right = "managedworkload-objects"
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&rbacv1.RoleBinding{ObjectMeta: in(right), RoleRef: clusterRole(right), Subjects: account(localstack.SystemNamespace, "managedworkload-manager")},
+		localstack.Grant(namespace, localstack.ObjectsRole), localstack.Grant(namespace, localstack.TokensRole),
 		&corev1.ServiceAccount{ObjectMeta: in(reader)},
 		&rbacv1.RoleBinding{ObjectMeta: in(reader), RoleRef: clusterRole("view"), Subjects: account(namespace, reader)},
 		&corev1.ConfigMap{ObjectMeta: in(settings), Data: settingsData, BinaryData: map[string][]byte{"binary": {0, 1, 0xfe, 0xff}}},

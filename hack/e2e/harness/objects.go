@@ -14,12 +14,28 @@ import (
 	"github.com/managedworkload/managedworkload/api/objects"
 )
 
-// AllowObjects lets the manager read the namespace's ConfigMaps and Secrets, by the
-// command of docs/objects.md.
+// AllowObjects lets the manager read the namespace's ConfigMaps and Secrets, and make tokens of its
+// service accounts, by the commands of docs/objects.md.
 func (w *Workload) AllowObjects() {
 	w.t.Helper()
-	w.MustKubectl("", "create", "rolebinding", "managedworkload-objects", "--clusterrole=managedworkload-objects",
-		"--serviceaccount=managedworkload-system:managedworkload-manager")
+	for _, name := range []string{"managedworkload-objects", "managedworkload-tokens"} {
+		w.MustKubectl("", "create", "rolebinding", name, "--clusterrole="+name, "--serviceaccount=managedworkload-system:managedworkload-manager")
+	}
+}
+
+// Follow runs the commands of kubectl that a condition asks for, each after "run: ".
+func (w *Workload) Follow(message string) {
+	w.t.Helper()
+	asked := strings.Split(message, "run: ")
+	if len(asked) < 2 {
+		w.t.Fatalf("no command in %q", message)
+	}
+	for _, commands := range asked[1:] {
+		commands, _, _ = strings.Cut(commands, ";")
+		for command := range strings.SplitSeq(commands, " && ") {
+			w.MustKubectl("", strings.Fields(command)[1:]...)
+		}
+	}
 }
 
 // MustKubectl runs kubectl in the workload's namespace, which has to succeed.

@@ -40,15 +40,14 @@ func turnObjectsOnAndOff(t *testing.T, _ *harness.Workload) {
 	for _, manager := range pods(t, "manager") {
 		routeObjects(t, manager)
 	}
+	w.Follow(awaitCondition(w, v1alpha1.ConditionAccepted, "run: kubectl create role managedworkload-token-default"))
 	message := awaitCondition(w, v1alpha1.ConditionObjectsAvailable, "run: kubectl create rolebinding")
 	if err := env.Kube.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "settings"}, Data: map[string]string{"mode": "shown"},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, command, _ := strings.Cut(message, "run: kubectl ")
-	command, _, _ = strings.Cut(command, ";")
-	kubectl(t, strings.Fields(command)...)
+	w.Follow(message)
 	w.AwaitReady()
 	w.AwaitExec("shown", "c", "cat", "/files/mode")
 
@@ -61,10 +60,11 @@ func turnObjectsOnAndOff(t *testing.T, _ *harness.Workload) {
 	for _, command := range commands[1:] {
 		kubectl(t, command...)
 	}
-	kubectl(t, "delete", "rolebinding", "managedworkload-objects", "-n", w.Namespace)
+	kubectl(t, "delete", "rolebinding", "managedworkload-objects", "managedworkload-token-default", "-n", w.Namespace)
+	kubectl(t, "delete", "role", "managedworkload-token-default", "-n", w.Namespace)
 	left := kubectl(t, "get", "apiservices,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings", "--all-namespaces", "-o", "name")
 	for _, name := range ours(left) {
-		if strings.Contains(name, "objects") || strings.Contains(name, "subresources") {
+		if strings.Contains(name, "objects") || strings.Contains(name, "subresources") || strings.Contains(name, "token") {
 			t.Errorf("left of the component: %s", name)
 		}
 	}

@@ -30,6 +30,7 @@ func testUsage(t *testing.T) {
 	series := promcheck.Series{}
 	scrape(t, series)
 	w := onFirst(t)
+	w.AllowObjects()
 	w.Apply(first() + "containers: [{name: c, image: " + testImage + ", args: [serve], lifecycle: {preStop: {sleep: {seconds: 1}}}}]")
 	w.AwaitReady()
 	w.Change(func(template *corev1.PodTemplateSpec) {

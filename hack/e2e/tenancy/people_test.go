@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,9 @@ type installation struct {
 	edit, prefix, suffix, namespace string
 	// components are those of config/components, beside the one for nodes without a kubelet.
 	components []string
+	// objectsRoles adds the roles of the component objects: its APIService would have no server here, and
+	// keep namespaces from being deleted.
+	objectsRoles bool
 }
 
 // account is the name of a service account of config/.
@@ -59,7 +63,11 @@ func (i installation) applyAgain(t *testing.T) string {
 	must(t, err)
 	patches, err := stack.WebhookPatches()
 	must(t, err)
-	text := i.edit + patches.Text() + "resources: [" + filepath.Join(config, "default") + "]\ncomponents:\n"
+	resources := []string{filepath.Join(config, "default")}
+	if i.objectsRoles {
+		resources = append(resources, copyRoles(t, dir)...)
+	}
+	text := i.edit + patches.Text() + "resources: [" + strings.Join(resources, ", ") + "]\ncomponents:\n"
 	for _, component := range append([]string{"nodes-without-kubelet"}, i.components...) {
 		text += "- " + filepath.Join(config, "components", component) + "\n"
 	}
@@ -67,6 +75,25 @@ func (i installation) applyAgain(t *testing.T) string {
 	_, err = stack.Kubectl(t.Context(), "apply", "-k", dir)
 	must(t, err)
 	return dir
+}
+
+// copyRoles copies the roles of the component objects, and their bindings, to a folder, and returns
+// the names of the files.
+func copyRoles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "config", "components", "objects", "*role*.yaml"))
+	must(t, err)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		must(t, err)
+		name := filepath.Base(file)
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		t.Fatal("the component objects has no roles")
+	}
+	return names
 }
 
 func must(t *testing.T, err error) {
@@ -123,16 +150,10 @@ func people(t *testing.T, i installation) map[string]client.Client {
 	}, {
 		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"},
 	}})
-	// What the manager will need for tokens of containers, to see how it is limited.
-	create(t,
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "tokens"}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"},
-		}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "tokens"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tokens"},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: i.namespace, Name: i.account("manager")}},
-		})
+	// What a namespace grants so that its containers get tokens. The manager's own gives it more than
+	// it needs, to see what the policy limits.
+	grantTokens(t, i, tenant, "owner")
+	grantTokens(t, i, i.namespace)
 	create(t, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenancy-administrator"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -169,6 +190,20 @@ func people(t *testing.T, i installation) map[string]client.Client {
 	all[aBoundEditor] = as(t, all[anEditor], tenant, "editor", toNode("n1"))
 	all[aBoundOwner] = as(t, all[anOwner], tenant, "owner", toNode("n1")) // minted by himself
 	return all
+}
+
+// grantTokens lets the manager make tokens of accounts of a namespace; of all, where none is named.
+func grantTokens(t *testing.T, i installation, namespace string, accounts ...string) {
+	t.Helper()
+	create(t,
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tokens"}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: accounts,
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tokens"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tokens"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: i.namespace, Name: i.account("manager")}},
+		})
 }
 
 func account(t *testing.T, namespace, name string) {

@@ -46,6 +46,8 @@ const (
 	ownToken   = "a shim may renew its own token only, bound to its own Node and for a day at most"
 	dryOnly    = "the manager of ManagedWorkloads may create Pods as a dry run only"
 	boundOnly  = "the manager of ManagedWorkloads may create tokens that are bound to a Node, for an hour at most, and no others"
+	noManagers = "the manager of ManagedWorkloads may create no tokens of managers, its own account among them"
+	noShims    = "the manager of ManagedWorkloads may create no tokens of shims"
 	unbound    = "a shim must use a service account token that is bound to its node"
 )
 
@@ -59,6 +61,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"in another namespace": {edit: "namespace: other-system\n", namespace: "other-system"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			i.objectsRoles = true
 			i.apply(t)
 			arrange(t, i)
 			clients := people(t, i)
@@ -384,8 +387,12 @@ func aboutPodsAndTokens(i installation) map[string]attempt {
 		"get a token of a tenant":                   {tokenOf(tenant, "owner", "", "", hour), append(slices.Clone(owners), anEditor, aBoundEditor), map[string]string{aManager: boundOnly}},
 		"get a token of a tenant for two hours":     {tokenOf(tenant, "owner", "Node", "n1", 2*hour), append(slices.Clone(owners), anEditor, aBoundEditor), map[string]string{aManager: boundOnly}},
 		"get a token of a tenant bound to n1":       {tokenOf(tenant, "owner", "Node", "n1", hour), append(slices.Clone(owners), aManager, anEditor, aBoundEditor), nil},
-		"get a token of the manager":                {tokenOf(i.namespace, i.account("manager"), "Node", "n3", hour), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},
-		"get a token of n3's shim for a day":        {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n3", day), []string{anAdministrator, aStandaloneShim}, nil},
+		"get a token of another of its accounts":    {tokenOf(tenant, "administrator", "Node", "n1", hour), append(slices.Clone(owners), anEditor, aBoundEditor), map[string]string{aManager: "cannot create"}},
+		"get a token of the manager":                {tokenOf(i.namespace, i.account("manager"), "Node", "n3", hour), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken, aManager: noManagers}},
+		"get a token of who may give any right":     {tokenOf(metav1.NamespaceSystem, "clusterrole-aggregation-controller", "Node", "n1", hour), []string{anAdministrator}, map[string]string{aManager: "cannot create"}},
+		"get a token of who may read all Secrets":   {tokenOf(metav1.NamespaceSystem, "namespace-controller", "Node", "n1", hour), []string{anAdministrator}, map[string]string{aManager: "cannot create"}},
+		"get a token of a shim beside a kubelet":    {tokenOf(i.namespace, i.account("shim"), "Node", "n1", hour), []string{anAdministrator}, map[string]string{aManager: noShims}},
+		"get a token of n3's shim for a day":        {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n3", day), []string{anAdministrator, aStandaloneShim}, map[string]string{aManager: boundOnly}},
 		"get a token of n3's shim for two days":     {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n3", 2*day), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},
 		"get a token of n3's shim bound to n4":      {tokenOf(i.namespace, i.account("standalone-shim"), "Node", "n4", hour), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},
 		"get a token of n3's shim bound to nothing": {tokenOf(i.namespace, i.account("standalone-shim"), "", "", hour), []string{anAdministrator}, map[string]string{aStandaloneShim: ownToken}},

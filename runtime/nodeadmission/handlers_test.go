@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -136,7 +137,7 @@ func initPorts(policy *corev1.ContainerRestartPolicy, ports ...corev1.ContainerP
 }
 
 func TestHostPorts(t *testing.T) {
-	const taken = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+	const taken = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: 80/TCP is that of NodeWorkload other, until it is changed or deleted"
 	tcp80 := ports(port("", corev1.ProtocolTCP, 80))
 	tests := map[string]struct {
 		pod, other *corev1.Pod
@@ -158,8 +159,47 @@ func TestHostPorts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := &HostPorts{Others: func(*corev1.Pod) []*corev1.Pod { return []*corev1.Pod{podWith(), tc.other} }}
+			tc.other.Name = "other"
+			h := &HostPorts{Workloads: func() []Workload {
+				return []Workload{{UID: "other", Has: []*corev1.Pod{podWith(), tc.other}}, {UID: tc.pod.UID, Has: []*corev1.Pod{tc.pod}}}
+			}}
 			check(t, h.Admit(tc.pod), "NodePorts", tc.want)
+		})
+	}
+}
+
+// Who waits for a host port is told who has it, and what ends the wait.
+func TestHoldersOfHostPortsAreNamed(t *testing.T) {
+	on := func(name string, number int32) *corev1.Pod {
+		pod := podWith(ports(port("", "", number)))
+		pod.Namespace, pod.Name, pod.UID = "ns", name, types.UID(name)
+		return pod
+	}
+	foreign := on("secret", 1)
+	foreign.Namespace = "another"
+	runs := func(pod, asks *corev1.Pod) Workload {
+		return Workload{UID: pod.UID, Has: []*corev1.Pod{pod}, Asks: asks}
+	}
+	const until, inTurn = ", until it is changed or deleted", ", which waits for a host port of this one: delete one of them, or change one to a free host port first"
+	tests := map[string]struct {
+		others []Workload
+		want   string
+	}{
+		"one that waits for nothing":    {[]Workload{runs(on("b", 1), nil)}, "1/TCP is that of NodeWorkload b" + until},
+		"one that waits for a free one": {[]Workload{runs(on("b", 1), on("b", 9))}, "1/TCP is that of NodeWorkload b" + until},
+		"of another namespace":          {[]Workload{runs(foreign, nil)}, "1/TCP is that of a NodeWorkload of another namespace" + until},
+		"each other":                    {[]Workload{runs(on("b", 1), on("b", 2))}, "1/TCP is that of NodeWorkload b" + inTurn},
+		"in a ring":                     {[]Workload{runs(on("b", 1), on("b", 3)), runs(on("c", 3), on("c", 2))}, "1/TCP is that of NodeWorkload b" + inTurn},
+		"a ring beside it":              {[]Workload{runs(on("b", 1), on("b", 3)), runs(on("c", 3), on("c", 1))}, "1/TCP is that of NodeWorkload b" + until},
+		"many": {
+			[]Workload{runs(on("b", 1), nil), runs(on("c", 1), nil), runs(on("d", 1), nil), runs(on("e", 1), nil), runs(on("f", 1), nil)},
+			"1/TCP is that of NodeWorkload b" + until + "; 1/TCP is that of NodeWorkload c" + until + "; 1/TCP is that of NodeWorkload d" + until + "; and 2 more",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &HostPorts{Workloads: func() []Workload { return append(tc.others, runs(on("a", 2), on("a", 1))) }}
+			check(t, h.Admit(on("a", 1)), "NodePorts", messageHostPorts+": "+tc.want)
 		})
 	}
 }

@@ -5,9 +5,13 @@ package nodeadmission
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -23,24 +27,98 @@ const (
 // everyAddress is the host IP of a port that has none.
 const everyAddress = "0.0.0.0"
 
-// HostPorts admits pods whose host ports no other has.
-type HostPorts struct {
-	// Others are the pods that run or may be started beside this one.
-	Others func(pod *corev1.Pod) []*corev1.Pod
+// maxNamed is how many holders of host ports a refusal names.
+const maxNamed = 3
+
+// Workload is one of the node's, as far as others may be in its way.
+type Workload struct {
+	UID types.UID
+	// Has are its pods that run or may be started, and Asks is the one that waits for the node to
+	// admit it, nil if none does.
+	Has  []*corev1.Pod
+	Asks *corev1.Pod
 }
 
-// Admit refuses a pod that asks for a host port of another. (scheduler
+// HostPorts admits pods whose host ports no other has.
+type HostPorts struct {
+	// Workloads are those of the node.
+	Workloads func() []Workload
+}
+
+// Admit refuses a pod that asks for a host port of another, and names those that have it. (scheduler
 // nodeports/node_ports.go:Fits)
 func (h *HostPorts) Admit(pod *corev1.Pod) *plan.Refusal {
 	if !hasHostPort(pod) {
 		return nil
 	}
-	for _, other := range h.Others(pod) {
-		if samePort(pod, other) {
-			return &plan.Refusal{Reason: reasonHostPorts, Message: messageHostPorts}
+	all := h.Workloads()
+	var reasons []string
+	for _, holder := range holders(pod, pod.UID, all) {
+		reasons = append(reasons, holder.why(pod, waitsFor(holder.workload, pod.UID, all)))
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	slices.Sort(reasons)
+	if more := len(reasons) - maxNamed; more > 0 {
+		reasons = append(reasons[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return &plan.Refusal{Reason: reasonHostPorts, Message: messageHostPorts + ": " + strings.Join(reasons, "; ")}
+}
+
+// holder is a workload with a pod that has a host port which another asks for.
+type holder struct {
+	workload Workload
+	pod      *corev1.Pod
+	port     corev1.ContainerPort
+}
+
+// holders returns the workloads beside that with a UID that have a host port which a pod asks for.
+func holders(pod *corev1.Pod, uid types.UID, all []Workload) []holder {
+	var found []holder
+	for _, w := range all {
+		if w.UID == uid {
+			continue
+		}
+		for _, other := range w.Has {
+			if port, taken := samePort(pod, other); taken {
+				found = append(found, holder{w, other, port})
+				break
+			}
 		}
 	}
-	return nil
+	return found
+}
+
+// why says who has a port, and what gives it to the pod that asks. Whose workloads are in other namespaces is not
+// told. inTurn says that the holder waits for that pod's workload.
+func (h holder) why(pod *corev1.Pod, inTurn bool) string {
+	name := "a NodeWorkload of another namespace"
+	if h.pod.Namespace == pod.Namespace {
+		name = "NodeWorkload " + h.pod.Name
+	}
+	until := "until it is changed or deleted"
+	if inTurn {
+		until = "which waits for a host port of this one: delete one of them, or change one to a free host port first"
+	}
+	return fmt.Sprintf("%d/%s is that of %s, %s", h.port.HostPort, cmp.Or(h.port.Protocol, corev1.ProtocolTCP), name, until)
+}
+
+// waitsFor reports whether a workload waits for host ports of that with a UID, or of one that waits for it.
+func waitsFor(w Workload, uid types.UID, all []Workload) bool {
+	seen := map[types.UID]bool{}
+	var reaches func(Workload) bool
+	reaches = func(w Workload) bool {
+		if w.UID == uid {
+			return true
+		}
+		if seen[w.UID] || w.Asks == nil {
+			return false
+		}
+		seen[w.UID] = true
+		return slices.ContainsFunc(holders(w.Asks, w.UID, all), func(next holder) bool { return reaches(next.workload) })
+	}
+	return reaches(w)
 }
 
 func hasHostPort(pod *corev1.Pod) bool {
@@ -50,15 +128,16 @@ func hasHostPort(pod *corev1.Pod) bool {
 	return false
 }
 
-func samePort(a, b *corev1.Pod) bool {
+// samePort returns the first host port that two pods cannot have at once.
+func samePort(a, b *corev1.Pod) (port corev1.ContainerPort, same bool) {
 	for p := range hostPorts(a) {
 		for q := range hostPorts(b) {
 			if conflict(p, q) {
-				return true
+				return p, true
 			}
 		}
 	}
-	return false
+	return corev1.ContainerPort{}, false
 }
 
 // conflict is whether two host ports cannot be had at once. (scheduler

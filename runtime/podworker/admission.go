@@ -87,15 +87,22 @@ func (p *Pool) AskAgain() {
 	}
 }
 
-// Admitted are the pods that run, or may be started, beside the one with that UID.
-func (p *Pool) Admitted(beside types.UID) []*corev1.Pod {
-	var pods []*corev1.Pod
+// Claim is what a workload has of the node, and asks for.
+type Claim struct {
+	UID types.UID
+	// Has are its pods that run, or may be started, and Asks is the one that the node is asked to
+	// admit, nil for none.
+	Has  []*corev1.Pod
+	Asks *corev1.Pod
+}
+
+// Claims are those of all workloads.
+func (p *Pool) Claims() []Claim {
+	var claims []Claim
 	for _, w := range p.all() {
-		if w.id.UID != beside {
-			pods = append(pods, p.claims(w)...)
-		}
+		claims = append(claims, Claim{UID: w.id.UID, Has: p.claims(w), Asks: w.mem.asks()})
 	}
-	return pods
+	return claims
 }
 
 func (p *Pool) claims(w *worker) []*corev1.Pod {

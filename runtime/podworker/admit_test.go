@@ -17,6 +17,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/nodeadmission"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -226,8 +227,10 @@ func TestWhoCameFirstIsAdmittedFirst(t *testing.T) {
 		n := newFakeNode(t)
 		n.restoreWith(t, func(cfg *Config) {
 			cfg.Admit = func(pod *corev1.Pod) *plan.Refusal {
-				for _, other := range n.pool.Admitted(pod.UID) {
-					if other.Spec.Containers[0].Image == pod.Spec.Containers[0].Image {
+				for _, claim := range n.pool.Claims() {
+					if claim.UID != pod.UID && slices.ContainsFunc(claim.Has, func(other *corev1.Pod) bool {
+						return other.Spec.Containers[0].Image == pod.Spec.Containers[0].Image
+					}) {
 						return &plan.Refusal{Reason: "NodePorts", Message: "taken"}
 					}
 				}
@@ -288,4 +291,48 @@ func TestLateAnswerDecidesNothing(t *testing.T) {
 	if late := d.decided(first, nil); late.asks() == nil {
 		t.Error("admitted by an answer about another template")
 	}
+}
+
+// Two workloads that exchange their host ports wait for each other. Both say so, with what ends it; then both move.
+func TestWorkloadsThatExchangeHostPortsNameEachOther(t *testing.T) {
+	onPort := func(number int32) func(*v1alpha1.NodeWorkload) {
+		return func(nw *v1alpha1.NodeWorkload) {
+			nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			nw.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: number}}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.restoreWith(t, func(cfg *Config) {
+			ports := nodeadmission.HostPorts{Workloads: func() (all []nodeadmission.Workload) {
+				for _, claim := range n.pool.Claims() {
+					all = append(all, nodeadmission.Workload(claim))
+				}
+				return all
+			}}
+			cfg.Admit = ports.Admit
+		})
+		n.begin(t)
+		n.pool.Update(workload("a", onPort(1)))
+		n.pool.Update(workload("b", onPort(2)))
+		n.settle(time.Second)
+		n.pool.Update(workload("a", onPort(2), generation(2)))
+		n.settle(time.Second)
+		const taken = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: "
+		checkAdmitted(t, n, "a", "NodePorts", taken+"2/TCP is that of NodeWorkload b, until it is changed or deleted")
+		n.pool.Update(workload("b", onPort(1), generation(2)))
+		n.settle(15 * time.Second)
+		const inTurn = ", which waits for a host port of this one: delete one of them, or change one to a free host port first"
+		checkAdmitted(t, n, "a", "NodePorts", taken+"2/TCP is that of NodeWorkload b"+inTurn)
+		checkAdmitted(t, n, "b", "NodePorts", taken+"1/TCP is that of NodeWorkload a"+inTurn)
+		if len(n.killed) != 0 {
+			t.Errorf("killed %+v", n.killed)
+		}
+		n.pool.Update(workload("a", onPort(3), generation(3)))
+		n.settle(15 * time.Second)
+		checkAdmitted(t, n, "b", v1alpha1.ReasonAccepted, "")
+		n.pool.Update(workload("a", onPort(2), generation(4)))
+		n.settle(15 * time.Second)
+		checkAdmitted(t, n, "a", v1alpha1.ReasonAccepted, "")
+	})
 }

@@ -29,7 +29,13 @@ const (
 // admission says which pods the node does not take. The handlers are in the kubelet's order,
 // and the first refusal counts. (kubelet kubelet.go:NewMainKubelet)
 func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
-	ports := &nodeadmission.HostPorts{Others: func(pod *corev1.Pod) []*corev1.Pod { return s.pool.Admitted(pod.UID) }}
+	ports := &nodeadmission.HostPorts{Workloads: func() []nodeadmission.Workload {
+		var all []nodeadmission.Workload
+		for _, claim := range s.pool.Claims() {
+			all = append(all, nodeadmission.Workload(claim))
+		}
+		return all
+	}}
 	profiles := &nodeadmission.AppArmor{ReadFile: s.readKernelFile}
 	asked := &runtimeFeatures{ask: func() (cri.Features, error) {
 		ctx, cancel := context.WithTimeout(ctx, featuresPatience)

@@ -38,7 +38,8 @@ func TestHostPortOfAnotherWorkload(t *testing.T) {
 	first := env.Apply(t, template)
 	first.AwaitReady()
 	second := env.Apply(t, template)
-	nw := awaitRefused(t, second, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports")
+	nw := awaitRefused(t, second, "NodePorts", fmt.Sprintf("Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: "+
+		"%d/TCP is that of a NodeWorkload of another namespace, until it is changed or deleted", port))
 	if nw.Status.Summary != "NodePorts" || nw.Status.Phase != corev1.PodPending || len(nw.Status.ContainerStatuses) != 0 {
 		t.Errorf("status %+v, want nothing of it started", nw.Status)
 	}

@@ -129,6 +129,11 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	ForcedKills int32 `json:"forcedKills"`
+	// endedKills is the number of kills that have ended since the object exists, each attempt
+	// that failed among them; recentKills shows the newest of them. It only grows.
+	// +optional
+	// +kubebuilder:default=0
+	EndedKills int32 `json:"endedKills"`
 	// currentRevision is the revision that was rolled out last, which nodes have that an
 	// update has not reached: the label controller-revision-hash of its
 	// ManagedWorkloadRevision and NodeWorkloads.
@@ -144,8 +149,9 @@ type ManagedWorkloadStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Summary string `json:"summary,omitempty"`
 	// recentKills are the last kills on all nodes, newest first; of a kill that
-	// fails again and again the last attempt. They outlive the NodeWorkload that
-	// reported them.
+	// fails again and again the last attempt. Where there are more, the node that has most
+	// gives up its oldest: no node displaces what others report. They outlive the NodeWorkload
+	// that reported them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20

@@ -103,7 +103,7 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 			nw = nw.DeepCopy()
 			nw.Status.Kills = kills
 			l.Observe(nw)
-			pending := l.Pending("mw")
+			pending := l.Pending("mw", time.Time{})
 			l.Settled("mw", pending, time.Now())
 			return pending.Records
 		}
@@ -115,11 +115,11 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		ended := report(killAt("behind", start, 10*time.Minute))
-		if got := NewlyForced(recent, ended, l.Since()); got != 1 {
+		if got := Forced(NewlyEnded(recent, ended, nil, l.Since())); got != 1 {
 			t.Errorf("%d forced kills, want 1", got)
 		}
 		for what, shown := range map[string][]v1alpha1.NodeKillRecord{"shown": recent, "pushed out": nil} {
-			if diff := cmp.Diff([]string{"n1/behind Done Forced"}, describeKills(NewlyDone(shown, ended, l.Since().Add(time.Minute)))); diff != "" {
+			if diff := cmp.Diff([]string{"n1/behind Done Forced"}, describeKills(NewlyEnded(shown, ended, nil, l.Since().Add(time.Minute)))); diff != "" {
 				t.Errorf("to be announced, %s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -131,7 +131,7 @@ func TestKillsOfAClockThatIsBehind(t *testing.T) {
 		l = newLedger() // the manager restarts: what it lists is not new
 		l.shims.Observe(leaseBy(-years), time.Now())
 		l.Observe(nw)
-		listed := l.Pending("mw").Records
+		listed := l.Pending("mw", time.Time{}).Records
 		if len(listed) != 1 || listed[0].ObservedTime != nil {
 			t.Errorf("listed after a restart: %+v", listed)
 		}
@@ -172,12 +172,12 @@ func TestObservedTimeOfALateRecord(t *testing.T) {
 					nw = nw.DeepCopy()
 					nw.Status.Kills = kills
 					l.Observe(nw)
-					for _, r := range l.Pending("mw").Records {
+					for _, r := range l.Pending("mw", time.Time{}).Records {
 						if (r.ObservedTime != nil) != tc.want || tc.want && r.ID == "late" && !r.ObservedTime.Time.Equal(time.Now()) {
 							t.Errorf("%s: observed at %v", r.ID, r.ObservedTime)
 						}
 					}
-					l.Settled("mw", l.Pending("mw"), time.Now())
+					l.Settled("mw", l.Pending("mw", time.Time{}), time.Now())
 				}
 				report()
 				began := time.Now().Add(tc.ahead)

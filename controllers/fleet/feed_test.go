@@ -137,7 +137,7 @@ func TestFeed(t *testing.T) {
 			if share := x.Get(types.NamespacedName{Namespace: "default", Name: managertest.NodeWorkload("n5", "mw").Name}); share == nil || share.Node != "n5" {
 				t.Errorf("share of n5: %+v", share)
 			}
-			if pending := kills.Pending("mw"); len(pending.Records) != maxRecentKills || len(pending.Further) != maxFurther {
+			if pending := kills.Pending("mw", time.Time{}); len(pending.Records) != maxRecentKills || len(pending.Further) != maxFurther {
 				t.Errorf("%d kills and %d further ones", len(pending.Records), len(pending.Further))
 			}
 			if want := map[bool]int{false: listPage}[stream]; api.most != want {

@@ -16,22 +16,22 @@ import (
 // maxRecentKills is how many kills of the fleet a ManagedWorkload shows.
 const maxRecentKills = 20
 
-// killKey identifies a kill in the fleet: an ID is unique on its node.
-type killKey struct{ node, id string }
+// KillKey identifies a kill in the fleet: an ID is unique on its node.
+type KillKey struct{ node, id string }
 
-func keyOf(r *v1alpha1.NodeKillRecord) killKey { return killKey{r.NodeName, r.ID} }
+func keyOf(r *v1alpha1.NodeKillRecord) KillKey { return KillKey{r.NodeName, r.ID} }
 
 // killOf is a record of a NodeWorkload as a ManagedWorkload shows it.
 func killOf(nw *v1alpha1.NodeWorkload, r *v1alpha1.KillRecord) v1alpha1.NodeKillRecord {
 	return v1alpha1.NodeKillRecord{NodeName: nw.Spec.NodeName, NodeWorkload: nw.Name, KillRecord: *r.DeepCopy()}
 }
 
-// MergeKills adds records to recent, newest first, and keeps the last 20. Of two
-// records of one kill the one that is further on stays, and of failed attempts at
-// one the last.
+// MergeKills adds records to recent, newest first, and keeps 20: where there are more, the
+// node that has most gives up its oldest. Of two records of one kill the one that is further
+// on stays, and of failed attempts at one the last.
 // now is the manager's time.
 func MergeKills(recent, records []v1alpha1.NodeKillRecord, now time.Time) []v1alpha1.NodeKillRecord {
-	byKey := make(map[killKey]v1alpha1.NodeKillRecord, len(recent)+len(records))
+	byKey := make(map[KillKey]v1alpha1.NodeKillRecord, len(recent)+len(records))
 	for _, list := range [][]v1alpha1.NodeKillRecord{recent, records} {
 		for i := range list {
 			key := keyOf(&list[i])
@@ -53,7 +53,29 @@ func MergeKills(recent, records []v1alpha1.NodeKillRecord, now time.Time) []v1al
 	}
 	slices.SortFunc(merged, newestFirst)
 	merged = withoutRetried(merged)
-	return merged[:min(len(merged), maxRecentKills)]
+	for len(merged) > maxRecentKills {
+		out := surplus(merged)
+		merged = slices.Delete(merged, out, out+1)
+	}
+	return merged
+}
+
+// surplus is where among records the one is that goes first: the oldest of the nodes that have
+// most. So a node that reports many displaces its own.
+func surplus(records []v1alpha1.NodeKillRecord) int {
+	out, most := 0, 0
+	for i := range records {
+		n := 0
+		for j := range records {
+			if records[j].NodeName == records[i].NodeName {
+				n++
+			}
+		}
+		if n > most || n == most && newestFirst(records[out], records[i]) < 0 {
+			out, most = i, n
+		}
+	}
+	return out
 }
 
 // withObservedTime is r as seen at a time, if its own time is later and it was not seen
@@ -89,46 +111,49 @@ func supersedes(a, known *v1alpha1.KillRecord) bool {
 	return known.Phase != v1alpha1.KillPhaseDone || a.Phase == v1alpha1.KillPhaseDone
 }
 
+// target is what a kill is aimed at, and why.
+type target struct {
+	node, containerID string
+	trigger           v1alpha1.KillTrigger
+}
+
+func targetOf(r *v1alpha1.NodeKillRecord) target {
+	return target{r.NodeName, r.ContainerID, r.Trigger}
+}
+
 // withoutRetried drops, from records that are newest first, attempts that failed
 // and were followed by another: a runtime that carries no kill out would push
 // everything else out.
 func withoutRetried(records []v1alpha1.NodeKillRecord) []v1alpha1.NodeKillRecord {
-	type target struct {
-		node, containerID string
-		trigger           v1alpha1.KillTrigger
-	}
 	seen := map[target]bool{}
 	return slices.DeleteFunc(records, func(r v1alpha1.NodeKillRecord) bool {
-		t := target{r.NodeName, r.ContainerID, r.Trigger}
-		retried := seen[t] && r.Outcome == v1alpha1.KillOutcomeFailed
-		seen[t] = r.ContainerID != ""
+		retried := seen[targetOf(&r)] && r.Outcome == v1alpha1.KillOutcomeFailed
+		seen[targetOf(&r)] = r.ContainerID != ""
 		return retried
 	})
 }
 
-// NewlyForced counts the records of kills that the runtime had to force and that were
-// not counted before: that recent does not know as ended. recent shows the newest only,
-// so what is older than all it shows counts when it ended after since, which is when
-// this manager began.
-func NewlyForced(recent, records []v1alpha1.NodeKillRecord, since time.Time) int32 {
-	shown := make(map[killKey]v1alpha1.KillPhase, len(recent))
-	var oldest time.Time
-	for i := range recent {
-		shown[keyOf(&recent[i])] = recent[i].Phase
-		if at := orderTime(&recent[i]); i == 0 || at.Before(oldest) {
-			oldest = at
-		}
-	}
-	var n int32
+// NewlyEnded are the records, oldest first, of kills that have ended and that the status with
+// recent does not count yet. counted are those that count elsewhere, and since is when this
+// manager began: what ended later is new if recent does not have it.
+func NewlyEnded(recent, records []v1alpha1.NodeKillRecord, counted map[KillKey]bool, since time.Time) []v1alpha1.NodeKillRecord {
+	before := memoryOf(recent)
+	var ended []v1alpha1.NodeKillRecord
 	for i := range records {
 		r := &records[i]
-		if r.Outcome != v1alpha1.KillOutcomeForced || r.Phase != v1alpha1.KillPhaseDone {
-			continue
+		if r.Phase == v1alpha1.KillPhaseDone && !counted[keyOf(r)] && !before.counts(r, since) {
+			ended = append(ended, *r)
 		}
-		phase, isShown := shown[keyOf(r)]
-		switch {
-		case isShown && phase == v1alpha1.KillPhaseDone:
-		case isShown, len(recent) < maxRecentKills, orderTime(r).After(oldest), endTime(r).After(since):
+	}
+	slices.SortFunc(ended, func(a, b v1alpha1.NodeKillRecord) int { return newestFirst(b, a) })
+	return ended
+}
+
+// Forced is how many of the records are of kills that the runtime had to force.
+func Forced(records []v1alpha1.NodeKillRecord) int32 {
+	var n int32
+	for i := range records {
+		if records[i].Outcome == v1alpha1.KillOutcomeForced {
 			n++
 		}
 	}
@@ -141,30 +166,6 @@ func endTime(r *v1alpha1.NodeKillRecord) time.Time {
 		return r.FinishTime.Time
 	}
 	return orderTime(r)
-}
-
-// NewlyDone are the records, oldest first, of kills that have ended and that
-// recent does not know as ended. Kills that ended before since were reported by an
-// earlier run of the manager.
-func NewlyDone(recent, records []v1alpha1.NodeKillRecord, since time.Time) []v1alpha1.NodeKillRecord {
-	known := make(map[killKey]bool, len(recent))
-	for i := range recent {
-		known[keyOf(&recent[i])] = recent[i].Phase == v1alpha1.KillPhaseDone
-	}
-	var done []v1alpha1.NodeKillRecord
-	for i := range records {
-		r := &records[i]
-		_, shown := known[keyOf(r)]
-		if r.Phase != v1alpha1.KillPhaseDone || known[keyOf(r)] {
-			continue
-		}
-		if !shown && r.FinishTime != nil && r.FinishTime.Time.Before(since) && endTime(r).Before(since) {
-			continue
-		}
-		done = append(done, *r)
-	}
-	slices.SortFunc(done, func(a, b v1alpha1.NodeKillRecord) int { return newestFirst(b, a) })
-	return done
 }
 
 // KillsDue reports whether changed kills are written now, when nothing else of the

@@ -72,31 +72,6 @@ func TestMergeKills(t *testing.T) {
 	}
 }
 
-func TestMergeKillsKeepsTheLast20(t *testing.T) {
-	var recent, records []v1alpha1.NodeKillRecord
-	for i := range 20 {
-		recent = append(recent, onNode("n1", managertest.Kill(fmt.Sprint("old", i), i, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))...)
-	}
-	for i := range 15 {
-		records = append(records, onNode("n2", managertest.Kill(fmt.Sprint("new", i), 100+i, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))...)
-	}
-	merged := MergeKills(recent, records, later)
-	if len(merged) != 20 || merged[0].ID != "new14" || merged[19].ID != "old15" {
-		t.Errorf("kept %v", describeKills(merged))
-	}
-}
-
-func TestNewlyDone(t *testing.T) {
-	done, stopping, graceful := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping, v1alpha1.KillOutcomeGraceful
-	recent := onNode("n1", managertest.Kill("told", 50, done, graceful), managertest.Kill("begun", 1, stopping, ""))
-	records := onNode("n1", managertest.Kill("told", 50, done, graceful), managertest.Kill("late", 60, done, graceful), managertest.Kill("begun", 1, done, graceful),
-		managertest.Kill("unknown", 65, done, ""), managertest.Kill("under way", 70, stopping, ""), managertest.Kill("long ago", 2, done, graceful))
-	want := []string{"n1/begun Done Graceful", "n1/late Done Graceful", "n1/unknown Done "}
-	if diff := cmp.Diff(want, describeKills(NewlyDone(recent, records, managertest.Epoch.Add(10*time.Second)))); diff != "" {
-		t.Errorf("newly done (-want +got):\n%s", diff)
-	}
-}
-
 // A kill whose end is unknown is over: it is not shown as one under
 // way, not counted as forced, and counted under a name of its own.
 func TestUnknownOutcome(t *testing.T) {
@@ -105,8 +80,8 @@ func TestUnknownOutcome(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1/a Done "}, describeKills(merged)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
-	if n := NewlyForced(nil, merged, time.Time{}); n != 0 {
-		t.Errorf("NewlyForced = %d", n)
+	if n := Forced(NewlyEnded(nil, merged, nil, time.Time{})); n != 0 {
+		t.Errorf("%d forced", n)
 	}
 	if got := outcomeLabel(merged[0].Outcome); got != "Unknown" {
 		t.Errorf("label %q", got)
@@ -195,7 +170,7 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 				t.Errorf("after 5 honest ones (-want +got):\n%s", diff)
 			}
 			recent = MergeKills(recent, onNode("n2", honest...), at(100))
-			if diff := cmp.Diff(map[string]int{"n2": 20}, nodes(recent)); diff != "" {
+			if diff := cmp.Diff(map[string]int{"n1": 10, "n2": 10}, nodes(recent)); diff != "" || recent[0].NodeName != "n2" {
 				t.Errorf("after 20 honest ones (-want +got):\n%s", diff)
 			}
 		})
@@ -205,7 +180,7 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 		ours := managertest.NodeWorkload("n1", "mw", ahead[:10]...)
 		ours.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 		l.Observe(ours) // the first look of a manager that restarted
-		for _, r := range l.Pending("mw").Records {
+		for _, r := range l.Pending("mw", time.Time{}).Records {
 			if !r.ObservedTime.Time.Equal(ours.CreationTimestamp.Time) {
 				t.Errorf("%s: observed at %s, want when its object was created", r.ID, r.ObservedTime)
 			}
@@ -213,7 +188,7 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 		next := ours.DeepCopy()
 		next.Status.Kills = append(next.Status.Kills, ahead[10])
 		l.Observe(next)
-		for _, r := range l.Pending("mw").Records {
+		for _, r := range l.Pending("mw", time.Time{}).Records {
 			if r.ID == ahead[10].ID && !r.ObservedTime.Time.Equal(time.Now()) {
 				t.Errorf("%s: observed at %s, want now", r.ID, r.ObservedTime)
 			}
@@ -221,39 +196,53 @@ func TestKillsOfAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// Each forced kill counts once, also over a restart of the manager and when more than 20
-// come at once.
-func TestNewlyForced(t *testing.T) {
+// Each kill counts once, also over a restart of the manager, and when more than 20 come at once.
+func TestNewlyEnded(t *testing.T) {
 	done, stopping, forced, graceful := v1alpha1.KillPhaseDone, v1alpha1.KillPhaseStopping, v1alpha1.KillOutcomeForced, v1alpha1.KillOutcomeGraceful
-	full := func(outcome v1alpha1.KillOutcome) []v1alpha1.NodeKillRecord {
+	kill := func(id string, second int) v1alpha1.KillRecord { return managertest.Kill(id, second, done, forced) }
+	full := func(node string) []v1alpha1.NodeKillRecord {
 		var list []v1alpha1.NodeKillRecord
 		for i := range 20 {
-			list = append(list, onNode("n1", managertest.Kill(fmt.Sprint("shown", i), 100+i, done, outcome))...)
+			list = append(list, onNode(node, kill(fmt.Sprint("shown", i), 100+i))...)
 		}
 		return list
 	}
-	long := managertest.Kill("long", 1, done, forced)
+	long := kill("long", 1)
 	long.FinishTime = new(metav1.NewMicroTime(managertest.Epoch.Add(300 * time.Second)))
-	ahead := onNode("n1", managertest.Kill("ahead", 365*24*3600, done, forced))
+	ahead := onNode("n1", kill("ahead", 365*24*3600))
 	ahead[0].ObservedTime = new(metav1.NewMicroTime(managertest.Epoch))
+	attempt := func(id string, second int) v1alpha1.KillRecord {
+		r := managertest.Kill(id, second, done, v1alpha1.KillOutcomeFailed)
+		r.ContainerID = "containerd://1"
+		return r
+	}
 	since := managertest.Epoch.Add(200 * time.Second)
 	tests := map[string]struct {
 		recent, records []v1alpha1.NodeKillRecord
-		want            int32
+		want            []string
 	}{
-		"new":                     {nil, onNode("n1", managertest.Kill("a", 1, done, forced), managertest.Kill("b", 1, done, graceful), managertest.Kill("c", 1, stopping, "")), 1},
-		"shown as under way":      {onNode("n1", managertest.Kill("a", 1, stopping, "")), onNode("n1", managertest.Kill("a", 1, done, forced)), 1},
-		"counted before":          {onNode("n1", managertest.Kill("a", 1, done, forced)), onNode("n1", managertest.Kill("a", 1, done, forced)), 0},
-		"shown to a new manager":  {full(forced), full(forced), 0},
-		"newer than all shown":    {full(forced), onNode("n2", managertest.Kill("a", 150, done, forced)), 1},
-		"pushed out long ago":     {full(forced), onNode("n1", managertest.Kill("a", 1, done, forced)), 0},
-		"began before, ended now": {full(graceful), onNode("n1", long), 1},
-		"of a clock that is ahead, pushed out long ago": {full(graceful), ahead, 0},
+		"new":                                          {nil, onNode("n1", kill("a", 1), managertest.Kill("b", 2, done, graceful), managertest.Kill("c", 1, stopping, "")), []string{"n1/a", "n1/b"}},
+		"the outcome is not known":                     {nil, onNode("n1", managertest.Kill("a", 1, done, "")), []string{"n1/a"}},
+		"shown as under way":                           {onNode("n1", managertest.Kill("a", 1, stopping, "")), onNode("n1", kill("a", 1)), []string{"n1/a"}},
+		"counted before":                               {onNode("n1", kill("a", 1)), onNode("n1", kill("a", 1)), nil},
+		"shown to a new manager":                       {full("n1"), full("n1"), nil},
+		"ended while no manager ran":                   {onNode("n1", kill("a", 1)), onNode("n1", kill("b", 60)), []string{"n1/b"}},
+		"newer than all shown":                         {full("n1"), onNode("n2", kill("a", 150)), []string{"n2/a"}},
+		"displaced long ago":                           {full("n1"), onNode("n1", kill("a", 1)), nil},
+		"displaced by its own node":                    {append(full("n1")[:19], onNode("n2", kill("z", 1))...), onNode("n1", kill("a", 50)), nil},
+		"of a node that has none there any more":       {full("n1"), onNode("n2", kill("a", 50)), nil},
+		"a failed attempt before another":              {onNode("n1", kill("old", 1), attempt("try2", 60)), onNode("n1", attempt("try1", 30)), nil},
+		"began before, ended now":                      {full("n1"), onNode("n1", long), []string{"n1/long"}},
+		"of a clock that is ahead, displaced long ago": {full("n2"), ahead, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := NewlyForced(tc.recent, tc.records, since); got != tc.want {
-				t.Errorf("%d, want %d", got, tc.want)
+			var got []string
+			for _, r := range NewlyEnded(tc.recent, tc.records, nil, since) {
+				got = append(got, r.NodeName+"/"+r.ID)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

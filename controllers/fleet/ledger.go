@@ -6,7 +6,6 @@ package fleet
 import (
 	"encoding/json"
 	"hash/maphash"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/mirror"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
@@ -107,23 +107,11 @@ func (l *Ledger) bookOf(nw *v1alpha1.NodeWorkload) *killBook {
 }
 
 // Observe takes over what nw reports that it did not report before. words reports whether
-// there was anything.
+// there was anything for an object that controls it.
 func (l *Ledger) Observe(nw *v1alpha1.NodeWorkload) (words bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, known := l.bookOf(nw), l.shares[nw.UID]
-	if known != nil && known.owner != writes.ControllerUID(nw) {
-		l.close(nw.UID)
-		known = nil
-	}
-	if b == nil {
-		return false
-	}
-	if known == nil {
-		b.live++
-	}
-	now, words := b.add(nw, known, l.shims.clock(nw.Spec.NodeName), l.since)
-	l.shares[nw.UID] = now
+	_, words = l.take(nw)
 	return words
 }
 
@@ -132,13 +120,47 @@ func (l *Ledger) Observe(nw *v1alpha1.NodeWorkload) (words bool) {
 func (l *Ledger) Gone(nw *v1alpha1.NodeWorkload) (words bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, known := l.bookOf(nw), l.shares[nw.UID]
+	b, words := l.take(nw)
 	if b != nil {
-		_, words = b.add(nw, known, l.shims.clock(nw.Spec.NodeName), l.since)
 		b.urgent = b.any()
 	}
 	l.close(nw.UID)
 	return words
+}
+
+// take takes over what nw reports, and returns the page of the object that controls it. l.mu is
+// held.
+func (l *Ledger) take(nw *v1alpha1.NodeWorkload) (b *killBook, words bool) {
+	if mirror.Is(nw) {
+		return nil, false
+	}
+	known := l.shares[nw.UID]
+	if known != nil && known.owner != writes.ControllerUID(nw) {
+		l.close(nw.UID)
+	}
+	b = l.bookOf(nw)
+	if b == nil {
+		l.shares[nw.UID] = l.orphaned(nw, known)
+		return nil, false
+	}
+	if l.shares[nw.UID] == nil {
+		b.live++
+	}
+	now, words := b.add(nw, known, l.shims.clock(nw.Spec.NodeName), l.since)
+	l.shares[nw.UID] = now
+	return b, words
+}
+
+// orphaned is what a NodeWorkload reports that no object controls. What ends meanwhile waits
+// for no status, and counts at once.
+func (l *Ledger) orphaned(nw *v1alpha1.NodeWorkload, last *reports) *reports {
+	now := reportsOf(nw)
+	for i, mark := range now.kills {
+		if last != nil && !l.follows && nw.Status.Kills[i].Phase == v1alpha1.KillPhaseDone && !last.has(mark) {
+			CountKills(Ending{nw.Status.Kills[i].Trigger, nw.Status.Kills[i].Outcome}, 1)
+		}
+	}
+	return now
 }
 
 // close ends what is kept of a NodeWorkload. l.mu is held.
@@ -169,33 +191,46 @@ func (l *Ledger) Lost(uid types.UID) {
 }
 
 // add keeps the records of nw that differ from those it reported last: all of them, for
-// those that no status shows count, too.
+// those that no status shows count, too. Where nw belonged to another object, or to none, it
+// keeps the others as well, as counted if they had ended.
 func (b *killBook) add(nw *v1alpha1.NodeWorkload, last *reports, clock offset, since time.Time) (now *reports, words bool) {
-	now = &reports{owner: writes.ControllerUID(nw)}
-	kills := nw.Status.Kills
-	if len(kills) > 0 {
-		now.kills = make([]reported, 0, len(kills))
-	}
-	for i := range kills {
-		mark := markOf(&kills[i])
-		now.kills = append(now.kills, mark)
-		if last.has(mark) {
+	now = reportsOf(nw)
+	moved := last != nil && last.owner != now.owner
+	for i, mark := range now.kills {
+		kill := &nw.Status.Kills[i]
+		old := last.has(mark)
+		if old && !moved {
 			continue
 		}
 		words = true
-		r := killOf(nw, &kills[i])
+		r := killOf(nw, kill)
 		r.ObservedTime = b.known(keyOf(&r)).ObservedTime
 		at := time.Now()
 		switch {
 		case r.ObservedTime != nil:
-		case clock.wrong() && last.isNews(&kills[i], mark):
+		case clock.wrong() && last.isNews(kill, mark):
 			r.ObservedTime = new(metav1.NewMicroTime(at)) // by its own time it could be older than all others
 		case last == nil && r.StartTime.After(at.Add(clockTolerance)):
 			at = nw.CreationTimestamp.Time // an earlier run of the manager may have seen it long ago
 		}
-		b.keep(withObservedTime(r, at), since)
+		b.keep(sighted{
+			NodeKillRecord: withObservedTime(r, at), made: nw.CreationTimestamp.Time,
+			counted: old && kill.Phase == v1alpha1.KillPhaseDone,
+		}, since)
 	}
 	return now, words
+}
+
+// reportsOf is what is kept of a NodeWorkload's records.
+func reportsOf(nw *v1alpha1.NodeWorkload) *reports {
+	now := &reports{owner: writes.ControllerUID(nw)}
+	if n := len(nw.Status.Kills); n > 0 {
+		now.kills = make([]reported, 0, n)
+	}
+	for i := range nw.Status.Kills {
+		now.kills = append(now.kills, markOf(&nw.Status.Kills[i]))
+	}
+	return now
 }
 
 // has reports whether a record needs no second look.
@@ -227,17 +262,16 @@ func markOf(r *v1alpha1.KillRecord) reported {
 	return mark
 }
 
-// Pending are the records that the status of owner may not show yet.
-func (l *Ledger) Pending(owner types.UID) Pending {
+// Pending are the records that the status of an object, which was made at a time, may not show
+// yet.
+func (l *Ledger) Pending(owner types.UID, born time.Time) Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, ok := l.books[owner]
 	if !ok || !b.any() {
 		return Pending{}
 	}
-	return Pending{
-		Records: slices.Collect(maps.Values(b.records)), Further: slices.Clone(b.further), Uncounted: maps.Clone(b.uncounted),
-	}
+	return b.of(born)
 }
 
 // Settled forgets records that the status of owner takes account of since now.
@@ -250,7 +284,7 @@ func (l *Ledger) Settled(owner types.UID, settled Pending, now time.Time) {
 	}
 	b.written = now
 	for _, r := range settled.Records {
-		if known, ok := b.records[keyOf(&r)]; ok && equality.Semantic.DeepEqual(known, r) {
+		if known, ok := b.records[keyOf(&r)]; ok && equality.Semantic.DeepEqual(known.NodeKillRecord, r) {
 			delete(b.records, keyOf(&r))
 		}
 	}
@@ -277,10 +311,23 @@ func (l *Ledger) AllGone(owner types.UID) bool {
 	return !ok || b.live == 0
 }
 
-// Forget drops what is remembered of objects of that name.
+// Forget drops what is remembered of objects of that name. What NodeWorkloads have reported that
+// are still there counts once, whoever takes them over.
 func (l *Ledger) Forget(owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.books, func(_ types.UID, b *killBook) bool { return b.owner == owner })
-	maps.DeleteFunc(l.shares, func(_ types.UID, r *reports) bool { return l.books[r.owner] == nil })
+	for uid, b := range l.books {
+		if b.owner != owner {
+			continue
+		}
+		if !l.follows {
+			b.count(l.since)
+		}
+		delete(l.books, uid)
+	}
+	for _, r := range l.shares {
+		if l.books[r.owner] == nil {
+			r.owner = ""
+		}
+	}
 }

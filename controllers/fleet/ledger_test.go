@@ -22,18 +22,18 @@ func TestLedgerKeepsLastWords(t *testing.T) {
 	if l.AllGone("mw") {
 		t.Error("allGone before the NodeWorkload is gone")
 	}
-	begun := l.Pending("mw")
+	begun := l.Pending("mw", time.Time{})
 	last := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, done, v1alpha1.KillOutcomeForced))
 	l.Gone(last)
 	l.Settled("mw", begun, managertest.Epoch) // the status that was written shows an earlier state
-	if diff := cmp.Diff([]string{"n1/a Done Forced"}, describeKills(l.Pending("mw").Records)); diff != "" {
+	if diff := cmp.Diff([]string{"n1/a Done Forced"}, describeKills(l.Pending("mw", time.Time{}).Records)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 	if !l.AllGone("mw") {
 		t.Error("not allGone after the NodeWorkload is gone")
 	}
-	l.Settled("mw", l.Pending("mw"), managertest.Epoch.Add(time.Second))
-	if got := l.Pending("mw").Records; len(got) != 0 {
+	l.Settled("mw", l.Pending("mw", time.Time{}), managertest.Epoch.Add(time.Second))
+	if got := l.Pending("mw", time.Time{}).Records; len(got) != 0 {
 		t.Errorf("pending after it was written: %v", describeKills(got))
 	}
 	if got := l.LastWrite("mw"); !got.Equal(managertest.Epoch.Add(time.Second)) {
@@ -45,12 +45,12 @@ func TestLedgerTakesEachRecordOnce(t *testing.T) {
 	l := newLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful))
 	l.Observe(old)
-	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
+	l.Settled("mw", l.Pending("mw", time.Time{}), managertest.Epoch)
 	nw := old.DeepCopy()
 	nw.Status.Kills = append([]v1alpha1.KillRecord{managertest.Kill("b", 2, v1alpha1.KillPhaseStopping, "")}, nw.Status.Kills...)
 	l.Observe(nw)
 	l.Gone(nw)
-	if diff := cmp.Diff([]string{"n1/b Stopping "}, describeKills(l.Pending("mw").Records)); diff != "" {
+	if diff := cmp.Diff([]string{"n1/b Stopping "}, describeKills(l.Pending("mw", time.Time{}).Records)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 }
@@ -75,11 +75,11 @@ func TestLedgerReportsAnEndOnce(t *testing.T) {
 	l := newLedger()
 	old := managertest.NodeWorkload("n1", "mw", managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeForced))
 	l.Observe(old)
-	l.Settled("mw", l.Pending("mw"), managertest.Epoch)
+	l.Settled("mw", l.Pending("mw", time.Time{}), managertest.Epoch)
 	shorter := old.DeepCopy()
 	shorter.Status.Kills[0].Message = "the status was too large"
 	l.Observe(shorter)
-	if got := l.Pending("mw").Records; len(got) != 0 {
+	if got := l.Pending("mw", time.Time{}).Records; len(got) != 0 {
 		t.Errorf("pending: %v", describeKills(got))
 	}
 }

@@ -38,12 +38,17 @@ func TestPendingIsBoundedAndCountsAll(t *testing.T) {
 				all = append(all, killOf(nw, &kills[i]))
 			}
 		}
-		pending := l.Pending("mw")
+		pending := l.Pending("mw", time.Time{})
 		if len(pending.Records) > maxRecentKills || len(pending.Further) > maxFurther {
 			t.Fatalf("%d records and %d further ones are kept", len(pending.Records), len(pending.Further))
 		}
-		if got, want := NewlyForced(nil, pending.Ended(), managertest.Epoch)+pending.Forced(), NewlyForced(nil, all, managertest.Epoch); got != want {
+		ended := NewlyEnded(nil, slices.Concat(pending.Records, pending.Further), nil, managertest.Epoch)
+		more, forced := pending.Ended()
+		if got, want := Forced(ended)+forced, Forced(all); got != want {
 			t.Fatalf("%d forced, want %d", got, want)
+		}
+		if got := len(ended) + int(more); got != len(all) {
+			t.Fatalf("%d ended, want %d", got, len(all))
 		}
 		if !slices.ContainsFunc(all, func(r v1alpha1.NodeKillRecord) bool { return r.Outcome == v1alpha1.KillOutcomeFailed }) {
 			want, got := MergeKills(nil, all, later), MergeKills(nil, pending.Records, later)
@@ -52,7 +57,7 @@ func TestPendingIsBoundedAndCountsAll(t *testing.T) {
 			}
 		}
 		l.Settled("mw", pending, managertest.Epoch)
-		if left := l.Pending("mw"); !left.Empty() {
+		if left := l.Pending("mw", time.Time{}); !left.Empty() {
 			t.Fatalf("left: %+v", left)
 		}
 	})
@@ -81,7 +86,7 @@ func TestUncountedBelongsToThisManager(t *testing.T) {
 			report(l, fmt.Sprint("n", i))
 		}
 		report(l, "n1") // nothing is reported twice
-		if got := l.Pending("mw").Forced(); got != want {
+		if got, _ := l.Pending("mw", time.Time{}).Ended(); got != want {
 			t.Errorf("leads since %s: %d uncounted, want %d", begin, got, want)
 		}
 	}

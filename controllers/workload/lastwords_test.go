@@ -147,8 +147,8 @@ func TestReportsOfForgottenObjectsAreDropped(t *testing.T) {
 	for range 2 {
 		b.fleet.Kills.Observe(nw)
 		b.fleet.Kills.Gone(nw)
-		if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil || len(b.fleet.Kills.Pending("gone").Records) != 0 {
-			t.Errorf("%v, %d records left", err, len(b.fleet.Kills.Pending("gone").Records))
+		if _, err := b.Reconcile(t.Context(), request("default", "web")); err != nil || len(b.fleet.Kills.Pending("gone", time.Time{}).Records) != 0 {
+			t.Errorf("%v, %d records left", err, len(b.fleet.Kills.Pending("gone", time.Time{}).Records))
 		}
 	}
 }

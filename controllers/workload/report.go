@@ -17,10 +17,6 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
-// overlap is how far before its own time the manager reports kills, since its
-// predecessor may have ended before it reported them.
-const overlap = time.Minute
-
 // reconcileStatus computes the whole status from what is known by now, writes it
 // when it changed, and announces it only after it was written. When nothing but
 // the kills changed it is written at most once in killsInterval, but at once
@@ -35,10 +31,17 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 	s.wakeAfter(wait)
 	restChanged := !equality.Semantic.DeepEqual(status, s.before) && !s.vanishes()
 	kills, since := r.fleet.Kills, r.fleet.Kills.Since()
-	pending := kills.Pending(s.mw.UID)
+	pending := kills.Pending(s.mw.UID, s.mw.CreationTimestamp.Time)
+	done := ended{
+		newest:    fleet.NewlyEnded(s.before.RecentKills, pending.Records, pending.Counted, since),
+		counted:   fleet.NewlyEnded(s.before.RecentKills, pending.Further, pending.Counted, since),
+		uncounted: pending.Uncounted,
+	}
+	more, forced := pending.Ended()
 	status.RecentKills = fleet.MergeKills(s.before.RecentKills, pending.Records, s.now)
-	status.ForcedKills += fleet.NewlyForced(s.before.RecentKills, pending.Ended(), since) + pending.Forced()
-	killsChanged := status.ForcedKills != s.before.ForcedKills || !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
+	status.EndedKills += int32(len(done.newest)+len(done.counted)) + more
+	status.ForcedKills += fleet.Forced(done.newest) + fleet.Forced(done.counted) + forced
+	killsChanged := status.EndedKills != s.before.EndedKills || !equality.Semantic.DeepEqual(status.RecentKills, s.before.RecentKills)
 	if killsChanged && !restChanged && s.mw.DeletionTimestamp.IsZero() {
 		if due, later := fleet.KillsDue(s.now, kills.LastWrite(s.mw.UID), r.killsInterval); !due {
 			s.wakeAfter(later)
@@ -51,11 +54,6 @@ func (r *Reconciler) reconcileStatus(ctx context.Context, s *scope) error {
 		if err := r.writeStatus(ctx, s, status); err != nil {
 			return err
 		}
-	}
-	done := ended{
-		newest:    fleet.NewlyDone(s.before.RecentKills, pending.Records, since.Add(-overlap)),
-		counted:   fleet.NewlyDone(s.before.RecentKills, pending.Further, since.Add(-overlap)),
-		uncounted: pending.Uncounted,
 	}
 	kills.Settled(s.mw.UID, pending, s.now)
 	s.memory.progress = next

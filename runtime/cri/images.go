@@ -64,19 +64,6 @@ func (c *Client) imageStatus(ctx context.Context, image string) (*runtimeapi.Ima
 	return nil, nil
 }
 
-// ImageRefs returns what the runtime calls its images.
-func (c *Client) ImageRefs(ctx context.Context) ([]string, error) {
-	response, err := invoke(ctx, c.callTimeout, "list images", c.images.ListImages, &runtimeapi.ListImagesRequest{})
-	if err != nil {
-		return nil, err
-	}
-	refs := make([]string, 0, len(response.GetImages()))
-	for _, i := range response.GetImages() {
-		refs = append(refs, i.GetId())
-	}
-	return refs, nil
-}
-
 // PullImage pulls an image for a pod, with a login or without any, and returns what the
 // runtime calls it. Cancelling the context ends the pull.
 func (c *Client) PullImage(ctx context.Context, image string, pod *corev1.Pod, login *images.Login) (string, error) {

@@ -130,9 +130,12 @@ func (a *Access) awaitSecrets(ctx context.Context) ([]*corev1.Secret, []missingS
 }
 
 // Pull pulls the image with each of the pod's credentials until one succeeds, without any
-// if it has none. (kubelet kuberuntime/kuberuntime_image.go:PullImage)
+// if it has none. It fails if it cannot be recorded that this shim pulls it: the next process
+// would take the image for everyone's. (kubelet kuberuntime/kuberuntime_image.go:PullImage)
 func (a *Access) Pull(ctx context.Context, pull func(context.Context, *Login) (string, error)) (string, error) {
-	a.m.begin(ctx, a.image)
+	if err := a.m.begin(ctx, a.image); err != nil {
+		return "", err
+	}
 	ref, used, err := a.try(ctx, pull)
 	a.m.end(ctx, a.image, ref, used, err)
 	return ref, err

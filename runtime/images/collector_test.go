@@ -64,12 +64,6 @@ func (s *store) ImageRef(_ context.Context, image string) (string, error) {
 	return s.byName[image], s.fails["ImageRef"]
 }
 
-func (s *store) ImageRefs(context.Context) ([]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.images)), nil
-}
-
 func (s *store) RemoveImage(_ context.Context, id string) error {
 	if s.removing != nil {
 		s.removing(id)

@@ -11,6 +11,8 @@ const maxNoted = 100
 type facts struct {
 	// pulled is the record of a pull by this shim, nil without one.
 	pulled *record
+	// preloaded: the image was there by this name, or this is its ID, before this shim pulled it.
+	preloaded bool
 	// doubtful: without a record, it is not known that this shim has not pulled it.
 	doubtful bool
 }
@@ -26,8 +28,11 @@ type verdict struct {
 // asks for the pod's credentials only where they matter.
 // (kubelet pullmanager/image_pull_manager.go:MustAttemptImagePull)
 func decide(f facts, name string, credentials func() ([]Credential, error)) (verdict, error) {
+	if f.preloaded {
+		return verdict{}, nil
+	}
 	if f.pulled == nil {
-		return verdict{mustPull: f.doubtful}, nil // else it is preloaded: for every pod
+		return verdict{mustPull: f.doubtful}, nil // else this shim has not pulled it: it is for every pod
 	}
 	by := f.pulled.Names[name]
 	if by.Everyone {

@@ -23,7 +23,10 @@ const (
 	pulledFolder  = "pulled"  // a record for each image
 )
 
-// disk keeps intents and records in a file each, named by a hash. Without a root it keeps
+// preloadedFile holds the preloaded images.
+var preloadedFile = fileKey{"", "preloaded"}
+
+// disk keeps intents and records in a file each, named by a hash, and the preloaded images in one. Without a root it keeps
 // nothing.
 type disk struct{ root string }
 
@@ -77,4 +80,22 @@ func (d disk) load(folder string, add func(file string, data []byte) bool) (brok
 		}
 	}
 	return broken, nil
+}
+
+// loadPreloaded reads the preloaded images. broken says that there is a file that cannot be used.
+func (d disk) loadPreloaded() (p preloaded, broken bool, err error) {
+	if d.root == "" {
+		return nil, false, nil
+	}
+	data, err := os.ReadFile(d.path(preloadedFile.folder, preloadedFile.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the preloaded images: %w", err)
+	}
+	if json.Unmarshal(data, &p) != nil {
+		return nil, true, nil
+	}
+	return p, false, nil
 }

@@ -8,8 +8,9 @@
 //
 // An image that was pulled with the Secret of one tenant is not another's: who does not
 // know the same credentials has to pull it again, and the registry decides. Images that
-// are there without a pull of this shim are for every pod. (kubelet
-// pkg/kubelet/images/pullmanager, policy NeverVerifyPreloadedImages)
+// are there without a pull of this shim are for every pod, and stay so by the names that they
+// had when the same content is pulled later. (kubelet pkg/kubelet/images/pullmanager, policy
+// NeverVerifyPreloadedImages)
 //
 //	   pull begins            pull ends                    image is gone
 //	─────────────> intent ──────────────────> record ───────────────────> nothing
@@ -19,7 +20,8 @@
 //	                 └──> another image than before: a record without credentials
 //
 // Records hold hashes of credentials, no credentials. What cannot be read or written of
-// them never keeps the shim from running: in doubt a pod has to pull again.
+// them never keeps the shim from running: in doubt a pod has to pull again, and nothing is
+// pulled before that is on the disk.
 //
 // Credentials are matched as the kubelet does it. go-containerregistry's keychain of pull
 // secrets returns only the first of several candidates, does not say which Secret it is

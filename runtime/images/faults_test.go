@@ -5,12 +5,19 @@ package images
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
 
 // cutOff begins a pull that ends without an answer of the runtime, which has what left by
@@ -57,10 +64,14 @@ func TestPullThatWasCutOff(t *testing.T) {
 func TestProcessThatEndedDuringAPull(t *testing.T) {
 	w, dir := newWorld(), t.TempDir()
 	w.images[app] = "sha256:1"
-	w.manager(dir).begin(t.Context(), app)
+	if err := w.manager(dir).begin(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
 	m := w.manager(dir)
 	mustPull(t, m, pod("b"), false)
-	m.begin(t.Context(), app)
+	if err := m.begin(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
 	w.images[app] = "sha256:2"
 	m = w.manager(dir)
 	if err := m.tidy(t.Context()); err != nil {
@@ -116,8 +127,8 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// Folders that cannot be read, or written, do not end the shim: images are pulled, and the
-// records are written when that works again.
+// Folders that cannot be read, or written, do not end the shim. Nothing is pulled until that works
+// again, as in the kubelet: the next process would take a private image for everyone's.
 func TestUnusableFolder(t *testing.T) {
 	w, dir := newWorld(), filepath.Join(t.TempDir(), "images")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
@@ -125,14 +136,17 @@ func TestUnusableFolder(t *testing.T) {
 	}
 	m := w.manager(dir)
 	mustPull(t, m, pod("b"), true)
-	if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
-		t.Fatal(err)
+	if users, err := w.pull(t, m, pod("a", "pull"), "of-a"); len(users) > 0 || err == nil ||
+		!strings.HasPrefix(err.Error(), "failed to record image pull intent: ") {
+		t.Fatalf("pulled with %q, error %v", users, err)
 	}
-	mustPull(t, m, pod("a", "pull"), false)
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range []*Manager{m, w.manager(dir)} {
@@ -142,6 +156,105 @@ func TestUnusableFolder(t *testing.T) {
 	if must, err := m.For(pod("b"), "r.example/other").MustPull(t.Context(), "sha256:2"); err != nil || must {
 		t.Errorf("a preloaded image: must pull %t, error %v", must, err)
 	}
+}
+
+// stuck has the file of a record be written to a pipe, so that it does not reach the disk. fails lets
+// the next write fail; it returns once one is under way and fails.
+func stuck(t *testing.T, dir, folder, file string) (fails func()) {
+	t.Helper()
+	pipe := filepath.Join(dir, folder, file+statefile.TemporarySuffix)
+	if err := os.MkdirAll(filepath.Dir(pipe), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		f, err := os.Open(pipe) // returns when there is a writer
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, f)
+		_ = f.Close()
+	}
+}
+
+// The record of a pull with a Secret does not reach the disk. The process that pulled it knows
+// better, also while the record is being written once more; the next one pulls the image again.
+func TestRecordThatIsNotWritten(t *testing.T) {
+	dir, w := t.TempDir(), newWorld()
+	m := w.manager(dir)
+	fails := stuck(t, dir, pulledFolder, fileOf("sha256:1"))
+	var beside sync.WaitGroup
+	beside.Go(fails)
+	if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
+		t.Fatal(err)
+	}
+	beside.Wait()
+	mustPull(t, m, pod("a", "pull"), false)
+	beside.Go(func() { _ = m.tidy(t.Context()) }) // waits for a reader
+	beside.Go(func() {
+		for begun := time.Now(); time.Since(begun) < 400*time.Millisecond; { // some of it while the record is being written
+			mustPull(t, m, pod("b"), true)
+		}
+	})
+	time.Sleep(200 * time.Millisecond) // nothing tells when the write waits for its reader
+	fails()
+	beside.Wait()
+	if files(t, dir, pullingFolder) != 1 {
+		t.Error("while the record is not on the disk, nothing there says that the image was pulled")
+	}
+	if err := os.Remove(filepath.Join(dir, pulledFolder, fileOf("sha256:1")+statefile.TemporarySuffix)); err != nil {
+		t.Fatal(err)
+	}
+	mustPull(t, w.manager(dir), pod("b"), true)
+	if err := m.tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.settle(t.Context())
+	if files(t, dir, pullingFolder) != 0 {
+		t.Error("the intent stays although the record is on the disk")
+	}
+	mustPull(t, w.manager(dir), pod("a", "pull"), false)
+	mustPull(t, w.manager(dir), pod("b"), true)
+}
+
+// On a full disk nothing is pulled: whoever comes next would know nothing of it.
+func TestPullOnAFullDisk(t *testing.T) {
+	dir, w := t.TempDir(), newWorld()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=1"); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	m := w.manager(dir)
+	if users, err := w.pull(t, m, pod("a", "pull"), "of-a"); err == nil || len(users) > 0 {
+		t.Errorf("pulled with %q, error %v", users, err)
+	}
+	w.images["r.example/there"] = "sha256:1"
+	mustPull(t, m, pod("b"), false)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "nr_inodes=100"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the runtime calls a new image cannot be asked for: nobody uses it unasked.
+func TestImageIDIsNotKnownAfterAPull(t *testing.T) {
+	dir, w := t.TempDir(), newWorld()
+	m := w.manager(dir)
+	access := m.For(pod("a", "pull"), app)
+	if _, err := access.Pull(t.Context(), func(context.Context, *Login) (string, error) {
+		w.images[app], w.away = "sha256:1", status.Error(codes.Unavailable, "gone")
+		return "r.example/app@sha256:0", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.away = nil
+	mustPull(t, m, pod("b"), true)
+	mustPull(t, w.manager(dir), pod("b"), true)
 }
 
 // Records go with their images.

@@ -24,8 +24,7 @@ type Secrets interface {
 type Runtime interface {
 	// ImageRef is empty for an image that the runtime does not have.
 	ImageRef(ctx context.Context, image string) (string, error)
-	// ImageRefs are those of all images.
-	ImageRefs(ctx context.Context) ([]string, error)
+	ListImages(ctx context.Context) ([]Image, error)
 }
 
 // Events takes events about pods.
@@ -52,6 +51,8 @@ type Manager struct {
 	events   Events
 	disk     disk
 	patience *hostfs.Patience
+	// looking holds a token while the runtime is asked for all images.
+	looking chan struct{}
 
 	// pulledOne is signalled after a pull.
 	pulledOne chan struct{}
@@ -70,12 +71,13 @@ func New(cfg Config, log logr.Logger) *Manager {
 	m := &Manager{
 		secrets: cfg.Secrets, runtime: cfg.Runtime, events: cfg.Events,
 		disk: disk{cfg.Dir}, patience: hostfs.NewPatience(diskPatience), uses: newUses(), pulledOne: make(chan struct{}, 1),
+		looking: make(chan struct{}, 1),
 	}
 	var err error
 	if m.memory, err = readAll(m.disk); err != nil {
 		log.Error(err, "Failed to read the records of image pulls; images may be pulled again")
 	}
-	if broken := len(m.brokenRecords) + len(m.brokenIntents); broken > 0 {
+	if broken := len(m.brokenRecords) + len(m.brokenIntents); broken > 0 || m.brokenPreloaded {
 		log.Info("Some records of image pulls are damaged; those images are pulled again", "count", broken)
 	}
 	return m
@@ -88,24 +90,40 @@ func (m *Manager) For(pod *corev1.Pod, image string) *Access {
 
 // write brings what is known to the disk. What cannot be written is tried again by Run.
 func (m *Manager) write(ctx context.Context, keys ...fileKey) {
-	for _, key := range keys {
-		err := m.patience.Do(ctx, m.disk.root, func() error { return m.writeOne(key) })
-		if err == nil {
-			continue
-		}
-		m.mu.Lock()
-		m.unwritten[key] = true
-		m.mu.Unlock()
-		if ctx.Err() == nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Failed to write a record of image pulls; retrying", "in", interval.String())
-		}
+	if err := m.flush(ctx, keys...); err != nil && ctx.Err() == nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to write a record of image pulls; retrying", "in", interval.String())
 	}
 }
 
+// flush brings what is known to the disk, in this order, until something cannot be written.
+func (m *Manager) flush(ctx context.Context, keys ...fileKey) error {
+	for _, key := range keys {
+		m.mu.Lock()
+		unwritten := m.unwritten[key] != 0
+		m.mu.Unlock()
+		if !unwritten {
+			continue
+		}
+		if err := m.patience.Do(ctx, m.disk.root, func() error { return m.writeOne(key) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeOne writes a file. It differs from what is known until it has been written, and after that
+// too if something has changed meanwhile.
 func (m *Manager) writeOne(key fileKey) error {
 	m.mu.Lock()
-	content := m.content(key)
-	delete(m.unwritten, key)
+	content, change := m.content(key), m.unwritten[key]
 	m.mu.Unlock()
-	return m.disk.write(key.folder, key.file, content)
+	if err := m.disk.write(key.folder, key.file, content); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unwritten[key] == change {
+		delete(m.unwritten, key)
+	}
+	return nil
 }

@@ -38,6 +38,8 @@ type world struct {
 	pushed  string
 	events  []string
 	asked   int
+	// away is what the runtime answers where it does not.
+	away error
 }
 
 func (w *world) Secret(namespace, name string) (*corev1.Secret, error) {
@@ -56,17 +58,25 @@ func (w *world) Secret(namespace, name string) (*corev1.Secret, error) {
 
 func (w *world) ImageRef(_ context.Context, image string) (string, error) {
 	if slices.Contains([]string{"sha256:1", "sha256:2"}, image) {
-		return image, nil
+		return image, w.away
 	}
-	return w.images[image], nil
+	return w.images[image], w.away
 }
 
-func (w *world) ImageRefs(context.Context) ([]string, error) {
-	var refs []string
-	for _, ref := range w.images {
-		refs = append(refs, ref)
+func (w *world) ListImages(context.Context) ([]Image, error) {
+	byID := map[string]*Image{}
+	for name, ref := range w.images {
+		if byID[ref] == nil {
+			byID[ref] = &Image{ID: ref}
+		}
+		byID[ref].Names = append(byID[ref].Names, name)
 	}
-	return refs, nil
+	delete(byID, "")
+	var all []Image
+	for _, image := range byID {
+		all = append(all, *image)
+	}
+	return all, w.away
 }
 
 func (w *world) Event(_ *corev1.Pod, fieldPath, eventtype, reason, message string) {

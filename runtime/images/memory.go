@@ -15,19 +15,24 @@ import (
 type memory struct {
 	records map[string]*record // by what the runtime calls the image
 	intents map[string]*intent // by the name of the template
+	// preloaded are the images that others have brought.
+	preloaded preloaded
+	// brokenPreloaded: their file cannot be read.
+	brokenPreloaded bool
 	// brokenRecords and brokenIntents are the files that cannot be read.
 	brokenRecords, brokenIntents map[string]bool
 	// unread: the folders cannot be read.
 	unread bool
-	// unwritten are the files that differ from what is known.
-	unwritten map[fileKey]bool
+	// unwritten are the files that differ from what is known, with the number of the last change.
+	unwritten map[fileKey]int
+	changes   int
 }
 
 type fileKey struct{ folder, file string }
 
 // readAll reads what an earlier process has left.
 func readAll(d disk) (*memory, error) {
-	m := &memory{records: map[string]*record{}, intents: map[string]*intent{}, unwritten: map[fileKey]bool{}}
+	m := &memory{records: map[string]*record{}, intents: map[string]*intent{}, unwritten: map[fileKey]int{}}
 	var err error
 	m.brokenRecords, err = d.load(pulledFolder, func(file string, data []byte) bool {
 		var r record
@@ -47,6 +52,9 @@ func readAll(d disk) (*memory, error) {
 			return true
 		})
 	}
+	if err == nil {
+		m.preloaded, m.brokenPreloaded, err = d.loadPreloaded()
+	}
 	if err != nil {
 		m.unread = true
 	}
@@ -57,13 +65,13 @@ func readAll(d disk) (*memory, error) {
 func (m *memory) learn(since *memory) {
 	maps.Copy(m.records, since.records)
 	maps.Copy(m.intents, since.intents)
-	m.unwritten = since.unwritten
+	m.unwritten, m.changes = since.unwritten, since.changes
 }
 
 // facts returns what is known of an image: of the name in a template, and of what the
 // runtime calls what it has by that name.
 func (m *memory) facts(image, ref string) facts {
-	f := facts{pulled: m.records[ref]}
+	f := facts{pulled: m.records[ref], preloaded: m.preloaded.has(image, ref)}
 	if f.pulled == nil {
 		pulling := m.intents[image]
 		f.doubtful = m.unread || m.brokenRecords[fileOf(ref)] || m.brokenIntents[fileOf(image)] ||
@@ -75,6 +83,8 @@ func (m *memory) facts(image, ref string) facts {
 // content is what a file should hold; nil if it should not exist.
 func (m *memory) content(key fileKey) any {
 	switch key.folder {
+	case preloadedFile.folder:
+		return maps.Clone(m.preloaded)
 	case pulledFolder:
 		for ref, r := range m.records {
 			if fileOf(ref) == key.file {
@@ -95,47 +105,46 @@ func (m *memory) content(key fileKey) any {
 func (m *memory) setRecord(r *record) fileKey {
 	m.records[r.Ref] = r
 	delete(m.brokenRecords, fileOf(r.Ref))
-	return m.changed(pulledFolder, r.Ref)
+	return m.changed(fileKey{pulledFolder, fileOf(r.Ref)})
 }
 
-func (m *memory) changed(folder, key string) fileKey {
-	file := fileKey{folder, fileOf(key)}
-	m.unwritten[file] = true
+// changed notes that a file differs from what is known.
+func (m *memory) changed(file fileKey) fileKey {
+	m.changes++
+	m.unwritten[file] = m.changes
 	return file
 }
 
 // isUnwritten is whether the record of an image is not on the disk yet: the intent stays
 // there until it is, so that the next process knows that the image was pulled.
 func (m *memory) isUnwritten(ref string) bool {
-	return m.unwritten[fileKey{pulledFolder, fileOf(ref)}]
+	return m.unwritten[fileKey{pulledFolder, fileOf(ref)}] != 0
 }
 
 // dropIntent forgets that an image is being pulled.
 func (m *memory) dropIntent(image string) fileKey {
 	delete(m.intents, image)
 	delete(m.brokenIntents, fileOf(image))
-	return m.changed(pullingFolder, image)
+	return m.changed(fileKey{pullingFolder, fileOf(image)})
 }
 
 // prune forgets the images that the runtime did not have when it was asked.
-func (m *memory) prune(refs []string, asked time.Time) []fileKey {
+func (m *memory) prune(all []Image, asked time.Time) []fileKey {
 	var files []fileKey
 	there := map[string]bool{}
-	for _, ref := range refs {
-		there[fileOf(ref)] = true
+	for _, image := range all {
+		there[fileOf(image.ID)] = true
 	}
 	for ref, r := range m.records {
 		if !there[fileOf(ref)] && r.Updated.Before(asked) {
 			delete(m.records, ref)
-			files = append(files, m.changed(pulledFolder, ref))
+			files = append(files, m.changed(fileKey{pulledFolder, fileOf(ref)}))
 		}
 	}
 	for file := range m.brokenRecords {
 		if !there[file] {
 			delete(m.brokenRecords, file)
-			key := fileKey{pulledFolder, file}
-			m.unwritten[key] = true
-			files = append(files, key)
+			files = append(files, m.changed(fileKey{pulledFolder, file}))
 		}
 	}
 	return files

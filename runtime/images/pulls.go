@@ -4,8 +4,10 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,8 +29,11 @@ func aggregate(failures []error) error {
 	return utilerrors.NewAggregate(words)
 }
 
-// begin records that a pull begins, before it does.
-func (m *Manager) begin(ctx context.Context, image string) {
+// begin records that a pull begins, before it does, and which images are preloaded.
+func (m *Manager) begin(ctx context.Context, image string) error {
+	if _, err := m.look(ctx); err != nil {
+		return fmt.Errorf("failed to record image pull intent: %w", err)
+	}
 	before := ""
 	if m.runtime != nil {
 		if ref, err := m.runtime.ImageRef(ctx, tagged(image)); err == nil {
@@ -40,11 +45,16 @@ func (m *Manager) begin(ctx context.Context, image string) {
 	if i == nil {
 		i = &intent{Image: image, Before: before}
 		m.intents[image] = i
+		m.changed(fileKey{pullingFolder, fileOf(image)})
 	}
 	i.pulls++
-	file := m.changed(pullingFolder, image)
 	m.mu.Unlock()
-	m.write(ctx, file)
+	err := m.flush(ctx, preloadedFile, fileKey{pullingFolder, fileOf(image)})
+	if err == nil {
+		return nil
+	}
+	m.finished(ctx, image)
+	return fmt.Errorf("failed to record image pull intent: %w", err)
 }
 
 // end records how a pull ended: with which credential, or that it failed. One that was cut
@@ -55,11 +65,19 @@ func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, 
 		m.pulled(ctx, image, ref, used)
 		return
 	}
+	if m.runtime != nil && runtimeerror.IsCutOff(err) {
+		m.mu.Lock()
+		m.intents[image].cutOff = true
+		m.mu.Unlock()
+	}
+	m.finished(ctx, image)
+}
+
+// finished ends a pull that has brought nothing, unless another one may.
+func (m *Manager) finished(ctx context.Context, image string) {
 	m.mu.Lock()
 	i := m.intents[image]
-	i.pulls--
-	i.cutOff = i.cutOff || m.runtime != nil && runtimeerror.IsCutOff(err)
-	if i.pulls > 0 || i.cutOff {
+	if i.pulls--; i.pulls > 0 || i.cutOff {
 		m.mu.Unlock()
 		return
 	}
@@ -71,9 +89,15 @@ func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, 
 // pulled records a pull that succeeded: first the record, then that none is under way.
 func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credential) {
 	if m.runtime != nil {
-		if id, err := m.runtime.ImageRef(ctx, ref); err == nil && id != "" {
-			ref = id
+		id, err := m.runtime.ImageRef(ctx, ref)
+		if err != nil { // a record by another name would be one of another image
+			m.mu.Lock()
+			m.intents[image].cutOff = true
+			m.mu.Unlock()
+			m.finished(ctx, image)
+			return
 		}
+		ref = cmp.Or(id, ref)
 	}
 	m.noteGrant(ctx, ref, withoutTag(image), used)
 	defer func() {
@@ -130,23 +154,25 @@ func (m *Manager) settle(ctx context.Context) {
 			logr.FromContextOrDiscard(ctx).Error(err, "Cannot find out what a pull that was cut off has left; retrying", "image", i.Image)
 			continue
 		}
-		m.write(ctx, m.settled(i, ref)...)
+		m.settleOne(ctx, i, ref)
 	}
 }
 
-// settled takes over what a pull has left that was cut off.
-func (m *Manager) settled(i intent, ref string) []fileKey {
+// settleOne takes over what a pull has left that was cut off: its record first.
+func (m *Manager) settleOne(ctx context.Context, i intent, ref string) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.intents[i.Image]; now == nil || now.pulls > 0 {
-		return nil // it is being pulled again
-	}
-	if m.isUnwritten(ref) {
-		return nil
-	}
-	var files []fileKey
 	if ref != "" && ref != i.Before && m.records[ref] == nil {
-		files = append(files, m.setRecord(&record{Ref: ref, Updated: time.Now()}))
+		file := m.setRecord(&record{Ref: ref, Updated: time.Now()})
+		m.mu.Unlock()
+		m.write(ctx, file)
+		m.mu.Lock()
 	}
-	return append(files, m.dropIntent(i.Image))
+	now := m.intents[i.Image]
+	if now == nil || now.pulls > 0 || m.isUnwritten(ref) { // it is being pulled again, or is in doubt
+		m.mu.Unlock()
+		return
+	}
+	file := m.dropIntent(i.Image)
+	m.mu.Unlock()
+	m.write(ctx, file)
 }

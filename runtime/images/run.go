@@ -34,8 +34,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// tidy reads and writes what could not be, settles what was cut off, and forgets the
-// images that are gone.
+// tidy reads and writes what could not be, settles what was cut off, and learns which images are
+// preloaded and which are gone.
 func (m *Manager) tidy(ctx context.Context) error {
 	if err := m.readAgain(ctx); err != nil {
 		return err
@@ -47,7 +47,9 @@ func (m *Manager) tidy(ctx context.Context) error {
 	m.mu.Lock()
 	unwritten := slices.Collect(maps.Keys(m.unwritten))
 	m.mu.Unlock()
-	m.write(ctx, unwritten...)
+	for _, key := range unwritten { // one that cannot be written does not hold up the others
+		m.write(ctx, key)
+	}
 	return nil
 }
 
@@ -72,20 +74,17 @@ func (m *Manager) readAgain(ctx context.Context) error {
 
 // forgetGone forgets the images that the runtime does not have any more.
 func (m *Manager) forgetGone(ctx context.Context) error {
-	m.mu.Lock()
-	none := len(m.records)+len(m.brokenRecords) == 0
-	m.mu.Unlock()
-	if none || m.runtime == nil {
+	if m.runtime == nil {
 		return nil
 	}
 	asked := time.Now()
-	refs, err := m.runtime.ImageRefs(ctx)
+	all, err := m.look(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	files := m.prune(refs, asked)
+	files := m.prune(all, asked)
 	m.mu.Unlock()
-	m.write(ctx, files...)
+	m.write(ctx, append(files, preloadedFile)...)
 	return nil
 }

@@ -4,14 +4,10 @@
 package volume
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,16 +57,25 @@ func (noObjects) Token(context.Context, *corev1.Pod, objects.Token) (string, err
 // its own, always, so that nothing secret comes to a disk.
 func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
 	facts := m.gather(ctx, on.pod, volume)
-	release, err := m.mayWrite(ctx)
+	trial := *on
+	if err := m.withFiles(ctx, &trial, volume, facts, nil); err != nil {
+		return m.unlessSetUp(ctx, on, k, volume, err)
+	}
+	if err := m.mountFiles(ctx, on.pod, volume, k); err != nil {
+		return err
+	}
+	err := m.withFiles(ctx, on, volume, facts, func(files map[string]projection.File) error {
+		return m.write(ctx, on.pod, volume, k, files)
+	})
 	if err != nil {
 		return err
 	}
-	defer release()
-	files, err := m.project(on, volume, facts)
-	if err != nil {
-		return m.unlessSetUp(on.pod, k, volume, err)
-	}
-	dir := m.dir(on.pod.UID, k, volume.Name)
+	return m.keepSource(ctx, on, volume, k)
+}
+
+// mountFiles mounts the tmpfs of a volume with files, if it is not there yet.
+func (m *Manager) mountFiles(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, k *kind) error {
+	dir := m.dir(pod.UID, k, volume.Name)
 	mounts, err := hostfs.MountsAt(dir)
 	if err != nil {
 		return err
@@ -81,28 +86,37 @@ func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volum
 	case !isTmpfs(mounts[len(mounts)-1]):
 		err = foreignMount(mounts)
 	}
-	if err == nil {
-		err = m.seenByTheNode(dir)
-	}
-	if err == nil {
-		err = m.write(ctx, on.pod, volume, k, files)
-	}
 	if err != nil {
 		return err
 	}
-	return writeMark(m.sourceMark(on.pod, k, volume), sourceOf(on.pod, volume))
+	return m.seenByTheNode(dir)
+}
+
+// withFiles has the files of a volume in memory and does something with them. It is one of few at a
+// time, and so nothing that waits for a disk may happen here.
+func (m *Manager) withFiles(ctx context.Context, on *pass, volume *corev1.Volume, facts projection.Facts, do func(map[string]projection.File) error) error {
+	release, err := m.mayWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	files, err := m.project(on, volume, facts)
+	if err != nil || do == nil {
+		return err
+	}
+	return do(files)
 }
 
 // unlessSetUp is an error about what a volume is to show, or nil where it shows files from
 // before: containers that start again have those. (kubelet volumemanager/cache/
 // actual_state_of_world.go: a volume whose remount has failed stays mounted)
-func (m *Manager) unlessSetUp(pod *corev1.Pod, k *kind, volume *corev1.Volume, err error) error {
-	isSetUp, failed := m.isSetUpFor(pod, k, volume)
+func (m *Manager) unlessSetUp(ctx context.Context, on *pass, k *kind, volume *corev1.Volume, err error) error {
+	isSetUp, failed := m.isSetUpFor(ctx, on, k, volume)
 	if failed != nil || !isSetUp {
 		return errors.Join(err, failed)
 	}
 	m.config.Logger.Info("The files of a volume cannot be brought up to date; starting with those that are there",
-		"namespace", pod.Namespace, "pod", pod.Name, "podUID", pod.UID, "volume", volume.Name, "reason", err.Error())
+		"namespace", on.pod.Namespace, "pod", on.pod.Name, "podUID", on.pod.UID, "volume", volume.Name, "reason", err.Error())
 	return nil
 }
 
@@ -197,44 +211,4 @@ func inMemory(root *os.Root) error {
 		err = errors.New("its tmpfs is not mounted")
 	}
 	return err
-}
-
-// sourceMark is the file that says what a volume was last set up for.
-func (m *Manager) sourceMark(pod *corev1.Pod, k *kind, volume *corev1.Volume) string {
-	return filepath.Join(m.marks(pod.UID, k, volume.Name), "source")
-}
-
-// sourceOf is what a volume is set up for: what it refers to and whose it is, and nothing of
-// what the objects hold.
-func sourceOf(pod *corev1.Pod, volume *corev1.Volume) []byte {
-	account := ""
-	if len(objects.Tokens(&corev1.PodSpec{Volumes: []corev1.Volume{*volume}})) > 0 {
-		account = cmp.Or(pod.Spec.ServiceAccountName, "default")
-	}
-	text, err := json.Marshal(struct {
-		Source  corev1.VolumeSource
-		Group   *int64 `json:",omitempty"`
-		User    *int64 `json:",omitempty"`
-		Account string `json:",omitempty"`
-	}{volume.VolumeSource, fsGroup(pod), projection.CommonUser(pod), account})
-	if err != nil {
-		return nil // an API type can be written
-	}
-	return text
-}
-
-// isSetUpFor says that a volume is mounted, and was set up for the same as it is for now.
-func (m *Manager) isSetUpFor(pod *corev1.Pod, k *kind, volume *corev1.Volume) (bool, error) {
-	mark, err := os.ReadFile(m.sourceMark(pod, k, volume))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	mounts, err := hostfs.MountsAt(m.dir(pod.UID, k, volume.Name))
-	if err != nil || len(mounts) == 0 || !isTmpfs(mounts[len(mounts)-1]) {
-		return false, err
-	}
-	return string(mark) == string(sourceOf(pod, volume)), nil
 }

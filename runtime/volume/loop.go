@@ -63,6 +63,10 @@ type podVolumes struct {
 	// refreshErr is what the last refresh failed with.
 	refreshErr string
 
+	// sources are what volumes with files were last set up for, by the path of the mark that says so
+	// on the disk. They belong to who made running true.
+	sources map[string]string
+
 	// busy orders passes and subPaths.
 	busy sync.Mutex
 	// checked are the hostPaths that were checked since the start of the process:
@@ -74,7 +78,7 @@ type podVolumes struct {
 func (m *Manager) entry(uid types.UID) *podVolumes {
 	p := m.pods[uid]
 	if p == nil {
-		p = &podVolumes{uid: uid, passed: make(chan struct{}), checked: map[string]string{}}
+		p = &podVolumes{uid: uid, passed: make(chan struct{}), checked: map[string]string{}, sources: map[string]string{}}
 		m.pods[uid] = p
 	}
 	return p
@@ -233,6 +237,7 @@ func (m *Manager) guardedPass(ctx context.Context, uid types.UID, p *podVolumes,
 	defer p.busy.Unlock()
 	err = panics.Contain(m.config.Logger, "the volumes of pod "+string(uid), func() (err error) {
 		if wanted == nil {
+			clear(p.sources)
 			return m.tearDownAll(ctx, uid)
 		}
 		pending, err = m.setUpAll(ctx, p, wanted)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/panics"
+	"github.com/managedworkload/managedworkload/runtime/projection"
 )
 
 // Files are brought up to date when something has changed, and after this long and up to
@@ -221,22 +222,15 @@ func (m *Manager) refreshAll(ctx context.Context, p *podVolumes, pod *corev1.Pod
 }
 
 func (m *Manager) refreshFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
-	isSetUp, err := m.isSetUpFor(on.pod, k, volume)
+	isSetUp, err := m.isSetUpFor(ctx, on, k, volume)
 	if err != nil || !isSetUp {
 		return err
 	}
 	facts := m.gather(ctx, on.pod, volume)
-	release, err := m.mayWrite(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	files, err := m.project(on, volume, facts)
-	if err != nil {
-		return err
-	}
 	// A subPath must not be looked up while its file is replaced.
 	on.p.busy.Lock()
 	defer on.p.busy.Unlock()
-	return m.write(ctx, on.pod, volume, k, files)
+	return m.withFiles(ctx, on, volume, facts, func(files map[string]projection.File) error {
+		return m.write(ctx, on.pod, volume, k, files)
+	})
 }

@@ -19,6 +19,7 @@ import (
 // condition of what could not be changed yet.
 func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) (*corev1.PodCondition, error) {
 	var errs []error
+	m.forgetSources(p, pod)
 	if err := m.tearDownLost(ctx, pod); err != nil {
 		errs = append(errs, err)
 	}

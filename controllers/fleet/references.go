@@ -61,16 +61,23 @@ func (s *Share) sameObjects(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Node == o.Node && (s.References == o.References || slices.Equal(s.References.Objects, o.References.Objects))
+	return s.Node == o.Node && s.needsObjects() == o.needsObjects() && (s.References == o.References || slices.Equal(s.References.Objects, o.References.Objects))
 }
 
+// needsObjects reports whether something may be started of what a NodeWorkload refers to, or runs.
+func (s *Share) needsObjects() bool { return !s.Terminal() || s.Runs }
+
 // References are the objects that the NodeWorkloads of a node refer to, each once and in
-// order. Those that are being deleted count: their containers still run.
+// order. Those that are being deleted count: their containers still run. Those that have ended
+// do not: no node needs to hold their Secrets.
 func (x *Index) References(node string) []objects.Key {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	found := map[objects.Key]bool{}
 	for _, s := range x.byNode[node] {
+		if !s.needsObjects() {
+			continue
+		}
 		for _, ref := range s.References.Objects {
 			found[objects.Key{Namespace: s.Namespace, Ref: ref}] = true
 		}

@@ -58,6 +58,17 @@ func TestReferencesOfANode(t *testing.T) {
 	x.Observe(reported)
 	x.Observe(needing("b", "n1", 2, "shared", "tls"))
 	expect("the same", nil, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
+	over := needing("b", "n1", 2, "shared", "tls")
+	over.Status.Phase, over.Status.ContainerStatuses = corev1.PodFailed, []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	x.Observe(over)
+	expect("failed, and its containers still run", nil, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
+	over = over.DeepCopy()
+	over.Status.ContainerStatuses = nil
+	x.Observe(over)
+	expect("ended", []string{"n1"}, secret("a", "shared"))
+	x.Gone(over)
+	x.Observe(needing("b", "n1", 1, "tls", "shared"))
+	expect("gone and made again", []string{"n1", "n1"}, secret("a", "shared"), secret("b", "shared"), secret("b", "tls"))
 	deleting := needing("a", "n1", 1, "shared")
 	deleting.DeletionTimestamp = &metav1.Time{Time: managertest.Epoch}
 	x.Observe(deleting)

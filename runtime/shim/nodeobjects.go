@@ -59,9 +59,13 @@ func (n *nodeObjects) fetched(uid types.UID) {
 
 func (n *nodeObjects) wake(uid types.UID) { n.pool().Wake(uid) }
 
-// pods yields the pods of a workload: that which is wanted, and those that are kept.
+// pods yields the pods of a workload of which something runs or may be started: that which is
+// wanted, and those that are kept.
 func pods(k podworker.Known) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
+		if k.Terminated {
+			return
+		}
 		if k.Pod != nil && !yield(k.Pod) {
 			return
 		}

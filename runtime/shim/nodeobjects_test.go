@@ -5,6 +5,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -97,6 +98,33 @@ func TestObjectsOfAKeptPodStay(t *testing.T) {
 	n.Sweep()
 	if _, err := n.Secret("ns", "a"); err == nil {
 		t.Error("kept for a pod of another namespace")
+	}
+}
+
+// What a workload has referred to that has ended leaves the shim's memory, although the workload's
+// object is still there, once the manager does not send it any more.
+func TestSecretsOfAnEndedWorkloadAreDropped(t *testing.T) {
+	asks, err := newObjectClient(&rest.Config{Host: "http://api"}, http.DefaultClient, "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := &fakeWorkloads{known: []podworker.Known{knownPod("ns", "1", "a")}}
+	n := newNodeObjects(asks, &nodeUID{}, func() workloads { return pool }, nil, logr.Discard())
+	if err := n.Apply(nodeObject("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	n.Forget(objects.Key{Namespace: "ns", Ref: apiobjects.Ref{Kind: apiobjects.Secret, Name: "a"}})
+	n.Sweep()
+	if _, err := n.Secret("ns", "a"); err != nil {
+		t.Errorf("while it runs: %v", err)
+	}
+	pool.known[0].Terminated = true
+	n.Sweep()
+	if _, err := n.Secret("ns", "a"); !errors.Is(err, objects.ErrNotReceived) {
+		t.Errorf("when it has ended: %v", err)
+	}
+	if n.refersToAny() {
+		t.Error("objects are watched although all workloads have ended")
 	}
 }
 

@@ -90,8 +90,8 @@ func holders(pod *corev1.Pod, uid types.UID, all []Workload) []holder {
 	return found
 }
 
-// why says who has a port, and what gives it to the pod that asks. Whose workloads are in other namespaces is not
-// told. inTurn says that the holder waits for that pod's workload.
+// why says who has a port, and what gives it to the pod that asks. Workloads of other namespaces are not
+// named. inTurn says that the holder waits for that pod's workload.
 func (h holder) why(pod *corev1.Pod, inTurn bool) string {
 	name := "a NodeWorkload of another namespace"
 	if h.pod.Namespace == pod.Namespace {

@@ -22,8 +22,11 @@ func (p *problems) placement(spec *corev1.PodSpec, path *field.Path) {
 	for i := range spec.Tolerations {
 		p.toleration(&spec.Tolerations[i], path.Child("tolerations").Index(i))
 	}
+	spreads := map[string]bool{}
 	for i := range spec.TopologySpreadConstraints {
-		p.spread(&spec.TopologySpreadConstraints[i], path.Child("topologySpreadConstraints").Index(i))
+		c, at := &spec.TopologySpreadConstraints[i], path.Child("topologySpreadConstraints").Index(i)
+		p.spread(c, at)
+		p.unique(at.Child("topologyKey"), c.TopologyKey+", "+string(c.WhenUnsatisfiable), spreads)
 	}
 	if spec.Affinity == nil {
 		return

@@ -76,9 +76,14 @@ func (p *problems) podResources(spec *corev1.PodSpec, path *field.Path) {
 	pod := &corev1.Pod{Spec: *spec}
 	all := resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		sum := all[name]
-		if request, has := spec.Resources.Requests[name]; has && sum.Cmp(request) > 0 {
-			p.invalid(path.Child("requests").Key(string(name)), request.String(), "must be greater than or equal to aggregate container requests of "+sum.String())
+		sum, at := all[name], path.Child("requests")
+		amount, has := spec.Resources.Requests[name]
+		if !has { // then its limit is what it requests at most
+			amount, has = spec.Resources.Limits[name]
+			at = path.Child("limits")
+		}
+		if has && sum.Cmp(amount) > 0 {
+			p.invalid(at.Key(string(name)), amount.String(), "must be greater than or equal to aggregate container requests of "+sum.String())
 		}
 	}
 	for i := range spec.Containers {

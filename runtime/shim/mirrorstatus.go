@@ -17,7 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
-// mirrorStatuses are the statuses that are still to be written into mirrors. Nobody waits for them: the workers
+// mirrorStatuses are the statuses that are still to be written into mirrors, which is not waited for: the workers
 // of static workloads depend on no API server, and a write that hangs delays only that of the same mirror.
 type mirrorStatuses struct {
 	mu sync.Mutex

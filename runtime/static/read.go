@@ -11,10 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -116,6 +119,12 @@ func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
 	}
 	if pod.RuntimeClassName != nil {
 		errs = append(errs, field.Forbidden(template.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from: leave it out, and the runtime's default handler is used"))
+	}
+	annotations := spec.Child("template", "metadata", "annotations")
+	for _, key := range slices.Sorted(maps.Keys(nw.Spec.Template.Annotations)) {
+		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) {
+			errs = append(errs, field.Forbidden(annotations.Key(key), "a static workload has no API server to make a profile of it: use securityContext.appArmorProfile"))
+		}
 	}
 	return errs
 }

@@ -218,6 +218,7 @@ func TestReasonsNameFieldAndLine(t *testing.T) {
 	s.write("g.yaml", in("g", "automountServiceAccountToken: true"))
 	s.write("h.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: a}]}\n")
 	s.write("i.yaml", nodeWorkload("i", "a:1")+"        ports:\n        - {containerPort: 80}\n        - {containerPort: 99999}\n")
+	s.write("j.yaml", strings.Replace(nodeWorkload("j", "a:1"), "    spec:", "    metadata:\n      annotations:\n        container.apparmor.security.beta.kubernetes.io/c: unconfined\n    spec:", 1))
 	s.expectRefused(
 		"line 10: ",
 		"line 10: spec.template.spec.containers[0].envFrom[0].secretRef: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: use env with a value",
@@ -228,6 +229,7 @@ func TestReasonsNameFieldAndLine(t *testing.T) {
 		"line 7: spec.template.spec.automountServiceAccountToken: Forbidden: a static workload has no API server to get ConfigMaps, Secrets and tokens from: leave it out",
 		`line 2: apiVersion "v1" with kind "Pod": want "managedworkload.dev/v1alpha1" with NodeWorkload or ManagedWorkload; keep metadata.name`,
 		"line 12: spec.template.spec.containers[0].ports[1].containerPort: Invalid value: 99999: must be between 1 and 65535, inclusive",
+		"spec.template.metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: Forbidden: a static workload has no API server to make a profile of it: use securityContext.appArmorProfile",
 	)
 	s.expectRefused() // each reason once
 }

@@ -44,7 +44,7 @@ NODE := kubelet kube-controller-manager kube-scheduler
 USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/kustomize config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 ##@ General
@@ -76,10 +76,11 @@ generate: ## Generate the deep copies of the API types.
 	"$$MW_TOOLS_DIR/controller-gen" object:headerFile=hack/boilerplate/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: ## Generate the CRDs and the manager's role.
+manifests: ## Generate the CRDs, the manager's role and what kustomize has to know.
 	@$(TOOL) controller-gen
 	"$$MW_TOOLS_DIR/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=config/crd/bases
 	go run ./hack/crdtrim config/crd/bases/*.yaml
+	go run ./hack/kustomizegen config/kustomize
 	"$$MW_TOOLS_DIR/controller-gen" rbac:roleName=managedworkload-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs

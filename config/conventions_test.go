@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"sigs.k8s.io/yaml"
 )
 
 // Metrics follow the conventions of Prometheus and Kubernetes: units and suffixes as they have them,
@@ -46,6 +47,50 @@ func TestMetricConventions(t *testing.T) {
 			}
 		}
 	}
+}
+
+// kubectl explain breaks lines itself: a description has paragraphs and lists, no lines of a
+// source file.
+func TestDescriptionsFlow(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("crd", "bases", "*.yaml"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d CRDs, error %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd any
+		if err := yaml.Unmarshal(data, &crd); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range descriptions(crd) {
+			for paragraph := range strings.SplitSeq(text, "\n\n") {
+				if lines := strings.Split(paragraph, "\n"); len(lines) > 1 && !strings.HasPrefix(lines[1], "- ") {
+					t.Errorf("%s: %q", file, text)
+				}
+			}
+		}
+	}
+}
+
+// descriptions returns all of a schema.
+func descriptions(node any) (found []string) {
+	switch n := node.(type) {
+	case []any:
+		for _, v := range n {
+			found = append(found, descriptions(v)...)
+		}
+	case map[string]any:
+		for key, v := range n {
+			if text, isText := v.(string); isText && key == "description" {
+				found = append(found, text)
+			}
+			found = append(found, descriptions(v)...)
+		}
+	}
+	return found
 }
 
 // docs/metrics.md has each metric.

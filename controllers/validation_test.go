@@ -32,6 +32,13 @@ func templateWith(container map[string]any, spec map[string]any) map[string]any 
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": s}
 }
 
+// withMetadata is a template with more metadata.
+func withMetadata(metadata map[string]any) map[string]any {
+	template := templateWith(nil, nil)
+	maps.Copy(template["metadata"].(map[string]any), metadata) //nolint:errcheck // it was just made
+	return template
+}
+
 // strategy is a spec with one field of a rolling update.
 func strategy(field string, value any) map[string]any {
 	return map[string]any{
@@ -47,7 +54,16 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		want string // "" is admitted
 	}{
 		"a good ManagedWorkload": {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil)}},
-		"no template":            {kind: "ManagedWorkload", spec: map[string]any{}, want: "spec.template"},
+		"metadata that has no effect in a template": {kind: "ManagedWorkload", spec: map[string]any{"template": withMetadata(map[string]any{
+			"creationTimestamp": nil, "deletionTimestamp": "2026-01-02T03:04:05Z", "deletionGracePeriodSeconds": int64(3), "generation": int64(2),
+			"name": "n", "namespace": "other", "generateName": "n-", "resourceVersion": "7", "selfLink": "/a", "uid": "1-2", "finalizers": []any{"a/b"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1", "controller": true}},
+			"managedFields":   []any{map[string]any{"manager": "m", "operation": "Update", "time": "2026-01-02T03:04:05Z", "fieldsV1": map[string]any{"f:a": map[string]any{}}}},
+		})}},
+		"unknown metadata of a template": {
+			kind: "ManagedWorkload", spec: map[string]any{"template": withMetadata(map[string]any{"lables": map[string]any{}})}, want: `unknown field "spec.template.metadata.lables"`,
+		},
+		"no template": {kind: "ManagedWorkload", spec: map[string]any{}, want: "spec.template"},
 		"an unknown field":       {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, map[string]any{"contianers": "x"})}, want: `unknown field "spec.template.spec.contianers"`},
 		"an unknown field of ours": {
 			kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil), "replicas": int64(3)}, want: `unknown field "spec.replicas"`,

@@ -45,7 +45,7 @@ func (q Question) Pod(t *corev1.PodTemplateSpec) *corev1.Pod {
 func (q Question) Template(pod *corev1.Pod, asked *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t := asked.DeepCopy()
 	t.Spec = *pod.Spec.DeepCopy()
-	t.Labels, t.Annotations = sameIfEmpty(pod.Labels, asked.Labels), sameIfEmpty(pod.Annotations, asked.Annotations)
+	t.ObjectMeta = metav1.ObjectMeta{Labels: sameIfEmpty(pod.Labels, asked.Labels), Annotations: sameIfEmpty(pod.Annotations, asked.Annotations)}
 	spec, before := &t.Spec, &asked.Spec
 	spec.PriorityClassName, spec.PreemptionPolicy = before.PriorityClassName, before.PreemptionPolicy
 	if spec.Priority == nil || *spec.Priority == 0 { // as every Pod of no class

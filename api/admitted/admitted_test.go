@@ -43,6 +43,12 @@ func TestAdmittedTemplate(t *testing.T) {
 		want  func(*corev1.PodTemplateSpec)
 	}{
 		"nothing changed": {},
+		"metadata that has no effect": {
+			user: func(t *corev1.PodTemplateSpec) {
+				t.Name, t.UID, t.ResourceVersion, t.Finalizers, t.CreationTimestamp = "n", "1", "2", []string{"a/b"}, metav1.Now()
+			},
+			want: func(t *corev1.PodTemplateSpec) { t.ObjectMeta = metav1.ObjectMeta{Labels: t.Labels} },
+		},
 		"no labels": {
 			user: func(t *corev1.PodTemplateSpec) { t.Labels = nil }, admit: func(p *corev1.Pod) { p.Labels = map[string]string{} },
 		},

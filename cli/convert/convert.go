@@ -160,17 +160,19 @@ func (c *converter) deadline() {
 	}
 }
 
-// template asks the table of fields. What says no more than a default is not mentioned:
-// the API server wrote it.
+// template asks the table of fields. What has no effect and says no more than a default is
+// taken away: the API server wrote it.
 func (c *converter) template() {
+	spec := &c.mw.Spec.Template.Spec
+	if spec.SchedulerName == corev1.DefaultSchedulerName {
+		spec.SchedulerName = ""
+	}
+	if spec.EnableServiceLinks != nil && *spec.EnableServiceLinks == corev1.DefaultEnableServiceLinks {
+		spec.EnableServiceLinks = nil
+	}
 	t := c.mw.Spec.Template.DeepCopy()
 	template.SetDefaults(t)
-	if t.Spec.SchedulerName == corev1.DefaultSchedulerName {
-		t.Spec.SchedulerName = ""
-	}
-	if *t.Spec.EnableServiceLinks == corev1.DefaultEnableServiceLinks {
-		t.Spec.EnableServiceLinks = nil
-	}
+	t.Spec.SchedulerName, t.Spec.EnableServiceLinks = spec.SchedulerName, spec.EnableServiceLinks
 	refused, ignored := template.Check(t, field.NewPath("spec", "template"))
 	for _, err := range refused {
 		c.note(Refused, err.Field, "%s", strings.TrimPrefix(err.ErrorBody(), "Forbidden: "))
@@ -193,6 +195,9 @@ func reason(path string) string {
 	return ""
 }
 
+// kustomizeComponent is config/kustomize of the repository, as kustomize takes it.
+const kustomizeComponent = "https://github.com/managedworkload/managedworkload//config/kustomize"
+
 func (c *converter) advice() {
 	c.note(Advice, "", "The DaemonSet runs on: delete it before this is applied, or both run on each node. Its Pods and this use the same host ports and hostPaths.")
 	spec := &c.mw.Spec.Template.Spec
@@ -200,6 +205,10 @@ func (c *converter) advice() {
 	if !spec.HostNetwork {
 		c.note(Advice, "", "Services select Pods, and there are none: reach the containers by host ports or the host's network.")
 	}
+	for _, path := range objects.OwnPod(spec, field.NewPath("spec", "template", "spec")) {
+		c.note(Advice, path.String(), "%s", objects.OwnPodAdvice)
+	}
+	c.note(Advice, "", "With kustomize, add components: [%s] to the kustomization that patches this, so that it merges lists and follows names as in a DaemonSet (docs/from-a-daemonset.md).", kustomizeComponent)
 }
 
 // managerAccount is the ServiceAccount of the manager as config/default installs it.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/managedworkload/managedworkload/api/admitted"
+	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -27,7 +28,7 @@ type Review struct {
 	// Causes are all reasons to refuse its template that are known at once: those of the
 	// table of fields and of the validation of Pods, or the first refusal of admission.
 	Causes []metav1.StatusCause
-	// Warnings name what is accepted and has no effect.
+	// Warnings name what is accepted and has no effect, or another than for a Pod.
 	Warnings []string
 }
 
@@ -43,6 +44,9 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	r := Review{Causes: causes(refused)}
 	for _, path := range ignored {
 		r.Warnings = append(r.Warnings, path+" is ignored")
+	}
+	for _, path := range objects.OwnPod(&mw.Spec.Template.Spec, templatePath.Child("spec")) {
+		r.Warnings = append(r.Warnings, path.String()+": "+objects.OwnPodAdvice)
 	}
 	if _, problem := DeletionGrace(mw.Annotations); problem != "" {
 		r.Warnings = append(r.Warnings, problem+"; a deletion uses the template's grace period")

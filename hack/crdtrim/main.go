@@ -11,6 +11,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -67,7 +68,24 @@ func trim(file string) error {
 	return nil
 }
 
-// firstSentence is the first sentence of a description, on one line.
+// flowing returns a description without the line breaks of the Go comment: kubectl explain
+// breaks lines itself. Paragraphs and lists stay.
+func flowing(text string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		switch trimmed := strings.TrimSpace(line); {
+		case i == 0:
+		case trimmed == "" || strings.HasPrefix(trimmed, "- ") || strings.HasSuffix(b.String(), "\n"):
+			b.WriteByte('\n')
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(strings.TrimSpace(line))
+	}
+	return b.String()
+}
+
+// firstSentence returns the first sentence of a description, on one line.
 func firstSentence(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	text = strings.Join(strings.Fields(text), " ")
@@ -86,9 +104,12 @@ func walk(node any, inside bool, describe func(string) string) {
 			walk(v, inside, describe)
 		}
 	case map[string]any:
-		if text, isText := n["description"].(string); isText && inside {
-			n["description"] = describe(text)
-			if n["description"] == "" {
+		if text, isText := n["description"].(string); isText {
+			text = flowing(text)
+			if inside {
+				text = describe(text)
+			}
+			if n["description"] = text; text == "" {
 				delete(n, "description")
 			}
 		}
@@ -111,10 +132,10 @@ func walkProperty(node any, inside, isEmbedded bool, describe func(string) strin
 		walk(node, inside, describe)
 		return
 	}
-	own, has := schema["description"]
+	own, has := schema["description"].(string)
 	walk(node, true, describe)
 	if has {
-		schema["description"] = own
+		schema["description"] = flowing(own)
 	}
 }
 
@@ -130,6 +151,8 @@ func limit(crd map[string]any) error {
 	if spec == nil {
 		return errors.New("it has no template")
 	}
+	metadata := at(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "template", "properties", "metadata")
+	maps.Copy(at(metadata, "properties"), objectMeta())
 	property(spec, "terminationGracePeriodSeconds")["minimum"] = 0
 	property(spec, "activeDeadlineSeconds")["minimum"] = 1
 	property(spec, "containers")["minItems"] = 1
@@ -157,6 +180,33 @@ func limit(crd map[string]any) error {
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))
 	return nil
+}
+
+// objectMeta are the fields of a template's metadata that controller-gen leaves out. They have
+// no effect in any template, and tools write them: creationTimestamp: null above all.
+func objectMeta() map[string]any {
+	form := func(kind string) map[string]any { return map[string]any{"type": kind} }
+	object := func(properties map[string]any) map[string]any {
+		return map[string]any{"type": "object", "properties": properties}
+	}
+	list := func(items map[string]any) map[string]any { return map[string]any{"type": "array", "items": items} }
+	moment := func() map[string]any {
+		return map[string]any{"type": "string", "format": "date-time", "nullable": true}
+	}
+	number := func() map[string]any { return map[string]any{"type": "integer", "format": "int64"} }
+	return map[string]any{
+		"creationTimestamp": moment(), "deletionTimestamp": moment(), "deletionGracePeriodSeconds": number(), "generation": number(),
+		"generateName": form("string"), "resourceVersion": form("string"), "selfLink": form("string"), "uid": form("string"),
+		"ownerReferences": list(object(map[string]any{
+			"apiVersion": form("string"), "kind": form("string"), "name": form("string"), "uid": form("string"),
+			"controller": form("boolean"), "blockOwnerDeletion": form("boolean"),
+		})),
+		"managedFields": list(object(map[string]any{
+			"apiVersion": form("string"), "fieldsType": form("string"), "manager": form("string"), "operation": form("string"),
+			"subresource": form("string"), "time": moment(),
+			"fieldsV1": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+		})),
+	}
 }
 
 // label is the form of a DNS label.

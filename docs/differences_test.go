@@ -68,6 +68,15 @@ func TestDifferencesArePinned(t *testing.T) {
 	}
 }
 
+// What the shim does where older kubelets did otherwise has a test, too, or says why not.
+func TestOlderKubeletsArePinned(t *testing.T) {
+	for _, r := range tables(t, "older-kubelets.md", "topic") {
+		if !strings.HasPrefix(r[len(r)-1], "none: ") {
+			checkTests(t, r, "")
+		}
+	}
+}
+
 // checkTests checks that the tests in the last cell of a row exist, below a folder.
 func checkTests(t *testing.T, r row, folder string) {
 	t.Helper()

@@ -51,8 +51,8 @@ type Options struct {
 	// AllowedUnsafeSysctls are sysctls, or beginnings of names and "*", that pods may set
 	// beside the safe ones.
 	AllowedUnsafeSysctls []string
-	// SeccompRoot is the directory of Localhost seccomp profiles; one below StateDir when
-	// empty.
+	// SeccompRoot is the directory of Localhost seccomp profiles. When empty it is the
+	// kubelet's, or one below StateDir with RegisterNode.
 	SeccompRoot string
 	// APIServerHost and APIServerPort are where containers find the API server.
 	APIServerHost, APIServerPort string
@@ -100,7 +100,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "unix:///run/managedworkload/containerd/containerd.sock",
 		"CRI socket of a container runtime that no kubelet uses")
 	flags.StringVar(&o.StateDir, "state-dir", "/var/lib/managedworkload/shim", "Directory of volumes, checkpoints and the lock")
-	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node, such as /var/lib/kubelet/seccomp; seccomp in --state-dir unless given")
+	flags.StringVar(&o.SeccompRoot, "seccomp-root", "", "Directory of Localhost seccomp profiles, by its path on the node; unless given, the kubelet's "+kubeletSeccompRoot+", or seccomp in --state-dir with --register-node")
 	flags.StringSliceVar(&o.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		`Sysctls that workloads may set beside the safe ones, by name or by the beginning of names and *, such as net.core.somaxconn,kernel.msg*; they must be namespaced by the kernel`)
 	flags.StringVar(&o.PodLogDir, "pod-log-dir", "/var/log/managedworkload/pods", "Directory of the containers' logs")
@@ -219,13 +219,19 @@ func nodeIP() string {
 	return ip.String()
 }
 
-// checkpointDir, boundsFile, podsDir, imagesDir and seccompDir are below the state directory.
-// Localhost seccomp profiles lie below seccompDir, as they do in a kubelet's.
+// checkpointDir, boundsFile, podsDir and imagesDir are below the state directory.
 func (o *Options) checkpointDir() string { return filepath.Join(o.StateDir, "workloads") }
 func (o *Options) boundsFile() string    { return filepath.Join(o.StateDir, "bounds") }
 func (o *Options) imagesDir() string     { return filepath.Join(o.StateDir, "images") }
 func (o *Options) podsDir() string       { return filepath.Join(o.StateDir, "pods") }
 
+// kubeletSeccompRoot is where a kubelet has its profiles: what writes some there for its Pods
+// finds them used here, too.
+const kubeletSeccompRoot = "/var/lib/kubelet/seccomp"
+
 func (o *Options) seccompDir() string {
-	return cmp.Or(o.SeccompRoot, filepath.Join(o.StateDir, "seccomp"))
+	if o.RegisterNode {
+		return cmp.Or(o.SeccompRoot, filepath.Join(o.StateDir, "seccomp"))
+	}
+	return cmp.Or(o.SeccompRoot, kubeletSeccompRoot)
 }

@@ -139,6 +139,25 @@ func TestReleaseLeavesOtherFinalizers(t *testing.T) {
 	}
 }
 
+// Beside a kubelet, profiles are those of its folder.
+func TestSeccompRoot(t *testing.T) {
+	tests := map[string]struct {
+		options Options
+		want    string
+	}{
+		"beside a kubelet":  {Options{StateDir: "/state"}, "/var/lib/kubelet/seccomp"},
+		"without a kubelet": {Options{StateDir: "/state", RegisterNode: true}, "/state/seccomp"},
+		"given":             {Options{StateDir: "/state", SeccompRoot: "/profiles"}, "/profiles"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.options.seccompDir(); got != tt.want {
+				t.Errorf("profiles in %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestRegisterNode(t *testing.T) {
 	api := newFakeAPI(t, interceptor.Funcs{})
 	n := &node{api: api, name: "node", ips: []string{"192.0.2.1"}, runtime: func() string { return "containerd://2" }}

@@ -189,6 +189,35 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		},
 		"a negative deletion grace period": {kind: "NodeWorkload", spec: map[string]any{"nodeName": "n1", "template": templateWith(nil, nil), "deletionGracePeriodSeconds": int64(-1)}, want: "spec.deletionGracePeriodSeconds"},
 	}
+	killRequest := func(field string, value any) map[string]any {
+		spec := map[string]any{"workloadName": "web", "nodes": map[string]any{"all": true}, "action": "Restart"}
+		spec[field] = value
+		return spec
+	}
+	const direction = "characters that change the direction of text"
+	for what, tc := range map[string]struct {
+		field string
+		value any
+		want  string
+	}{
+		"a reason in words":            {"reason", "größer als 3 %: „so“", ""},
+		"a reason that clears":         {"reason", "x\x1b[2Jy", direction},
+		"a reason that rings":          {"reason", "x\ay", direction},
+		"a reason of two lines":        {"reason", "x\ny", direction},
+		"a reason with C1 codes":       {"reason", "x\u009b31my", direction},
+		"a reason that turns round":    {"reason", "x\u202ey", direction},
+		"a reason with a mark":         {"reason", "x\u200fy", direction},
+		"a workload that turns round":  {"workloadName", "x\u202ey", direction},
+		"a container that turns round": {"containers", []any{"x\u202ey"}, "spec.containers[0]"},
+		"a node that turns round":      {"nodes", map[string]any{"names": []any{"x\u202ey"}}, "spec.nodes.names[0]"},
+		"a revision that turns round":  {"precondition", map[string]any{"revision": "x\u202ey"}, direction},
+	} {
+		tests[what] = struct {
+			kind string
+			spec map[string]any
+			want string
+		}{"KillRequest", killRequest(tc.field, tc.value), tc.want}
+	}
 	c := newCluster(t)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -93,6 +93,7 @@ type KillRequestSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]')`,message="must be one line without control characters and without characters that change the direction of text"
 	WorkloadName string `json:"workloadName"`
 	// nodes are those that the request is about, of those that run the workload.
 	// +required
@@ -104,6 +105,7 @@ type KillRequestSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Containers []string `json:"containers,omitempty"`
 	// action is Restart, Signal or Stop.
 	// +required
@@ -115,11 +117,13 @@ type KillRequestSpec struct {
 	// reason is why, for the kill records and for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]')`,message="must be one line without control characters and without characters that change the direction of text"
 	Reason string `json:"reason,omitempty"`
 	// requestedBy is the user who made the request: the API server's admission sets it where
 	// it is empty, and refuses another name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]')`,message="must be one line without control characters and without characters that change the direction of text"
 	RequestedBy string `json:"requestedBy,omitempty"`
 	// precondition must hold on a node, or nothing is done there.
 	// +optional
@@ -187,6 +191,7 @@ type RequestNodes struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Names []string `json:"names,omitempty"`
 	// selector are labels of nodes, beside those named.
 	// +optional
@@ -201,11 +206,13 @@ type RequestPrecondition struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]')`,message="must be one line without control characters and without characters that change the direction of text"
 	ContainerID string `json:"containerID,omitempty"`
 	// revision is what the node must run: the label controller-revision-hash.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]')`,message="must be one line without control characters and without characters that change the direction of text"
 	Revision string `json:"revision,omitempty"`
 }
 

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/managedworkload/managedworkload/api/printable"
 )
 
 // Colour is a colour of text.
@@ -47,7 +47,7 @@ type Painted struct{ text string }
 
 // Paint colours a text.
 func (p *Printer) Paint(c Colour, text string) Painted {
-	text = Clean(text)
+	text = printable.Line(text)
 	if !p.Coloured || text == "" {
 		return Painted{text}
 	}
@@ -63,9 +63,9 @@ func (p *Printer) Printf(format string, args ...any) {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case string:
-			args[i] = Clean(arg)
+			args[i] = printable.Line(arg)
 		case error:
-			args[i] = Clean(arg.Error())
+			args[i] = printable.Line(arg.Error())
 		}
 	}
 	if p.err == nil {
@@ -75,28 +75,3 @@ func (p *Printer) Printf(format string, args ...any) {
 
 // Err is the first error of the output.
 func (p *Printer) Err() error { return p.err }
-
-// Clean replaces what a terminal would take for a command: control characters and
-// those that change the direction of text, as backslash and number. Line breaks and
-// tabs become spaces.
-func Clean(text string) string {
-	if !strings.ContainsFunc(text, unsafe) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case unsafe(r):
-			fmt.Fprintf(&b, "\\u%04x", r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func unsafe(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == unicode.ReplacementChar
-}

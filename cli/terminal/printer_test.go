@@ -10,26 +10,6 @@ import (
 	"testing"
 )
 
-func TestClean(t *testing.T) {
-	tests := map[string]struct{ text, want string }{
-		"plain":        {"exit 3, größer", "exit 3, größer"},
-		"escape":       {"\x1b[31mred\x1b[0m", `\u001b[31mred\u001b[0m`},
-		"title":        {"\x1b]0;gotcha\a", `\u001b]0;gotcha\u0007`},
-		"eight bits":   {"\u009b31m", `\u009b31m`},
-		"direction":    {"a\u202eb", `a\u202eb`},
-		"lines":        {"one\ntwo\tthree", "one two three"},
-		"carriage":     {"good\rbad", `good\u000dbad`},
-		"no character": {"a\xffb", `a\ufffdb`},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := Clean(tc.text); got != tc.want {
-				t.Errorf("Clean(%q) = %q, want %q", tc.text, got, tc.want)
-			}
-		})
-	}
-}
-
 func TestColours(t *testing.T) {
 	for coloured, want := range map[bool]string{true: "\x1b[31m\\u001b[2Jred\x1b[0m \\u001b[2J \\u001b[2J 3", false: `\u001b[2Jred \u001b[2J \u001b[2J 3`} {
 		var out bytes.Buffer

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/managedworkload/managedworkload/cli/terminal"
+	"github.com/managedworkload/managedworkload/api/printable"
 )
 
 //go:embed page.html
@@ -94,7 +94,7 @@ func (t *Timeline) WriteHTML(w io.Writer) error {
 func (t *Timeline) data() *pageData {
 	s := newScale(t)
 	d := &pageData{
-		Namespace: terminal.Clean(t.Namespace), Name: terminal.Clean(t.Name), Made: t.Now.UTC().Format(time.RFC1123), Omitted: t.Sentences(),
+		Namespace: printable.Line(t.Namespace), Name: printable.Line(t.Name), Made: t.Now.UTC().Format(time.RFC1123), Omitted: t.Sentences(),
 		Width: s.width, Height: float64(len(t.Lanes)*laneHeight) + axisHeight,
 	}
 	d.addScale(s)
@@ -102,7 +102,7 @@ func (t *Timeline) data() *pageData {
 	for i := range t.Lanes {
 		lane := &t.Lanes[i]
 		y := float64(i * laneHeight)
-		row := laneData{Node: terminal.Clean(lane.Node), Container: terminal.Clean(lane.Container), First: !nodes[lane.Node], Y: y, Middle: y + laneHeight/2}
+		row := laneData{Node: printable.Line(lane.Node), Container: printable.Line(lane.Container), First: !nodes[lane.Node], Y: y, Middle: y + laneHeight/2}
 		nodes[lane.Node] = true
 		for j := range lane.Marks {
 			until := s.width
@@ -159,7 +159,7 @@ const (
 
 // fit cuts a label to the room that it has.
 func fit(text string, room float64) string {
-	runes := []rune(terminal.Clean(text))
+	runes := []rune(printable.Line(text))
 	most := int(room / characterWidth)
 	switch {
 	case len(runes) <= most:
@@ -173,7 +173,7 @@ func fit(text string, room float64) string {
 func (d *pageData) addMark(s *scale, lane *Lane, m *Mark, y, until float64) markData {
 	id := len(d.Entries) + 1
 	x := s.at(m.Time)
-	data := markData{ID: id, Kind: m.Kind, X: x, End: x, Y: y, Title: terminal.Clean(lane.Container + " on " + lane.Node + ": " + m.line())}
+	data := markData{ID: id, Kind: m.Kind, X: x, End: x, Y: y, Title: printable.Line(lane.Container + " on " + lane.Node + ": " + m.line())}
 	for _, seg := range m.Segments {
 		from, to := s.at(seg.From), s.at(seg.To)
 		data.Bars = append(data.Bars, barData{seg.Stage, from, max(to-from, 1)})
@@ -196,8 +196,8 @@ func (d *pageData) addMark(s *scale, lane *Lane, m *Mark, y, until float64) mark
 	}
 	data.Above, data.Below = fit(m.Cause, until-x-labelGap), fit(below, until-x-labelGap)
 	d.Entries = append(d.Entries, entryData{
-		ID: id, Kind: m.Kind, Node: terminal.Clean(lane.Node), Container: terminal.Clean(lane.Container),
-		Time: m.Time.Format(time.RFC3339), Summary: terminal.Clean(m.Cause + ", " + m.Outcome), Words: cleanAll(m.Words), Bars: m.share(),
+		ID: id, Kind: m.Kind, Node: printable.Line(lane.Node), Container: printable.Line(lane.Container),
+		Time: m.Time.Format(time.RFC3339), Summary: printable.Line(m.Cause + ", " + m.Outcome), Words: cleanAll(m.Words), Bars: m.share(),
 	})
 	return data
 }
@@ -217,7 +217,7 @@ func (m *Mark) short() string {
 func cleanAll(texts []string) []string {
 	cleaned := make([]string, 0, len(texts))
 	for _, text := range texts {
-		cleaned = append(cleaned, terminal.Clean(text))
+		cleaned = append(cleaned, printable.Line(text))
 	}
 	return cleaned
 }

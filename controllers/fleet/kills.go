@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/printable"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -21,9 +22,34 @@ type KillKey struct{ node, id string }
 
 func keyOf(r *v1alpha1.NodeKillRecord) KillKey { return KillKey{r.NodeName, r.ID} }
 
-// killOf is a record of a NodeWorkload as a ManagedWorkload shows it.
+// killOf is a record of a NodeWorkload as a ManagedWorkload shows it. What a node reports is its
+// word: it may hold what no shim writes.
 func killOf(nw *v1alpha1.NodeWorkload, r *v1alpha1.KillRecord) v1alpha1.NodeKillRecord {
-	return v1alpha1.NodeKillRecord{NodeName: nw.Spec.NodeName, NodeWorkload: nw.Name, KillRecord: *r.DeepCopy()}
+	record := *r.DeepCopy()
+	record.Summary = shown(printable.Line(record.Summary), maxKillSummary)
+	record.RequestedBy = shown(printable.Line(record.RequestedBy), maxRequestedBy)
+	record.Message = shown(printable.Text(record.Message), maxKillText)
+	record.Error = shown(printable.Text(record.Error), maxKillText)
+	record.Reason = shown(printable.Line(record.Reason), maxRequestedBy)
+	return v1alpha1.NodeKillRecord{NodeName: nw.Spec.NodeName, NodeWorkload: nw.Name, KillRecord: record}
+}
+
+// Bounds of the API on texts of a record, in characters: replacing a character makes a text
+// longer.
+const (
+	maxKillSummary = 512
+	maxRequestedBy = 256
+	maxKillText    = 1024
+)
+
+func shown(text string, characters int) string {
+	if len(text) <= characters {
+		return text
+	}
+	if runes := []rune(text); len(runes) > characters {
+		return string(runes[:characters])
+	}
+	return text
 }
 
 // MergeKills adds records to recent, newest first, and keeps 20: where there are more, the

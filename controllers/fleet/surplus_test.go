@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,5 +59,20 @@ func TestMergeKillsSharesTheListOut(t *testing.T) {
 				t.Errorf("from %s to %s, want %s to %s", at(0), at(len(merged)-1), tc.newest, tc.oldest)
 			}
 		})
+	}
+}
+
+// What a node reports is its word: no record of it reaches a terminal as a command.
+func TestShownKillsCommandNoTerminal(t *testing.T) {
+	const hostile = "a\x1b[2Jb\u202ec\ad"
+	r := managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeFailed)
+	r.Summary, r.Message, r.Error, r.Reason, r.RequestedBy = hostile, hostile, hostile, hostile, strings.Repeat("\x1b", 256)
+	got := killOf(managertest.NodeWorkload("n1", "mw"), &r)
+	const want = `a\u001b[2Jb\u202ec\u0007d`
+	if got.Summary != want || got.Message != want || got.Error != want || got.Reason != want {
+		t.Errorf("%+v, want %s everywhere", got.KillRecord, want)
+	}
+	if n := len(got.RequestedBy); n != 256 || strings.Contains(got.RequestedBy, "\x1b") {
+		t.Errorf("requestedBy has %d characters: %q", n, got.RequestedBy)
 	}
 }

@@ -3,9 +3,13 @@
 
 package writes
 
-// Limit cuts s to at most n bytes, at a character's boundary, and marks the cut.
+import "github.com/managedworkload/managedworkload/api/printable"
+
+// Limit replaces in s what a terminal would take for a command, and cuts it to at most n bytes,
+// at a character's boundary, and marks the cut.
 func Limit(s string, n int) string {
 	const mark = "..."
+	s = printable.Text(s)
 	if len(s) <= n {
 		return s
 	}

@@ -115,22 +115,22 @@ func newestOfEach(kills []v1alpha1.KillRecord) []bool {
 
 func isUnderWay(k v1alpha1.KillRecord) bool { return k.Phase != v1alpha1.KillPhaseDone }
 
-// boundKill returns a record of its own with a summary, texts cut to the bounds
-// of the API and times to the microseconds it stores.
+// boundKill returns a record of its own with a summary, texts without what a terminal takes
+// for a command and cut to the bounds of the API, and times to the microseconds it stores.
 func boundKill(r v1alpha1.KillRecord) v1alpha1.KillRecord {
 	r = *r.DeepCopy()
 	if r.Summary == "" {
 		r.Summary = KillSummary(r)
 	}
-	r.Summary = truncateRunes(r.Summary, maxSummary)
+	r.Summary = shown(r.Summary, maxSummary)
 	r.ID = truncateRunes(r.ID, 128)
 	r.Container = truncateRunes(r.Container, 63)
 	r.ContainerID = truncateRunes(r.ContainerID, 256)
-	r.RequestedBy = truncateRunes(r.RequestedBy, 256)
-	r.Message = truncateRunes(r.Message, 1024)
-	r.StopSignal = truncateRunes(r.StopSignal, 32)
-	r.Error = truncateRunes(r.Error, 1024)
-	r.Reason = truncateRunes(r.Reason, 256)
+	r.RequestedBy = shown(r.RequestedBy, 256)
+	r.Message = shown(r.Message, 1024)
+	r.StopSignal = shown(r.StopSignal, 32)
+	r.Error = shown(r.Error, 1024)
+	r.Reason = shown(r.Reason, 256)
 	for _, t := range []*metav1.MicroTime{&r.StartTime, r.StopTime, r.FinishTime, r.Grace.Deadline} {
 		if t != nil {
 			t.Time = t.Truncate(time.Microsecond)

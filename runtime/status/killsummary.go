@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/managedworkload/managedworkload/api/printable"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -54,7 +55,7 @@ func KillSummary(r v1alpha1.KillRecord) string {
 		parts = append(parts, "paused, so it could not act on it")
 	}
 	parts = append(parts, endPart(r)...)
-	return truncateRunes(oneLine(strings.Join(parts, "; ")), maxSummary)
+	return shown(oneLine(strings.Join(parts, "; ")), maxSummary)
 }
 
 // graceCut is by how much the grace period was cut while the kill was under way, by
@@ -265,6 +266,11 @@ func stopTime(r v1alpha1.KillRecord) (took time.Duration, allowed int64) {
 
 // clockTolerance is what rounding makes of two times that agree.
 const clockTolerance = 2 * time.Second
+
+// shown is a text as people may be shown it, of at most that many characters.
+func shown(text string, characters int) string {
+	return truncateRunes(printable.Text(strings.ToValidUTF8(text, "")), characters)
+}
 
 // oneLine joins the words of a text by single spaces.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -88,8 +88,8 @@ func (e exit) report() *v1alpha1.ContainerExit {
 		Container:   truncateRunes(e.container, 63),
 		ContainerID: truncateRunes(e.id(), 256),
 		ExitCode:    e.state.ExitCode,
-		Reason:      truncateRunes(e.state.Reason, 256),
-		Summary:     truncateRunes(e.summary(), 256),
+		Reason:      shown(e.state.Reason, 256),
+		Summary:     shown(oneLine(e.summary()), 256),
 	}
 	if !e.state.FinishedAt.IsZero() {
 		reported.FinishTime = e.state.FinishedAt.DeepCopy()

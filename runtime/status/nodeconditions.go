@@ -64,7 +64,7 @@ func complete(c *metav1.Condition, in NodeWorkloadInput, previous []metav1.Condi
 		c.Reason = defaultReason(c.Type, c.Status)
 	}
 	c.Reason = truncateRunes(c.Reason, 1024)
-	c.Message = truncateRunes(c.Message, 32768)
+	c.Message = shown(c.Message, 32768)
 	if !c.LastTransitionTime.IsZero() {
 		return // the pod's own
 	}

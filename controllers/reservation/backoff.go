@@ -4,6 +4,8 @@
 package reservation
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,42 +14,35 @@ import (
 )
 
 // forbearance is how long a resize is asked for that the kubelet does not grant: the scheduler
-// counts what is asked for, so that the node takes no Pods meanwhile. firstRetry is when what was
-// not granted is asked for again, then twice as late each time, up to lastRetry.
-const (
-	forbearance = 5 * time.Minute
-	firstRetry  = 5 * time.Minute
-	lastRetry   = time.Hour
-)
+// counts what is asked for, so that the node takes no Pods meanwhile.
+const forbearance = 5 * time.Minute
 
 // retries are what a node did not grant. They are not changed once they are made.
 //
-//	asked for --not granted for 5 min--> denied --its time, or less to ask for--> trial
+//	asked for --not granted for 5 min--> denied --not refused, or its time--> trial
 //	trial --granted--> asked for        trial --not granted--> denied, for twice as long
 type retries struct {
 	// since is since when the kubelet does not grant what is asked for; zero: it does.
 	since time.Time
-	// denied are the NodeWorkloads that are not asked for. They are known by name: one that is
-	// deleted and made again under its name is no new one.
-	denied map[types.NamespacedName]denial
+	// denied are the NodeWorkloads that are not asked for, and why.
+	denied map[types.NamespacedName]string
 	// lack is what would be remembered of those that the kubelet does not grant now.
-	lack map[types.NamespacedName]denial
-	// trial is the one of them that is asked for now, the zero name for none: two at once might be
-	// too much although one is not.
+	lack map[types.NamespacedName]lack
+	// trial is the one of the denied that is asked for now, the zero name for none: two at once
+	// might be too much although one is not.
 	trial types.NamespacedName
+	// tried is what the Pod requests with it.
+	tried fleet.Amount
+	// granted is what each NodeWorkload was granted.
+	granted map[types.NamespacedName]fleet.Amount
+	// refusals are what the node did not grant, whoever asked for it.
+	refusals []refusal
 }
 
-// denial is what is remembered of one that was not granted.
-type denial struct {
-	// asked is what the Pod requested with it.
-	asked fleet.Amount
-	// message is the kubelet's, or the API server's.
+// lack is what the Pod requested with a NodeWorkload, and what the kubelet said.
+type lack struct {
+	asked   fleet.Amount
 	message string
-	// times is how often it was denied, and again when it is asked for again.
-	times int
-	again time.Time
-	// gone: there is none of that name, or it has ended.
-	gone bool
 }
 
 // none is the name of no NodeWorkload.
@@ -58,12 +53,47 @@ func (r retries) has(key types.NamespacedName) bool { _, denied := r.denied[key]
 // wait reports whether a NodeWorkload is not asked for now.
 func (r retries) wait(key types.NamespacedName) bool { return r.has(key) && r.trial != key }
 
+// of is what is remembered once these are the NodeWorkloads. What left before it was granted was
+// not granted: another one in its place would keep Pods from the node for a forbearance again.
+func (r retries) of(shares []*fleet.Share, granted fleet.Amount, now time.Time) retries {
+	there := map[types.NamespacedName]bool{}
+	for _, s := range shares {
+		there[s.Key()] = !s.Terminal()
+	}
+	gone := func(key types.NamespacedName) bool { return !there[key] }
+	r.denied, r.lack, r.granted, r.refusals = maps.Clone(r.denied), maps.Clone(r.lack), maps.Clone(r.granted), slices.Clone(r.refusals)
+	for key, l := range r.lack {
+		if gone(key) {
+			r.refuse(l.asked, l.message, granted, now)
+		}
+	}
+	if r.trial != none && gone(r.trial) {
+		if _, answered := r.lack[r.trial]; !answered {
+			r.refuse(r.tried, r.denied[r.trial], granted, now)
+		}
+		r.trial = none
+	}
+	maps.DeleteFunc(r.denied, func(key types.NamespacedName, _ string) bool { return gone(key) })
+	maps.DeleteFunc(r.lack, func(key types.NamespacedName, _ lack) bool { return gone(key) })
+	maps.DeleteFunc(r.granted, func(key types.NamespacedName, _ fleet.Amount) bool { return gone(key) })
+	r.forget(now)
+	return r
+}
+
+// granted is what the kubelet granted last.
+func (f facts) granted() fleet.Amount {
+	if f.pod == nil {
+		return Own
+	}
+	return f.pod.Granted
+}
+
 // learn is what is remembered after the kubelet's answer.
 func (f facts) learn() retries {
-	f.retries = f.retries.of(f.shares, f.now)
+	f.retries = f.retries.of(f.shares, f.granted(), f.now)
+	f.retries.postpone(f.shares)
 	if f.refused != "" && f.retries.trial != none { // or nothing else would be tried
-		f.retries.deny(f.retries.trial, decide(f).want, f.refused, f.now)
-		f.retries.trial = none
+		f.deny(decide(f).want, f.refused, f.retries.trial)
 	}
 	if f.pod == nil {
 		f.retries.since = time.Time{}
@@ -75,8 +105,9 @@ func (f facts) learn() retries {
 	if f.pod.Pending.Reason == "" {
 		f.retries.since, f.retries.lack = time.Time{}, nil
 		if settled {
-			delete(f.retries.denied, f.retries.trial) // granted
+			f.retries.grant(f.shares, f.pod.Granted)
 			f.retries.trial = f.due()
+			f.retries.tried = decide(f).want
 		}
 		return f.retries
 	}
@@ -85,47 +116,79 @@ func (f facts) learn() retries {
 	}
 	switch {
 	case f.now.Sub(f.retries.since) >= forbearance: // the youngest, as decide counts
-		for _, key := range decide(f).lack {
-			f.retries.deny(key, f.pod.Asked, f.pod.Pending.Message, f.now)
-		}
-		f.retries.since, f.retries.trial = time.Time{}, none
+		f.deny(f.pod.Asked, f.pod.Pending.Message, decide(f).lack...)
+		f.retries.since = time.Time{}
 	case f.retries.trial != none && settled:
-		f.retries.deny(f.retries.trial, f.pod.Asked, f.pod.Pending.Message, f.now)
-		f.retries.trial = none
+		f.deny(f.pod.Asked, f.pod.Pending.Message, f.retries.trial)
 	}
-	f.retries.lack = map[types.NamespacedName]denial{}
+	f.retries.lack = map[types.NamespacedName]lack{}
 	for _, key := range decide(f).lack {
-		f.retries.lack[key] = denial{asked: f.pod.Asked, message: f.pod.Pending.Message}
+		f.retries.lack[key] = lack{f.pod.Asked, f.pod.Pending.Message}
 	}
 	return f.retries
 }
 
-func (r *retries) deny(key types.NamespacedName, asked fleet.Amount, message string, now time.Time) {
-	d := r.denied[key]
-	d.asked, d.message = asked, message
-	d.again = now.Add(min(firstRetry<<min(d.times, 10), lastRetry))
-	d.times++
-	if r.denied == nil {
-		r.denied = map[types.NamespacedName]denial{}
+// postpone lets what is new wait where the node has refused something: it is tried by itself.
+func (r *retries) postpone(all []*fleet.Share) {
+	for _, s := range all {
+		if key := s.Key(); len(r.refusals) > 0 && !s.Terminal() && !r.has(key) && !s.Amount.Within(r.granted[key]) {
+			r.note(key, r.refusals[len(r.refusals)-1].message)
+		}
 	}
-	r.denied[key] = d
 }
 
-// due is the oldest NodeWorkload that is asked for again: its time has come, or the Pod would
-// request less with it than what was not granted, since it was not the only one, or another has gone.
-func (f facts) due() types.NamespacedName {
-	want := decide(f).want
-	for _, s := range f.shares {
-		d, denied := f.retries.denied[s.Key()]
-		if !denied || s.Terminal() {
+func (r *retries) note(key types.NamespacedName, message string) {
+	if r.denied == nil {
+		r.denied = map[types.NamespacedName]string{}
+	}
+	r.denied[key] = message
+}
+
+// deny ends the trial, and remembers that these were not granted.
+func (f *facts) deny(asked fleet.Amount, message string, keys ...types.NamespacedName) {
+	for _, key := range keys {
+		f.retries.note(key, message)
+		delete(f.retries.granted, key)
+	}
+	f.retries.trial = none
+	if len(keys) > 0 {
+		f.retries.refuse(asked, message, f.granted(), f.now)
+	}
+}
+
+// grant remembers that all that is asked for is granted, and so much in all.
+func (r *retries) grant(all []*fleet.Share, granted fleet.Amount) {
+	delete(r.denied, r.trial)
+	r.trial = none
+	for _, s := range all {
+		if s.Terminal() || r.has(s.Key()) {
 			continue
 		}
-		with := want.Plus(s.Amount)
-		if !f.now.Before(d.again) || with != d.asked && with.Within(d.asked) {
-			return s.Key()
+		if r.granted == nil {
+			r.granted = map[types.NamespacedName]fleet.Amount{}
+		}
+		r.granted[s.Key()] = s.Amount
+	}
+	r.refusals = slices.DeleteFunc(r.refusals, func(known refusal) bool { return known.asked.Within(granted) })
+}
+
+// due is the NodeWorkload that is tried next: of those that ask for nothing that the node refused
+// a short while ago, the one that asks for least. What is larger has no room where that has none.
+func (f facts) due() types.NamespacedName {
+	want := decide(f).want
+	var least *fleet.Share
+	for _, s := range f.shares {
+		if s.Terminal() || !f.retries.has(s.Key()) || !f.fits(want.Plus(s.Amount)) || f.retries.refused(want.Plus(s.Amount), f.granted(), f.now) {
+			continue
+		}
+		if least == nil || s.Amount.MilliCPU < least.Amount.MilliCPU || s.Amount.MilliCPU == least.Amount.MilliCPU && s.Amount.Memory < least.Amount.Memory {
+			least = s
 		}
 	}
-	return none
+	if least == nil {
+		return none
+	}
+	return least.Key()
 }
 
 // next is when something is given up or asked for again without a change; zero: never. What is late
@@ -140,9 +203,9 @@ func (r retries) next(now time.Time) time.Time {
 	if !r.since.IsZero() {
 		sooner(r.since.Add(forbearance))
 	}
-	for _, d := range r.denied {
-		if !d.gone {
-			sooner(d.again)
+	if len(r.denied) > 0 {
+		for i := range r.refusals {
+			sooner(r.refusals[i].again)
 		}
 	}
 	return first

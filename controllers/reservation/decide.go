@@ -107,7 +107,7 @@ func (f facts) say(s *fleet.Share, fits, granted bool) (said *fleet.Said, known 
 	case f.pod == nil:
 		return nil, false
 	case f.retries.has(s.Key()):
-		return missing(v1alpha1.ReasonResizeBackOff, fmt.Sprintf("the resize of Pod %s was not granted, and is asked for again with back-off: %s", f.pod.Name, f.retries.denied[s.Key()].message))
+		return missing(v1alpha1.ReasonResizeBackOff, fmt.Sprintf("the resize of Pod %s was not granted, and is asked for again with back-off: %s", f.pod.Name, f.retries.denied[s.Key()]))
 	case f.refused != "":
 		return missing(v1alpha1.ReasonResizeRefused, fmt.Sprintf("the API server refused the resize of Pod %s: %s", f.pod.Name, f.refused))
 	case f.pod.Pending.Reason != "":

@@ -38,7 +38,7 @@ func TestDecide(t *testing.T) {
 		return &Pod{Name: "p", Answered: true, Granted: plus(milliCPU, 0), Pending: fleet.Said{Reason: "Deferred", Message: "no room"}}
 	}
 	second := types.NamespacedName{Namespace: "ns", Name: "1"}
-	denied := retries{denied: map[types.NamespacedName]denial{second: {}}}
+	denied := retries{denied: map[types.NamespacedName]string{second: ""}}
 	trial := retries{denied: denied.denied, trial: second}
 	ended := shares(100, 200)
 	ended[0].Phase = corev1.PodSucceeded

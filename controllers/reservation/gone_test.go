@@ -70,20 +70,20 @@ func TestMadeAgainWithRoom(t *testing.T) {
 	n.expect(t, "made again with less", 250, reserved, reserved)
 }
 
-// Of what is gone only so much is remembered, and for so long.
-func TestGoneIsForgotten(t *testing.T) {
+// Of what was refused only so much is remembered, and for so long.
+func TestRefusalsAreForgotten(t *testing.T) {
 	n := newCrowded(300, nil)
-	for i := range 3 * maxGone {
-		n.shares = []*fleet.Share{{Namespace: "ns", Name: fmt.Sprint(i), Amount: fleet.Amount{MilliCPU: 5000}}}
+	for i := range 3 * maxRefusals {
+		n.shares = []*fleet.Share{{Namespace: "ns", Name: fmt.Sprint(i), Amount: fleet.Amount{MilliCPU: 5000, Memory: int64(i) << 30}}}
 		n.run(time.Minute)
 	}
 	n.shares = nil
 	n.run(time.Minute)
-	if got := len(n.retries.denied); got == 0 || got > maxGone {
-		t.Errorf("%d are remembered, want some and at most %d", got, maxGone)
+	if got := len(n.retries.refusals); got == 0 || got > maxRefusals {
+		t.Errorf("%d are remembered, want some and at most %d", got, maxRefusals)
 	}
-	n.run(firstRetry + goneKept)
-	if got := len(n.retries.denied); got > 0 {
+	n.run(lastRetry + refusalKept)
+	if got := len(n.retries.refusals); got > 0 {
 		t.Errorf("%d are remembered for good", got)
 	}
 }

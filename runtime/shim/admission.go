@@ -36,13 +36,6 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 		}
 		return all
 	}}
-	profiles := &nodeadmission.AppArmor{ReadFile: s.readKernelFile}
-	asked := &runtimeFeatures{ask: func() (cri.Features, error) {
-		ctx, cancel := context.WithTimeout(ctx, featuresPatience)
-		defer cancel()
-		return s.runtime.Features(ctx)
-	}}
-	features := &nodeadmission.Features{Runtime: asked.latest, Handler: s.runtime.RuntimeHandler}
 	return nodeadmission.Handlers{
 		func(pod *corev1.Pod) *plan.Refusal {
 			if s.pool.Ran(pod.UID) {
@@ -51,12 +44,42 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 			return s.pressure.Admit(pod)
 		},
 		s.options.sysctls.Admit,
-		(&nodeadmission.Hostnames{Hostname: s.dirs.Hostname}).Admit,
-		features.Admit,
+		s.hostnames().Admit,
+		s.features(ctx).Admit,
 		ports.Admit,
-		profiles.Admit,
+		s.profiles().Admit,
 		s.shutdown.Admit,
 	}.Admit
+}
+
+// unfit says why the node would never run a pod, whatever else runs; "" if it would.
+func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
+	exceeds := exceeds(s.options.bounds)
+	admit := nodeadmission.Handlers{s.options.sysctls.Admit, s.hostnames().Admit, s.features(ctx).Admit, s.profiles().Admit}.Admit
+	return func(pod *corev1.Pod) string {
+		if refusal := admit(pod); refusal != nil {
+			return refusal.Reason + ": " + refusal.Message
+		}
+		return exceeds(pod)
+	}
+}
+
+func (s *shim) hostnames() *nodeadmission.Hostnames {
+	return &nodeadmission.Hostnames{Hostname: s.dirs.Hostname}
+}
+
+func (s *shim) profiles() *nodeadmission.AppArmor {
+	return &nodeadmission.AppArmor{ReadFile: s.readKernelFile}
+}
+
+// features asks the runtime what it has.
+func (s *shim) features(ctx context.Context) *nodeadmission.Features {
+	asked := &runtimeFeatures{ask: func() (cri.Features, error) {
+		ctx, cancel := context.WithTimeout(ctx, featuresPatience)
+		defer cancel()
+		return s.runtime.Features(ctx)
+	}}
+	return &nodeadmission.Features{Runtime: asked.latest, Handler: s.runtime.RuntimeHandler}
 }
 
 // readKernelFile reads a file of the kernel where the node has it, else where this process

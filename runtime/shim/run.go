@@ -154,7 +154,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
 	s.shutdown = s.makeShutdown(log)
-	if err := s.makeStatic(log, publisher); err != nil { //nolint:contextcheck // a worker outlives this call
+	if err := s.makeStatic(log, publisher, s.unfit(ctx)); err != nil { //nolint:contextcheck // a worker outlives this call
 		return err
 	}
 	s.pool = podworker.New(podworker.Config{

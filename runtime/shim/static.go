@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -27,11 +29,12 @@ const (
 func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static") }
 
 // makeStatic makes what runs the workloads of --static-dir.
-func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher) (err error) {
+func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func(*corev1.Pod) string) (err error) {
 	s.static, err = static.New(static.Config{
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
 		Update:  func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
 		Has:     func(uid types.UID) bool { return s.pool.Has(uid) },
+		Unfit:   func(nw *v1alpha1.NodeWorkload) string { return unfit(template.Pod(nw)) },
 		Refused: func(message string) { s.events.warnNode(reasonStaticRefused, message) },
 		Log:     log.WithName("static"),
 	})

@@ -32,6 +32,7 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 	}
 	delete(s.refused, s.cfg.Dir)
 	files, again := s.readAll(paths, now)
+	s.refuseUnfit(files)
 	s.files = files
 	wanted := s.wanted(paths)
 	s.mu.Lock()
@@ -68,6 +69,36 @@ func (s *Source) readAll(paths []string, now time.Time) (files map[string]file, 
 		files[path] = f
 	}
 	return files, again
+}
+
+// refuseUnfit refuses changed files that the node would never run: what runs would end, and nothing would start. One
+// of which nothing runs is its worker's, whose status says so.
+func (s *Source) refuseUnfit(files map[string]file) {
+	for path, f := range files {
+		if f.err != nil || s.cfg.Unfit == nil || !s.replaces(path, f.nw) {
+			continue
+		}
+		if why := s.cfg.Unfit(f.nw.DeepCopy()); why != "" {
+			err := fmt.Errorf("the node would not run it: %s", why)
+			files[path] = file{err: err}
+			s.refuse(path, err)
+		}
+	}
+}
+
+// replaces reports whether a file has another version of a workload that runs from it.
+func (s *Source) replaces(path string, nw *v1alpha1.NodeWorkload) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.workloads[nw.UID] != nil {
+		return false
+	}
+	for _, w := range s.workloads {
+		if w.path == path && w.nw.DeletionTimestamp == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // patience returns how long a workload whose file is gone waits for another file that may become its own:

@@ -49,6 +49,9 @@ type Config struct {
 	Update func(*v1alpha1.NodeWorkload)
 	// Has reports whether a workload has a worker.
 	Has func(types.UID) bool
+	// Unfit says why the node would never run a workload; "" if it would, and where it is nil. It must not
+	// block for long.
+	Unfit func(*v1alpha1.NodeWorkload) string
 	// Refused says that a file is not accepted, once for each reason.
 	Refused func(message string)
 	Log     logr.Logger

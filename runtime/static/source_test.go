@@ -32,6 +32,8 @@ type station struct {
 	now        time.Time
 	// lost are workloads that have no worker.
 	lost map[types.UID]bool
+	// unfit is why the node would run nothing of an image.
+	unfit map[string]string
 }
 
 func newStation(t *testing.T) *station {
@@ -57,6 +59,7 @@ func (s *station) restart(dir string) {
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
 		Has:     func(uid types.UID) bool { return !s.lost[uid] },
+		Unfit:   func(nw *v1alpha1.NodeWorkload) string { return s.unfit[nw.Spec.Template.Spec.Containers[0].Image] },
 		Refused: func(m string) { s.refused = append(s.refused, strings.ReplaceAll(m, s.dir+"/", "")) },
 	})
 	if err != nil {
@@ -387,4 +390,18 @@ func TestTheUIDIsThatOfTheDocument(t *testing.T) {
 	s.write("a.yaml", "---\n# licence\n---\n"+nodeWorkload("web", "a:1"))
 	s.write("b.yaml", "---\n# licence\n---\n"+nodeWorkload("db", "a:1"))
 	s.expect("db a:1: run", "web a:1: run")
+}
+
+// A changed file that the node would never run ends nothing. One that is new is its worker's, whose status says so.
+func TestAChangeThatTheNodeWouldNotRunEndsNothing(t *testing.T) {
+	s := newStation(t)
+	s.unfit = map[string]string{"huge:1": "above the bound"}
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.write("b.yaml", nodeWorkload("db", "huge:1"))
+	s.expect("db huge:1: run", "web a:1: run")
+	s.write("a.yaml", nodeWorkload("web", "huge:1"))
+	s.expect()
+	s.expectRefused("a.yaml is not accepted, and what runs from it is kept: the node would not run it: above the bound")
+	s.unfit = nil // the shim was started with another bound
+	s.expect("web a:1: end by change of the file a.yaml", "web huge:1: run")
 }

@@ -59,7 +59,9 @@ type cluster struct {
 	tokens map[string]tokens
 	events feed
 	// silent is a node whose Node gets no answer; unanswered counts those requests, requests all.
-	silent               string
+	silent string
+	// slow is what each question waits for, nil for nothing.
+	slow                 func()
 	unanswered, requests atomic.Int32
 }
 
@@ -122,6 +124,9 @@ func (c *cluster) get(ctx context.Context, inner client.WithWatch, key client.Ob
 
 func (c *cluster) create(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 	c.requests.Add(1)
+	if c.slow != nil {
+		c.slow()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down != nil {

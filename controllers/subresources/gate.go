@@ -67,12 +67,13 @@ func (g *gate) live(ctx context.Context, c *caller) error {
 // still is nil as long as the caller may have what he was given. Where the cache says that his
 // Node is gone, the API server is asked: the cache may not have it yet.
 func (g *gate) still(ctx context.Context, c *caller) error {
-	if c.fits(g.nodes.Get(c.node)) != nil {
-		if err := g.live(ctx, c); err != nil {
-			return err
-		}
+	if err := g.reviews.mayReport(ctx, c.user); err != nil {
+		return err
 	}
-	return g.reviews.mayReport(ctx, c.user)
+	if c.fits(g.nodes.Get(c.node)) != nil {
+		return g.live(ctx, c)
+	}
+	return nil
 }
 
 // bound is the caller by the word of the API server that authenticated his token.

@@ -32,6 +32,8 @@ const (
 	idleTimeout   = 2 * time.Minute
 	// shutdownTimeout is how long answers under way may take when the manager ends.
 	shutdownTimeout = 5 * time.Second
+	// othersQPS bounds the questions about callers that are hardly shims, per second.
+	othersQPS = 20
 )
 
 // SetUp adds the aggregated API to a manager: its server on every replica, and on the leader
@@ -42,8 +44,13 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		return nil
 	}
 	log := logr.FromContextOrDiscard(ctx).WithName("subresources")
-	direct, err := ownClient(mgr)
+	direct, err := ownClient(mgr, mgr.GetConfig().QPS, mgr.GetConfig().Burst)
 	if err != nil {
+		return err
+	}
+	reviews := newReviews(direct)
+	reviews.namespace = namespace
+	if reviews.others, err = ownClient(mgr, othersQPS, 2*othersQPS); err != nil {
 		return err
 	}
 	target := certificate.Target{
@@ -57,7 +64,7 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		address: o.BindAddress, source: source, log: log,
 		front: &frontProxy{reader: direct, log: log},
 		handler: &handler{
-			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: newReviews(direct)}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout, referencesLag: referencesLag,
+			client: direct, gate: &gate{reader: direct, nodes: sources.Nodes, reviews: reviews}, bounds: newBounds(), encodings: newEncodings(), chunkTimeout: chunkTimeout, referencesLag: referencesLag,
 			objects: sources.Objects, references: sources.References, workloads: sources.Workloads, tokenRights: sources.TokenRights, usages: newUsages(),
 			peers: newPeers(direct, source.Current, namespace, o.Name),
 			log:   log, said: flowcontrol.NewTokenBucketPassiveRateLimiter(0.2, 20),
@@ -72,9 +79,9 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 
 // ownClient reads from the API server, with bounds of its own: what nodes ask for does not keep
 // the manager from its work.
-func ownClient(mgr manager.Manager) (client.Client, error) {
+func ownClient(mgr manager.Manager, qps float32, burst int) (client.Client, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
-	cfg.RateLimiter = nil
+	cfg.RateLimiter, cfg.QPS, cfg.Burst = nil, qps, burst
 	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the aggregated API: %w", err)

@@ -361,6 +361,49 @@ func TestVolumesDoNotHoldKillsUp(t *testing.T) {
 	})
 }
 
+// unprepared is an error as runtime/poddir makes it.
+type unprepared struct {
+	error
+	reason string
+}
+
+func (u unprepared) EventReason() string { return u.reason }
+
+// What keeps a pod from being prepared is told with the kubelet's reason, and nothing is started.
+func TestEventOfWhatIsNotPrepared(t *testing.T) {
+	const cgroup, directory = "unable to ensure pod container exists: denied", "error making pod data directories: read-only file system"
+	tests := map[string]struct {
+		err           error
+		reason, event string
+	}{
+		"cgroup":        {unprepared{errors.New(cgroup), "FailedCreatePodContainer"}, "FailedCreatePodContainer", cgroup},
+		"directory":     {unprepared{errors.New(directory), "FailedMakePodDataDirectories"}, "FailedMakePodDataDirectories", directory},
+		"volume":        {unprepared{errors.New("no volume"), "FailedMount"}, "FailedMount", "no volume"},
+		"with a prefix": {fmt.Errorf("on the node: %w", unprepared{errors.New(cgroup), "FailedCreatePodContainer"}), "FailedCreatePodContainer", "on the node: " + cgroup},
+		"no reason":     {errors.New("no volume"), "FailedMount", "no volume"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				e := newFakeExecutor(f)
+				e.prepare = func(context.Context, *corev1.Pod) error { return test.err }
+				result := e.SyncPod(t.Context(), startApp(testPod(30, nil), f))
+				if !errors.Is(result.Err, test.err) || len(f.ops("CreateContainer")) != 0 {
+					t.Errorf("error %v, creations %v", result.Err, f.ops("CreateContainer"))
+				}
+				var got []string
+				for _, event := range f.ops("Event") {
+					got = append(got, event.Text("type")+" "+event.Text("reason")+": "+event.Text("message"))
+				}
+				if diff := gocmp.Diff([]string{"Warning " + test.reason + ": " + test.event}, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
 // badConfig is an error as runtime/cri makes it.
 type badConfig struct{ error }
 

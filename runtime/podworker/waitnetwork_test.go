@@ -85,3 +85,46 @@ func TestNetworkNotReadyWhileASandboxWaits(t *testing.T) {
 		})
 	}
 }
+
+// While the pod network is not ready, nothing is started on it, and events say so with the kubelet's
+// words; what is on the host's network starts.
+func TestNetworkNotReady(t *testing.T) {
+	const event = "event NetworkNotReady: network is not ready: container runtime network not ready: no plugin"
+	for name, tt := range map[string]struct {
+		network func(*v1alpha1.NodeWorkload)
+		waits   bool
+	}{
+		"pod network":    {func(*v1alpha1.NodeWorkload) {}, true},
+		"host's network": {onTheHost, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				var up atomic.Bool
+				p := n.restoreWith(t, func(c *Config) {
+					c.NetworkReady = func() error {
+						if up.Load() {
+							return nil
+						}
+						return errors.New("container runtime network not ready: no plugin")
+					}
+				})
+				n.begin(t)
+				p.Update(workload("w", tt.network))
+				started := func() bool {
+					n.settle(time.Minute)
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					return len(n.synced) > 0
+				}
+				if started() == tt.waits || n.did(event) != tt.waits {
+					t.Errorf("while the network is not ready: %q", n.log())
+				}
+				up.Store(true)
+				if !started() {
+					t.Error("nothing is started once the network is ready")
+				}
+			})
+		})
+	}
+}

@@ -81,7 +81,7 @@ var poddirMistakes = []mistake{
 var usernsMistakes = []mistake{
 	{"a pod gets the IDs of the node's users", "Ranges.free",
 		"slot := uint64(1)", "slot := uint64(0)"},
-	{"a range is given away while the range of a pod is unknown", "Ranges.Of",
+	{"a range is given away while the range of a pod is unknown", "Ranges.pick",
 		"for other, err := range r.unknown {", "for other, err := range map[types.UID]error{} {"},
 	{"two pods may have recorded one range", "Ranges.restore",
 		`case err == nil && r.users[first] != "":`, "case false:"},

@@ -41,12 +41,14 @@ type Ranges struct {
 	users map[uint32]types.UID
 	// unknown are the pods whose records are of no use: their ranges may be any.
 	unknown map[types.UID]error
+	// unwritten are those of users whose ranges could not be written down, and not be taken back.
+	unwritten map[types.UID]bool
 }
 
 // New reads the records below root, which holds a directory for each pod. A record
 // that can't be used is no error: until its pod is gone, no range is given away.
 func New(root string) (*Ranges, error) {
-	r := &Ranges{root: root, users: map[uint32]types.UID{}, unknown: map[types.UID]error{}}
+	r := &Ranges{root: root, users: map[uint32]types.UID{}, unknown: map[types.UID]error{}, unwritten: map[types.UID]bool{}}
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read user namespaces of pods: %w", err)
@@ -82,30 +84,51 @@ func (r *Ranges) Of(uid types.UID) (Range, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for first, user := range r.users {
-		if user == uid {
-			return Range{first, Length}, nil
+	first, found := r.taken(uid)
+	if found && !r.unwritten[uid] {
+		return Range{first, Length}, nil
+	}
+	if !found {
+		var err error
+		if first, err = r.pick(uid); err != nil {
+			return Range{}, err
 		}
 	}
-	if err := r.unknown[uid]; err != nil {
-		return Range{}, fmt.Errorf("user namespace: %w", err)
-	}
-	for other, err := range r.unknown {
-		return Range{}, fmt.Errorf("create user namespace: the range of pod %q is unknown: %w", other, err)
-	}
-	first, found := r.free()
-	if !found {
-		return Range{}, errors.New("create user namespace: could not find an empty slot to allocate a user namespace")
-	}
 	// What may be on the disk is taken, even if writing it failed.
-	r.users[first] = uid
+	r.users[first], r.unwritten[uid] = uid, true
 	if err := r.record(uid, first); err != nil {
 		if statefile.Remove(r.file(uid)) == nil {
-			delete(r.users, first)
+			r.forget(uid)
 		}
 		return Range{}, fmt.Errorf("create user namespace: %w", err)
 	}
+	delete(r.unwritten, uid)
 	return Range{first, Length}, nil
+}
+
+// taken is the first ID of the range of a pod that has one.
+func (r *Ranges) taken(uid types.UID) (first uint32, found bool) {
+	for first, user := range r.users {
+		if user == uid {
+			return first, true
+		}
+	}
+	return 0, false
+}
+
+// pick is the first ID of a range for a pod that has none.
+func (r *Ranges) pick(uid types.UID) (first uint32, err error) {
+	if err := r.unknown[uid]; err != nil {
+		return 0, fmt.Errorf("user namespace: %w", err)
+	}
+	for other, err := range r.unknown {
+		return 0, fmt.Errorf("create user namespace: the range of pod %q is unknown: %w", other, err)
+	}
+	first, found := r.free()
+	if !found {
+		return 0, errors.New("create user namespace: could not find an empty slot to allocate a user namespace")
+	}
+	return first, nil
 }
 
 func (r *Ranges) free() (first uint32, found bool) {
@@ -129,13 +152,17 @@ func (r *Ranges) Release(uid types.UID) error {
 	if err := statefile.Remove(r.file(uid)); err != nil {
 		return fmt.Errorf("release user namespace: %w", err)
 	}
-	delete(r.unknown, uid)
-	for first, user := range r.users {
-		if user == uid {
-			delete(r.users, first)
-		}
-	}
+	r.forget(uid)
 	return nil
+}
+
+// forget notes that nothing is recorded of a pod.
+func (r *Ranges) forget(uid types.UID) {
+	delete(r.unknown, uid)
+	delete(r.unwritten, uid)
+	if first, found := r.taken(uid); found {
+		delete(r.users, first)
+	}
 }
 
 func (r *Ranges) file(uid types.UID) string {

@@ -121,6 +121,28 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 	rangeOf(t, r, "b", 65536)
 }
 
+// A range that may be on the disk although it could not be written down is no other pod's, and is not
+// used before it is there.
+func TestRecordThatMayBeThere(t *testing.T) {
+	root := newRoot(t, "a", "b")
+	r := open(t, root)
+	inTheWay := filepath.Join(root, "a", "userns")
+	if err := os.MkdirAll(filepath.Join(inTheWay, "full"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := r.Of("a"); err == nil {
+			t.Errorf("pod a has %+v, which could not be written down", got)
+		}
+	}
+	rangeOf(t, r, "b", 131072)
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	rangeOf(t, r, "a", 65536)
+	rangeOf(t, open(t, root), "a", 65536)
+}
+
 func TestPathsAreNoPods(t *testing.T) {
 	root := newRoot(t, "a")
 	r := open(t, filepath.Join(root, "a"))

@@ -76,7 +76,7 @@ func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := manifest.Locate(data, check(nw, s.cfg.Node)); err != nil {
+	if err := manifest.Locate(data, check(nw)); err != nil {
 		return nil, err
 	}
 	uid, err := uidOf(data, s.cfg.Node)
@@ -91,7 +91,7 @@ func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
 }
 
 // check finds what a workload without an API server cannot have.
-func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
+func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	var errs field.ErrorList
 	meta, spec := field.NewPath("metadata"), field.NewPath("spec")
 	for _, name := range []struct {
@@ -105,9 +105,6 @@ func check(nw *v1alpha1.NodeWorkload, node string) field.ErrorList {
 		for _, problem := range name.valid(name.value) {
 			errs = append(errs, field.Invalid(name.path, name.value, problem))
 		}
-	}
-	if nw.Spec.NodeName != node {
-		errs = append(errs, field.Invalid(spec.Child("nodeName"), nw.Spec.NodeName, fmt.Sprintf("this is node %q", node)))
 	}
 	template := spec.Child("template", "spec")
 	pod := &nw.Spec.Template.Spec

@@ -38,6 +38,9 @@ func TestReview(t *testing.T) {
 	noAccount := func(o client.Object) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New(`error looking up service account ns/default: serviceaccount "default" not found`))
 	}
+	otherAccount := func(o client.Object) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New(`error looking up service account ns/builder: serviceaccount "builder" not found`))
+	}
 	inject := func(o client.Object) error {
 		o.(*corev1.Pod).Spec.Volumes = append(o.(*corev1.Pod).Spec.Volumes, claim)
 		return nil
@@ -77,6 +80,7 @@ func TestReview(t *testing.T) {
 		},
 		"refused by admission":                   {answer: forbidden, want: []string{`spec.template: pods "web" is forbidden: violates PodSecurity`}},
 		"in a namespace without its account yet": {answer: noAccount, wantError: true},
+		"before its account, of one apply":       {answer: otherAccount, wantError: true},
 		"injected by admission":                  {answer: inject, want: []string{"spec.template: injected by admission: spec.template.spec.volumes[0].persistentVolumeClaim"}},
 		"ignored": {
 			change: func(mw *v1alpha1.ManagedWorkload) {

@@ -28,8 +28,12 @@ func TestRuntimeClass(t *testing.T) {
 	overhead := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
 	c := fake.NewClientBuilder().WithObjects(ns, class).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			if pod := o.(*corev1.Pod); pod.Spec.RuntimeClassName != nil {
+			pod := o.(*corev1.Pod)
+			if pod.Spec.RuntimeClassName != nil {
 				pod.Spec.Overhead = overhead
+			}
+			if pod.Labels["inject"] != "" {
+				pod.Annotations = map[string]string{v1alpha1.AnnotationRuntimeHandler: pod.Labels["inject"]}
 			}
 			return nil
 		},
@@ -63,6 +67,11 @@ func TestRuntimeClass(t *testing.T) {
 	const forbidden = "spec.template.metadata.annotations[managedworkload.dev/runtime-handler]: Forbidden: the manager sets it; remove it, and set runtimeClassName"
 	if v := verdict(own); v.Accepted || v.Message != forbidden {
 		t.Errorf("a handler of the user's: %+v", v)
+	}
+
+	injected := func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"inject": "runc-debug"} }
+	if v := verdict(injected); !v.Accepted || v.Admitted.Annotations[v1alpha1.AnnotationRuntimeHandler] != "" {
+		t.Errorf("a handler that admission injected: %+v", v)
 	}
 
 	mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}

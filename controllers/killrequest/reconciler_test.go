@@ -227,6 +227,23 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	}
 }
 
+// A request that is being deleted, and waits for a finalizer of someone else, reaches no node.
+func TestRequestThatIsBeingDeleted(t *testing.T) {
+	b := newBench(t, nil, "n1")
+	kr := b.request()
+	kr.Finalizers = []string{"example.com/audit"}
+	if err := b.client.Update(t.Context(), kr); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Delete(t.Context(), kr); err != nil {
+		t.Fatal(err)
+	}
+	b.look()
+	if kr := b.request(); kr.DeletionTimestamp.IsZero() || len(b.asked()) != 0 {
+		t.Errorf("being deleted: %t, asked %v", !kr.DeletionTimestamp.IsZero(), b.asked())
+	}
+}
+
 // Deleting a request lets go what it stopped, and one that is made again under its name takes
 // what the earlier one left behind.
 func TestDeletedRequestIsReleased(t *testing.T) {

@@ -270,6 +270,41 @@ func TestErrorsAndWhatWasKnown(t *testing.T) {
 	}
 }
 
+// A namespace that forbade several objects gives its right to all: once one can be read, the others
+// are read again at once, and none of another namespace.
+func TestRightOfANamespace(t *testing.T) {
+	h := NewHub(nil, nil, nil, &fakeShares{})
+	add := func(namespace, name string) *object {
+		key := apiKey{Namespace: namespace, Ref: apiRef{Kind: apiobjects.Secret, Name: name}}
+		o := &object{hub: h, key: key, kick: make(chan struct{}, 1), subscribers: map[*subscription]bool{}}
+		h.objects[key] = o
+		h.set(o, forbidden(key, "binding"))
+		return o
+	}
+	first, second, elsewhere := add("ns", "first"), add("ns", "second"), add("another", "third")
+	h.set(first, notFound(first.key))
+	for o, want := range map[*object]int{first: 0, second: 1, elsewhere: 0} {
+		if got := len(o.kick); got != want {
+			t.Errorf("%v is read again %d times, want %d", o.key, got, want)
+		}
+	}
+}
+
+// What an API server answers with, for whatever reason, about another object than the one that was
+// asked for is passed on to no node.
+func TestAnswerAboutAnotherObject(t *testing.T) {
+	key := apiKey{Namespace: "ns", Ref: apiRef{Kind: apiobjects.Secret, Name: "asked"}}
+	for of, want := range map[[2]string]bool{{"ns", "asked"}: true, {"ns", "other"}: false, {"another", "asked"}: false} {
+		h := NewHub(nil, nil, nil, &fakeShares{})
+		o := &object{hub: h, key: key, subscribers: map[*subscription]bool{}}
+		h.objects[key] = o
+		err := intake{o, func() {}, func() {}}.Update(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: of[0], Name: of[1]}})
+		if passed := h.stateOf(o) != nil; passed != want || (err == nil) != want {
+			t.Errorf("%s: passed on: %t, error %v", of, passed, err)
+		}
+	}
+}
+
 func TestAvailability(t *testing.T) {
 	b := newBench(t, asManager)
 	b.put("a", "1")

@@ -6,6 +6,8 @@ package objects
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,12 +65,15 @@ func TestObjectsOfANamespaceAreBounded(t *testing.T) {
 	if got, err := b.Availability(t.Context(), b.namespace, refs[:1]); err != nil || got.TooMuch != "" {
 		t.Errorf("said of one that is held: %+v, %v", got, err)
 	}
-	for name := range held {
-		b.delete(name)
-		w.expect("MODIFIED ConfigMap " + name + " NotFound")
-		break
-	}
+	names := slices.Sorted(maps.Keys(held))
+	b.delete(names[0])
+	w.expect("MODIFIED ConfigMap " + names[0] + " NotFound")
 	if text, o := w.next(); !refused[o.ObjectName] || !strings.HasSuffix(text, " Present") {
 		t.Errorf("%s when there is place", text)
+	}
+	b.shares.need("n1", slices.DeleteFunc(append(keys, b.configMap("first")), func(key apiKey) bool { return key.Name == names[1] })...)
+	w.expect("DELETED ConfigMap " + names[1])
+	if text, o := w.next(); !refused[o.ObjectName] || !strings.HasSuffix(text, " Present") {
+		t.Errorf("%s when no node needs another one any more", text)
 	}
 }

@@ -30,9 +30,23 @@ var nodeAdmissionMistakes = []mistake{
 		"if !known && len(handlers) > 0 {", "if !known {"},
 	{"the last refusal counts", "Handlers.Admit",
 		"if refusal := admit(pod); refusal != nil {\n\t\t\treturn refusal", "if refusal := admit(pod); refusal != nil {\n\t\t\tdefer func() { _ = refusal }()"},
+	{"Unconfined needs AppArmor", "appArmorOf",
+		"&& profile.Type != corev1.AppArmorProfileTypeUnconfined", ""},
+	{"the profile of a container does not count", "appArmorOf",
+		"sc != nil && sc.AppArmorProfile != nil {", "sc != nil && false {"},
+	{"a sysctl of the node's IPC is allowed", "Sysctls.forbids",
+		"namespace == sysctl.IPCNamespace && pod.Spec.HostIPC", "false"},
+	{"a port of an init container counts", "longRunning",
+		"podspec.IsSidecar(c) && !yield(c)", "(podspec.IsSidecar(c) || true) && !yield(c)"},
+	{"strict groups are admitted where the runtime does not know them", "Features.Admit",
+		"strictGroups(pod) && !has.GroupsPolicy", "false"},
+	{"a recursive read-only mount is admitted where it is not one", "handlerRefusal",
+		`volume != "" && !handler.RecursiveReadOnly`, `volume != "" && false`},
 }
 
 var pausedMistakes = []mistake{
+	{"what is not prepared has another reason than the kubelet's", "syncRun.prepare",
+		"reason = other.EventReason()", "_ = other"},
 	{"the record does not say that the container was paused", "kill.notePaused",
 		"if k.e.freezer.Paused(ctx, k.pod.UID, k.ID) {", "if false {"},
 	{"a container that stays paused is not resumed", "stopCalls.run",

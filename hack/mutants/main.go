@@ -122,7 +122,7 @@ func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) 
 // fails.
 func tryPackage(ctx context.Context, root, overlay, pkg string) (string, error) {
 	binary := filepath.Join(filepath.Dir(overlay), "unit.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+pkg)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", binary, "./"+pkg)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)

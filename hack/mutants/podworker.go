@@ -28,6 +28,8 @@ var podworkerMistakes = []mistake{
 		"failed && need.Use == plan.ImagePulled &&", "failed && false &&"},
 	{"what crashes in a sandbox that waits stays down", "syncer.inputOf",
 		"pod != d.pod {", "pod != d.pod && false {"},
+	{"nothing says that the pod network is not ready", "syncer.keep",
+		`s.warn(networkNotReadyReason, networkNotReadyMessage+": "+err.Error())`, "_ = networkNotReadyReason"},
 	{"what is kept on the host's network waits for the pod network", "syncer.networkError",
 		"s.planned(d, s.cfg.PodDir.OutsideCgroup(ctx, d.pod, observed)).Spec", "d.pod.Spec"},
 	{"what is kept after the pod's cgroup is gone decides about the network", "syncer.networkError",

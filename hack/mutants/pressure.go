@@ -47,4 +47,10 @@ var pressureMistakes = []mistake{
 	{"only one of the kernel's limits of processes counts", "Machine.pids", "if limit == 0 || n < limit {", "if limit == 0 {"},
 	{"the file system of the logs does not count", "Machine.Observe", "if logs != nil && (state == nil || logs.device != state.device) {", "if false {"},
 	{"one file system counts twice", "Machine.Observe", "(state == nil || logs.device != state.device) {", "true {"},
+	{"a clock that was set back keeps a condition", "Manager.restore",
+		"now.Add(-max(age, 0))", "now.Add(-age)"},
+	{"what an evicted workload leaves is waited for as long as its kills", "Manager.awaitEnd",
+		"dead && !seen && left.Before(gone)", "false"},
+	{"a file system without a count of inodes has none left", "fileSystem.add",
+		"if f.nodes.Capacity.Sign() > 0 {", "if true {"},
 }

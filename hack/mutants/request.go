@@ -150,6 +150,16 @@ var killRequestMistakes = []mistake{
 		"return t.entered && !t.taken && t.phase == v1alpha1.RequestFailed", "return false"},
 	{"the status knows no bound", "nodeStates",
 		"size <= left {", "true {"},
+	{"a request that is over is carried out again", "Reconciler.Reconcile",
+		"if kr.Status.CompletionTime == nil {", "if true {"},
+	{"a request that is deleted is carried out", "Reconciler.Reconcile",
+		"case !kr.DeletionTimestamp.IsZero():", "case false:"},
+	{"a request that is over stays", "Reconciler.expire",
+		"if left > 0 {", "if left > 0 || left <= 0 {"},
+	{"a stop fails where a shim is too old for it", "facts.lookAtEntered",
+		"if f.holds() {", "if false {"},
+	{"what a node did stays open when the request has failed there", "target.fail",
+		"c.Phase != v1alpha1.RequestSucceeded && c.Phase != v1alpha1.RequestFailed", "false"},
 }
 
 var turnMistakes = []mistake{

@@ -18,6 +18,22 @@ var shutdownMistakes = []mistake{
 	{"a cancelled shutdown ends the next group", "Manager.end", "if ctx.Err() != nil {", "if false {"},
 	{"pods are admitted during a shutdown", "Manager.Admit", "if m.Until().IsZero() {", "if true {"},
 	{"a shutdown that began before is missed", "Manager.resume", "case preparing:", "case preparing && false:"},
+	{"an inhibitor is not taken again after a cancelled shutdown", "Manager.handle",
+		"case Cancelled, Restarted:\n\t\treturn", "case Cancelled:\n\t\tm.cancelled()\n\tcase Restarted:\n\t\treturn"},
+	{"an inhibitor is not taken again of a logind that was restarted", "Manager.handle",
+		"case Cancelled, Restarted:", "case Restarted:\n\tcase Cancelled:"},
+	{"a connection that is lost cancels a shutdown", "Manager.session",
+		"return errLost", "m.cancelled()\n\t\t\t\treturn errLost"},
+	{"the shim ends before the workloads of the node that shuts down", "Manager.Outlast",
+		"m.awaitEnd()", "_ = m.awaitEnd"},
+	{"a group that does not end holds up a shutdown for ever", "Manager.await",
+		"case <-over.C:\n\t\t\treturn left", "case <-over.C:"},
+	{"an inhibitor that was replaced is never released", "Manager.hold",
+		"if before == nil {", "if before == nil || lock != nil {"},
+	{"a delay without end is not understood", "parseSpan",
+		`if text == "infinity" {`, `if text == "" {`},
+	{"of two files of one name that of the first directory counts", "othersDelay",
+		`if strings.HasSuffix(name, ".conf") && name != dropIn && name != lastDropIn {`, `if strings.HasSuffix(name, ".conf") && name != dropIn && name != lastDropIn && paths[name] == "" {`},
 }
 
 var shutdownReplacedMistakes = []mistake{

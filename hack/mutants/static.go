@@ -21,4 +21,27 @@ var staticMistakes = []mistake{
 	{"what ended runs again while its end is kept", "Source.begin", "there || s.stale[uid] {", "there {"},
 	{"a workload is not kept for a restart", "Source.replace",
 		"return statefile.Replace(s.pathOf(uid), data)", "_ = data\n\treturn nil"},
+	{"a backup of an editor runs", "Source.list",
+		"entry.IsDir() || isBackup(entry.Name())", "entry.IsDir()"},
+	{"what gets another file name ends", "Source.end",
+		"now.Sub(w.missing) < patience", "now.Sub(w.missing) < 0*patience"},
+	{"what was kept of another node runs", "Source.readKept",
+		"|| nw.Spec.NodeName != s.cfg.Node", ""},
+	{"what a shutdown of the node ended does not run again", "Source.end",
+		"there && !w.shutDown() ||", "there ||"},
+}
+
+var manifestMistakes = []mistake{
+	{"the first of two objects is read", "onlyDocument",
+		"case 1:\n\t\treturn found[0], nil", "default:\n\t\treturn found[0], nil"},
+	{"fields that there are not are ignored", "decode",
+		"Strict: true", "Strict: false"},
+	{"an object of another node is read", "Reader.nodeWorkload",
+		"&& r.Node != o.Spec.NodeName", `&& r.Node == ""`},
+	{"an error names no line", "lines.located",
+		"line > 0", "line < 0"},
+	{"an object has no bound", "Reader.Read",
+		"if len(data) > MaxSize {", "if false {"},
+	{"a static workload may have what a manager honours", "Reader.Read",
+		"if r.Static {", "if false {"},
 }

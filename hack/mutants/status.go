@@ -24,6 +24,8 @@ var statusMistakes = []mistake{
 		"return sameInstance(status, previous) && previous.Ready", "return false"},
 	{"readiness of another instance counts", "conversion.isReady",
 		"return sameInstance(status, previous) && previous.Ready", "return previous != nil && previous.Ready"},
+	{"an instance has started before the prober knows it", "conversion.isStarted",
+		"return container.StartupProbe == nil || c.in.AsKubelet", "return true"},
 	{"an instance has started because the one before had", "conversion.convert",
 		"c.counts(&status, old) && old.Started", "old != nil && old.Started"},
 	{"a container that was replaced has been ready all the time", "applyTimes",

@@ -473,7 +473,7 @@ func TestCopiesOfLogs(t *testing.T) {
 	t.Parallel()
 	for _, foreign := range []string{
 		".bak", ".old", ".1", ".bak.gz", ".bak.tmp", ".20260101-000000.copy", ".20260101-000000.1", ".20260101-000000.000",
-		".20260101-000000.001.5", ".20261301-000000", ".20260101-000000.bak.gz.tmp", ".99999999-999999",
+		".20260101-000000.001.5", ".20261301-000000", ".20260101-000000.bak.gz.tmp", ".99999999-999999", ".20260101-000000,5",
 	} {
 		t.Run(foreign, func(t *testing.T) {
 			t.Parallel()
@@ -700,6 +700,38 @@ func TestRemovedWhileCompressed(t *testing.T) {
 	m.zip.one(ctx, path)
 	if got := n.files(t, "a"); len(got) != 1 {
 		t.Errorf("left %q", slices.Collect(maps.Keys(got)))
+	}
+}
+
+// A round leaves alone what is being compressed, and has nothing compressed that a collector may
+// still read.
+func TestRoundBesideACompression(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.run(t, "a")
+	const old, young, newest = ".20260101-000001", ".20260101-000002", ".20260101-000003"
+	n.put(t, "a", old, "old", time.Hour)
+	n.put(t, "a", young, "young", 0)
+	n.put(t, "a", newest, "newest", 0)
+	config := n.config()
+	config.MaxFiles = 5
+	m := New(config)
+	m.zip.want(n.path("a") + old)
+	path, ctx := m.zip.take(t.Context())
+	n.put(t, "a", old+compressed+temporary, "half", 0)
+	m.round(t.Context())
+	if _, err := os.Lstat(path + compressed + temporary); err != nil {
+		t.Errorf("what is being compressed: %v", err)
+	}
+	if waits, _ := m.zip.take(t.Context()); waits != "" {
+		t.Errorf("%s is to be compressed", waits)
+	}
+	m.zip.one(ctx, path)
+	n.put(t, "a", young, "young", period)
+	n.round(t, m)
+	want := map[string]string{"0.log": "", "0.log" + old + compressed: "old", "0.log" + young + compressed: "young", "0.log" + newest: "newest"}
+	if got := n.files(t, "a"); !maps.Equal(got, want) {
+		t.Errorf("left %q, want %q", got, want)
 	}
 }
 

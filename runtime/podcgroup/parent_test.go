@@ -145,8 +145,13 @@ func TestCgroupBoundBelowUseWaits(t *testing.T) {
 // occupy has two processes in a cgroup, one with 16 MB of memory.
 func occupy(t *testing.T, dir string) (end func()) {
 	t.Helper()
-	script := `echo $$ > "$0"/cgroup.procs; x=$(head -c 16000000 /dev/zero | tr '\0' x); (echo ready; read wait); exit 0`
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", script, dir)
+	return inCgroup(t, dir, `x=$(head -c 16000000 /dev/zero | tr '\0' x)`)
+}
+
+// inCgroup runs a script in a cgroup, which has come to its end, and has two processes there.
+func inCgroup(t *testing.T, dir, script string) (end func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo $$ > "$0"/cgroup.procs; `+script+`; (echo ready; read wait); exit 0`, dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

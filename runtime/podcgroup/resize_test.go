@@ -5,6 +5,7 @@ package podcgroup
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,6 +51,24 @@ func TestResizeLimits(t *testing.T) {
 		if memory != step.wantMemory || quota != step.wantQuota {
 			t.Errorf("%s: memory %s, quota %s, want %s, %s", step.what, memory, quota, step.wantMemory, step.wantQuota)
 		}
+	}
+}
+
+// A memory limit is not lowered below what is in use: the kernel would kill.
+func TestMemoryLimitIsNotLoweredBelowUse(t *testing.T) {
+	m := cgroupManager(t)
+	before := withResources(corev1.ResourceRequirements{Limits: list("1", "64Mi")})
+	prepare(t, m, before)
+	limit := controlFile(m.Path(before.UID), "memory.limit_in_bytes", "memory.max")
+	end := occupy(t, filepath.Dir(limit))
+	defer end()
+	after := withResources(corev1.ResourceRequirements{Limits: list("1", "1Mi")})
+	err := m.LowerLimits(t.Context(), before, after, corev1.ResourceMemory)
+	if err == nil || !strings.HasPrefix(err.Error(), "cannot decrease memory limits: attempting to set pod memory limit (1048576) below current usage (") {
+		t.Errorf("error %v", err)
+	}
+	if got := strings.TrimSpace(read(t, limit)); got != "67108864" {
+		t.Errorf("memory limit %s", got)
 	}
 }
 

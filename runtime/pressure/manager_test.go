@@ -5,8 +5,10 @@ package pressure
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -408,6 +410,32 @@ func TestRestartKeepsConditions(t *testing.T) {
 		after(61 * time.Second)
 		if New(config).Admit(pod) != nil {
 			t.Error("refused after 5 minutes")
+		}
+	})
+}
+
+// A wall clock that was set back since an earlier process saw a condition keeps that no longer than
+// one that was seen just now.
+func TestConditionSeenByALaterClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("a")
+		f.observed = has(plan.SignalMemoryAvailable, "50Gi")
+		file := filepath.Join(t.TempDir(), "pressure")
+		data, err := json.Marshal(state{Seen: map[corev1.NodeConditionType]time.Time{corev1.NodeMemoryPressure: time.Now().Add(time.Hour)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalMemoryAvailable: "100Mi"}}, func(c *Config) { c.StateFile = file })
+		after(4 * time.Minute)
+		if got := m.Conditions(); len(got) != 1 {
+			t.Errorf("after 4 min: %v", got)
+		}
+		after(2 * time.Minute)
+		if got := m.Conditions(); len(got) != 0 {
+			t.Errorf("after 6 min: %v", got)
 		}
 	})
 }

@@ -277,6 +277,26 @@ func TestEndsAfterARestart(t *testing.T) {
 	}
 }
 
+// What was kept of a node that had another name, as on a disk that was copied, does not run here.
+func TestKeptOfAnotherNode(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.keepNow()
+	file := s.pathOf(s.uids()[0])
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Replace(string(kept), "nodeName: n1", "nodeName: n2", 1)
+	if err := os.WriteFile(file, []byte(other), 0o600); err != nil || other == string(kept) {
+		t.Fatalf("kept %q: %v", kept, err)
+	}
+	s.Source = nil // it ended before
+	s.restart(t.TempDir())
+	s.expect()
+}
+
 func TestTwoFilesOfOneName(t *testing.T) {
 	s := newStation(t)
 	s.write("b.yaml", nodeWorkload("web", "a:1"))

@@ -43,7 +43,7 @@ var statusMistakes = []mistake{
 	{"one trigger's records push out all others", "newestOfEach",
 		"|| !triggers[k.Trigger]", ""},
 	{"texts of a record have no bound", "boundKill",
-		"r.Message = truncateRunes(r.Message, 1024)", ""},
+		"r.Message = shown(r.Message, 1024)", "r.Message = shown(r.Message, 1<<20)"},
 	{"a terminated workload stays Running", "Terminated",
 		"st.Phase = corev1.PodFailed", "_ = st.Phase"},
 	{"a terminated workload stays ready", "Terminated",

@@ -100,7 +100,7 @@ func (p *problems) nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path, str
 	}
 	for i, match := range term.MatchFields {
 		at := path.Child("matchFields").Index(i)
-		switch match.Operator { //nolint:exhaustive // fields have no others
+		switch match.Operator {
 		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 			if len(match.Values) != 1 {
 				p.add(field.Required(at.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))

@@ -5,6 +5,7 @@
 package podvalidation
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
@@ -20,7 +21,6 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/capabilities"
-	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/hack/podcases"
@@ -65,7 +65,7 @@ func TestRandomPodsAreRefusedByBoth(t *testing.T) {
 			refused++
 		}
 		if (len(ours) > 0) != (len(theirs) > 0) {
-			text, _ := yaml.Marshal(pod) //nolint:errcheck // it was decoded
+			text, _ := json.Marshal(pod) //nolint:errcheck // it was decoded
 			t.Fatalf("the shim says %v, the API server %v of\n%s", ours, theirs, text)
 		}
 	}
@@ -102,8 +102,9 @@ func changed(t *testing.T, r *rand.Rand, valid []byte) *corev1.PodTemplateSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.PodTemplateSpec{}
-	if err := yaml.UnmarshalStrict(data, pod); err != nil {
+	pod, decoder := &corev1.PodTemplateSpec{}, json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(pod) != nil {
 		return nil
 	}
 	if unsupported, _ := template.Check(defaulted(pod), field.NewPath("template")); len(unsupported) > 0 {

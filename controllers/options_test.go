@@ -34,6 +34,8 @@ func TestOptions(t *testing.T) {
 	unreachable.BindAddress = "9444"
 	elsewhere := served
 	elsewhere.BindAddress = "webhook"
+	named := served
+	named.ClientNames = []string{"x"}
 	shared := options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", Namespace: "managedworkload-system"}
 	tests := map[string]struct {
 		args      []string
@@ -50,10 +52,15 @@ func TestOptions(t *testing.T) {
 		"all set": {
 			args: []string{"--kubeconfig=k", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "--leader-elect", "--namespace=n",
 				"--webhook-bind-address=0", "--webhook-name=w", "--webhook-certificate-dir=d", "--webhook-rotate-certificates=false",
+				"--webhook-client-ca-file=c", "--webhook-client-names=x,y",
 				"--subresources-bind-address=:9444", "--subresources-name=s", "--subresources-certificate-dir=e", "--subresources-rotate-certificates=false",
 				"--reserve=false", "--kube-api-qps=7.5", "--kube-api-burst=8", "--concurrent-reconciles=9"},
-			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Load: Load{7.5, 8, 9}, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d"},
+			want: Options{Shared: options.Shared{Kubeconfig: "k", MetricsBindAddress: "0", HealthProbeBindAddress: ":1", Namespace: "n"}, LeaderElect: true, Load: Load{7.5, 8, 9}, Webhook: webhook.Options{BindAddress: "0", Name: "w", CertificateDir: "d", ClientCAFile: "c", ClientNames: []string{"x", "y"}},
 				Subresources: subresources.Options{BindAddress: ":9444", Name: "s", CertificateDir: "e"}},
+		},
+		"names without their authority": {
+			args: []string{"--webhook-client-names=x"}, wantError: true,
+			want: Options{Shared: shared, Reserve: true, Load: DefaultLoad, Webhook: named, Subresources: aggregated},
 		},
 		"no namespace": {args: []string{"--namespace="}, want: Options{Shared: options.Shared{MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081"}, Reserve: true, Load: DefaultLoad, Webhook: served, Subresources: aggregated}, wantError: true},
 		"no load":      {args: []string{"--kube-api-qps=0", "--kube-api-burst=0", "--concurrent-reconciles=-1"}, want: Options{Shared: shared, Reserve: true, Load: Load{0, 0, -1}, Webhook: served, Subresources: aggregated}, wantError: true},

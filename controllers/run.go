@@ -212,7 +212,12 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 	}
 	// What other field managers change is distinguished from what the manager writes.
 	c := client.WithFieldOwner(guarded{mgr.GetClient()}, component)
-	judge := admission.NewJudge(c, admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled(), Tokens: hub})
+	judging := admission.Options{IgnoreQuotas: o.IgnoreResourceQuotas, NoTokens: !o.Subresources.Enabled(), Tokens: hub}
+	judge := admission.NewJudge(c, judging)
+	asking, err := newWebhookClient(mgr)
+	if err != nil {
+		return err
+	}
 	workloads := workload.NewReconciler(c, mgr.GetAPIReader(), recorder, known, judge, t.killsInterval)
 	nodeWorkloads := fleet.NewReconciler(c, mgr.GetAPIReader(), known.Shares, recorder, known.Shims, t.releaseAfter)
 	requests := killrequest.NewReconciler(c, mgr.GetAPIReader(), recorder, killrequest.Fleet{Shares: known.Shares, Nodes: known.Nodes, Shims: known.Shims})
@@ -240,9 +245,21 @@ func setUp(ctx context.Context, mgr manager.Manager, o Options, recorder record.
 		mgr.Add(feed),
 		mgr.Add(keepContact),
 		mgr.Add(hub),
-		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, judge),
+		webhook.SetUp(ctx, mgr, o.Webhook, o.Namespace, admission.NewJudge(asking, judging)),
 		subresources.SetUp(ctx, mgr, o.Subresources, o.Namespace, subresources.Sources{Nodes: known.Nodes, Objects: hub, References: hub, TokenRights: hub, Workloads: known.Shares}),
 	)
+}
+
+// newWebhookClient makes the client with which the webhook asks: who applies many templates does not keep the
+// reconcilers' requests waiting. It reads through the manager's cache.
+func newWebhookClient(mgr manager.Manager) (client.Client, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.RateLimiter = nil
+	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: mgr.GetCache()}})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the webhook: %w", err)
+	}
+	return client.WithFieldOwner(guarded{c}, component), nil
 }
 
 func newReservations(mgr manager.Manager, c client.Client, known workload.Fleet, o Options) (*reservation.Reconciler, error) {

@@ -113,18 +113,19 @@ func install(t *testing.T) {
 			t.Fatalf("%s: %d files, error %v", pattern, len(files), err)
 		}
 		for _, file := range files {
-			installFile(t, file)
+			installFile(t, file, aggNamespace)
 		}
 	}
 }
 
-func installFile(t *testing.T, file string) {
+// installFile creates what a file of config/ has, in a namespace.
+func installFile(t *testing.T, file, namespace string) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content = bytes.ReplaceAll(content, []byte("managedworkload-system"), []byte(aggNamespace))
+	content = bytes.ReplaceAll(content, []byte("managedworkload-system"), []byte(namespace))
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {

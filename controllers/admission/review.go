@@ -32,9 +32,9 @@ type Review struct {
 	Warnings []string
 }
 
-// Review asks about the template of an object that is not stored yet. It remembers
-// nothing. The error is one of asking: then Causes are those of the table of fields.
-func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Review, error) {
+// ReviewFields says what can be said of an object that is not stored yet without asking the API server:
+// what the table of fields says.
+func (j *Judge) ReviewFields(mw *v1alpha1.ManagedWorkload) Review {
 	refused, ignored := template.Check(&mw.Spec.Template, templatePath)
 	if err := negativeGrace(&mw.Spec.Template); err != nil {
 		refused = append(refused, err)
@@ -51,6 +51,13 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	if _, problem := DeletionGrace(mw.Annotations); problem != "" {
 		r.Warnings = append(r.Warnings, problem+"; a deletion uses the template's grace period")
 	}
+	return r
+}
+
+// Review asks about the template of an object that is not stored yet. It remembers
+// nothing. The error is one of asking: then Causes are those of the table of fields.
+func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Review, error) {
+	r := j.ReviewFields(mw)
 	t := mw.Spec.Template.DeepCopy()
 	template.SetDefaults(t)
 	pod, status, err := j.ask(ctx, mw, t, j.options.NoTokens)

@@ -6,7 +6,10 @@ package certificate
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +46,8 @@ type Source struct {
 
 	// pair is what is served; nil before there was one.
 	pair atomic.Pointer[tls.Certificate]
+	// tokens are those of the certificate of now, and of the one before it.
+	tokens atomic.Pointer[[]string]
 	// missing: by the last answer of the API server there is no certificate.
 	missing atomic.Bool
 	// certificate and key are what was copied last.
@@ -62,6 +67,22 @@ func (s *Source) TLS(cfg *tls.Config) {
 
 // Current is the certificate of now; nil before there was one.
 func (s *Source) Current() *tls.Certificate { return s.pair.Load() }
+
+// Tokens returns what only those know who may read the Secret: for the certificate of now first, and for
+// the one before it. There is none before there was a certificate.
+func (s *Source) Tokens() []string {
+	if tokens := s.tokens.Load(); tokens != nil {
+		return *tokens
+	}
+	return nil
+}
+
+// token is derived from a private key, and does not reveal it.
+func token(key []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("managedworkload.dev/token"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
 
 // Missing reports whether the API server said last that there is no certificate, or that the Secret
 // may not be read. It is false before it answered.
@@ -130,6 +151,7 @@ func (s *Source) tryCopy(ctx context.Context) error {
 		return fmt.Errorf("read the certificate in Secret %s: %w", name, err)
 	}
 	s.pair.Store(&pair)
+	s.tokens.Store(new(append([]string{token(key)}, s.Tokens()[:min(len(s.Tokens()), 1)]...)))
 	if err := os.MkdirAll(s.target.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the %s's certificate: %w", what, err)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Path is where the API server asks about ManagedWorkloads.
+// Path is where the API server asks about ManagedWorkloads. Below it, it shows by the rest of the path that
+// it is the API server.
 const Path = "/validate-managedworkload"
 
 // Options are the settings of the webhook.
@@ -26,6 +27,10 @@ type Options struct {
 	// RotateCertificates makes and renews the certificate; if not, others write
 	// the Secret and the configuration's caBundle.
 	RotateCertificates bool
+	// ClientCAFile has the authorities of the certificates that the API server shows; empty if it shows none.
+	ClientCAFile string
+	// ClientNames are the common names of those certificates; empty are all.
+	ClientNames []string
 }
 
 // AddFlags binds the options to flags and sets their defaults.
@@ -36,6 +41,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CertificateDir, "webhook-certificate-dir", "/run/managedworkload/webhook", "Folder that the webhook's certificate is copied to")
 	fs.BoolVar(&o.RotateCertificates, "webhook-rotate-certificates", true,
 		"Make and renew the webhook's certificate; if false, the Secret and the caBundle are left to others, such as cert-manager")
+	fs.StringVar(&o.ClientCAFile, "webhook-client-ca-file", "",
+		"File with the authority of the certificate that the API server shows to webhooks; all other connections are refused then. Empty: it shows none")
+	fs.StringSliceVar(&o.ClientNames, "webhook-client-names", nil,
+		"Common names of the certificate that the API server shows to webhooks; empty allows all of --webhook-client-ca-file")
 }
 
 // Enabled reports whether the webhook is served.
@@ -54,6 +63,9 @@ func (o *Options) Validate() error {
 	}
 	if o.CertificateDir == "" {
 		return fmt.Errorf("--webhook-certificate-dir must not be empty")
+	}
+	if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
+		return fmt.Errorf("--webhook-client-names needs --webhook-client-ca-file")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -21,7 +22,8 @@ import (
 )
 
 // SetUp adds the webhook to a manager: its server, and on the leader the renewal of the
-// certificate. Nothing of it ends the manager but an address that cannot be listened on.
+// certificate and the path of the API server. Nothing of it ends the manager but an address that cannot be
+// listened on and a file with authorities that cannot be read.
 func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string, judge *admission.Judge) error {
 	if !o.Enabled() {
 		return nil
@@ -38,17 +40,39 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		Log:     log,
 	}
 	s := &server{Source: certificate.NewSource(mgr.GetAPIReader(), target), log: log}
-	s.hooks = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){s.TLS}})
-	s.hooks.Register(Path, ctrladmission.WithValidator(mgr.GetScheme(), &validator{judge: judge}))
+	config := []func(*tls.Config){s.TLS}
+	if o.ClientCAFile != "" {
+		certified, err := o.onlyCertified()
+		if err != nil {
+			return err
+		}
+		config = append(config, certified)
+	}
+	s.hooks = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: config})
+	s.register(mgr.GetScheme(), judge, o)
 	runnables := []manager.Runnable{s}
 	if o.RotateCertificates {
-		runnables = append(runnables, certificate.NewRotation(mgr, target))
+		runnables = append(runnables, certificate.NewRotation(mgr, target),
+			&pathKeeper{reader: mgr.GetAPIReader(), client: mgr.GetClient(), name: o.Name, tokens: s.Tokens, log: log})
 	}
 	var errs []error
 	for _, r := range runnables {
 		errs = append(errs, mgr.Add(r))
 	}
 	return errors.Join(errs...)
+}
+
+// register serves each path to those who are recognised there.
+func (s *server) register(scheme *runtime.Scheme, judge *admission.Judge, o Options) {
+	known := ctrladmission.WithValidator(scheme, &validator{judge: judge, turns: newTurns()})
+	s.hooks.Register(Path+"/", onlyKnown(s.Tokens, known))
+	switch {
+	case o.ClientCAFile != "":
+		s.hooks.Register(Path, known)
+	case !o.RotateCertificates:
+		s.log.Info("Nothing shows who asks the webhook: it says only what templates themselves show. Set --webhook-client-ca-file where the API server has a certificate for webhooks")
+		s.hooks.Register(Path, atMost(unknownAtOnce, ctrladmission.WithValidator(scheme, &validator{judge: judge})))
+	}
 }
 
 // server serves the webhook once there is a certificate, leader or not.

@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -25,10 +26,16 @@ const askTimeout = 3 * time.Second
 // reviewer is what the validator asks about a template.
 type reviewer interface {
 	Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (admission.Review, error)
+	ReviewFields(mw *v1alpha1.ManagedWorkload) admission.Review
 }
 
 // validator refuses ManagedWorkloads whose template would be refused.
-type validator struct{ judge reviewer }
+type validator struct {
+	judge reviewer
+	// turns are those of the users in whose name the API server asks; nil for callers that are
+	// not recognised: they learn nothing of the cluster.
+	turns *turns
+}
 
 var _ ctrladmission.Validator[*v1alpha1.ManagedWorkload] = (*validator)(nil)
 
@@ -66,9 +73,12 @@ func (v *validator) review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (c
 	if request, err := ctrladmission.RequestFromContext(ctx); err == nil && mw.Namespace == "" {
 		mw.Namespace = request.Namespace
 	}
-	review, err := v.judge.Review(ctx, mw)
+	review, err := v.ask(ctx, mw)
 	warnings := ctrladmission.Warnings(review.Warnings)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnrecognised):
+		warnings = append(warnings, err.Error()+"; the condition Accepted will say whether it passes")
+	case err != nil:
 		logr.FromContextOrDiscard(ctx).Info("Failed to ask about a template; the manager asks again", "managedWorkload", mw.Namespace+"/"+mw.Name, "reason", err.Error())
 		warnings = append(warnings, "admission could not be asked about the template now; the condition Accepted will say whether it passes")
 	}
@@ -76,6 +86,22 @@ func (v *validator) review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (c
 		return warnings, nil
 	}
 	return warnings, refused(mw, review.Causes)
+}
+
+// errUnrecognised is why a caller learns only what the template itself shows.
+var errUnrecognised = errors.New("the manager does not recognise the API server, so admission was not asked about the template")
+
+// ask reviews a template as far as the caller may know the answer, one after another for each user.
+func (v *validator) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload) (admission.Review, error) {
+	if v.turns == nil {
+		return v.judge.ReviewFields(mw), errUnrecognised
+	}
+	leave, err := v.turns.enter(ctx, userOf(ctx))
+	if err != nil {
+		return v.judge.ReviewFields(mw), err
+	}
+	defer leave()
+	return v.judge.Review(ctx, mw)
 }
 
 // refused is the answer that kubectl shows as a list of fields.

@@ -29,6 +29,8 @@ func (j *judge) Review(context.Context, *v1alpha1.ManagedWorkload) (admission.Re
 	return j.review, j.err
 }
 
+func (j *judge) ReviewFields(*v1alpha1.ManagedWorkload) admission.Review { return j.review }
+
 // A change that could be refused is reviewed, and no other.
 func TestValidate(t *testing.T) {
 	causes := []metav1.StatusCause{{Type: metav1.CauseTypeForbidden, Field: "spec.template.spec.volumes[0]", Message: "Forbidden: use another"}}
@@ -61,7 +63,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &validator{judge: &tt.judge}
+			v := &validator{judge: &tt.judge, turns: newTurns()}
 			old := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 			mw := old.DeepCopy()
 			if tt.change != nil {

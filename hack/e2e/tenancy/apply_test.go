@@ -5,8 +5,10 @@ package tenancy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/webhook"
 )
 
 // refusedTemplates are Pod specs that no Pod or no shim can have, with what is said when
@@ -116,6 +119,14 @@ func refusedAtApply(t *testing.T, i installation) {
 		})
 	}
 
+	t.Run("asked by somebody else", func(t *testing.T) {
+		for _, path := range []string{webhook.Path, webhook.Path + "/", webhook.Path + "/guess"} {
+			if code := askDirectly(t, path); code != http.StatusNotFound {
+				t.Errorf("%s: answer %d, want none", path, code)
+			}
+		}
+	})
+
 	t.Run("while admission is slow", func(t *testing.T) {
 		podWebhook(t, admissionregistrationv1.SideEffectClassNone, func(ctx context.Context, _ bool) (string, error) {
 			<-ctx.Done()
@@ -152,6 +163,23 @@ func refusedAtApply(t *testing.T, i installation) {
 	if err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Errorf("error %v, want a refusal by PodSecurity", err)
 	}
+}
+
+// askDirectly asks the webhook as the API server would, in the name of an administrator.
+func askDirectly(t *testing.T, path string) int {
+	t.Helper()
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","namespace":"kube-system",
+		"userInfo":{"username":"admin","groups":["system:masters"]},"object":{"apiVersion":"managedworkload.dev/v1alpha1","kind":"ManagedWorkload",
+		"metadata":{"name":"x","namespace":"kube-system"},"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+stack.WebhookAddress()+path, strings.NewReader(review))
+	must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // #nosec G402 -- as an attacker
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	must(t, err)
+	must(t, res.Body.Close())
+	return res.StatusCode
 }
 
 // listen returns a client and the warnings that it gets.

@@ -9,7 +9,7 @@ import (
 
 // KillTrigger is what made the shim kill a container.
 //
-// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan;Evicted;NodePressure;NodeShutdown;StopRequested
+// +kubebuilder:validation:Enum=PostStartHookFailed;SandboxChanged;PodCgroupMissing;UnknownState;LivenessProbe;StartupProbe;DefinitionChanged;WorkloadFinished;Termination;GarbageCollection;RestartAllContainers;RestartRequested;ResizeRequired;ContainerRemoved;Orphan;Evicted;NodePressure;NodeShutdown;StopRequested;ProcessesLeft
 type KillTrigger string
 
 // The triggers: the kubelet's callers of killContainer and what came since.
@@ -61,6 +61,9 @@ const (
 	// TriggerStopRequested: a person or program asked that the container be stopped and
 	// not be started.
 	TriggerStopRequested KillTrigger = "StopRequested"
+	// TriggerProcessesLeft: the workload has ended, and processes were left in its cgroup that
+	// the runtime does not know. The record names no container.
+	TriggerProcessesLeft KillTrigger = "ProcessesLeft"
 )
 
 // KillPhase is how far a kill has come.
@@ -150,7 +153,8 @@ type KillRecord struct {
 	// older than all others.
 	// +optional
 	Sequence int64 `json:"sequence,omitempty"`
-	// container is the name of the container.
+	// container is the name of the container; empty for processes that no container is
+	// known of.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container"`

@@ -31,6 +31,7 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerNodePressure:         "evicted because the node was short of resources",
 	v1alpha1.TriggerNodeShutdown:         "node shut down",
 	v1alpha1.TriggerStopRequested:        "stop requested",
+	v1alpha1.TriggerProcessesLeft:        "processes left that the runtime does not know",
 }
 
 // sources say where a grace period comes from.

@@ -28,6 +28,7 @@
 //	Evicted               evict.go        DecideEviction
 //	NodePressure          pressureend.go  DecidePressureEviction
 //	NodeShutdown          shutdown.go     DecideShutdown
+//	ProcessesLeft         leftovers.go    MayKillLeftovers
 //
 // Which of them wait for the image of what is started next: wait.go, awaits.
 //

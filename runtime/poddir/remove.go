@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 )
 
 // Release takes from a pod that ended what only running containers need: volumes
@@ -69,6 +70,12 @@ func (m *Manager) remove(ctx context.Context, pod Identity) error {
 		return err
 	}
 	return m.users.Release(pod.UID)
+}
+
+// KillLeftovers kills what a runtime has left in the cgroup of a pod that has ended. The caller knows
+// that the runtime has no container and no sandbox of it any more.
+func (m *Manager) KillLeftovers(ctx context.Context, uid types.UID) ([]podcgroup.Process, error) {
+	return m.cgroups.KillLeftovers(ctx, uid)
 }
 
 // removeLogs removes the log directories that belong to a UID. A removal that takes

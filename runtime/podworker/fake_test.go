@@ -62,9 +62,9 @@ type fakeNode struct {
 	shortened []int64
 	// exitsNoted is how often kills were told to look for exits.
 	exitsNoted int
-	killed    []plan.KillRequest
-	resumed   []plan.KillProgress
-	synced    []plan.SyncRequest
+	killed     []plan.KillRequest
+	resumed    []plan.KillProgress
+	synced     []plan.SyncRequest
 	// deaths are the containers after whose exit older dead ones were removed.
 	deaths     []string
 	recordable *corev1.Pod
@@ -84,10 +84,17 @@ type fakeNode struct {
 	// imagesAsked counts the images that were asked about.
 	imagesAsked int
 	releaseErr  error
-	observeErr  error
-	failure     string
-	clock       *clock.Clock
-	pool        *Pool
+	// removeErr is why it is not removed, leftovers what is in its cgroup then, and leftoverErr why
+	// that does not end.
+	removeErr   error
+	leftovers   []Leftover
+	leftoverErr error
+	// sandboxStopped: no sandbox is ready.
+	sandboxStopped bool
+	observeErr     error
+	failure        string
+	clock          *clock.Clock
+	pool           *Pool
 }
 
 type fakePod struct {
@@ -272,6 +279,9 @@ func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatu
 			ID: p.sandbox, State: plan.SandboxReady, NetworkNamespace: "POD",
 			Network: &plan.SandboxNetwork{IP: "10.0.0.2"}, CreatedAt: time.Now(),
 		}}
+		if n.sandboxStopped {
+			st.Sandboxes[0].State = plan.SandboxNotReady
+		}
 		if p.onTheHost {
 			st.Sandboxes[0].NetworkNamespace = "NODE"
 		}
@@ -508,7 +518,17 @@ func (d fakeDirs) Remove(context.Context, Identity) error {
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
 	d.n.note("remove directories")
-	return nil
+	return d.n.removeErr
+}
+
+func (d fakeDirs) KillLeftovers(context.Context, types.UID) ([]Leftover, error) {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
+	d.n.note("kill leftovers")
+	if d.n.leftovers != nil && d.n.leftoverErr == nil {
+		d.n.releaseErr, d.n.removeErr = nil, nil
+	}
+	return d.n.leftovers, d.n.leftoverErr
 }
 
 func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error {

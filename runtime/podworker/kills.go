@@ -90,7 +90,10 @@ func (m *memory) detail(id string) (detail string, known bool) {
 // killedNotice is the event about the end of a kill.
 func killedNotice(pod *corev1.Pod, k v1alpha1.KillRecord) notice {
 	n := notice{Type: corev1.EventTypeNormal, Reason: killedReason, Message: "Container " + k.Container + ": " + k.Summary}
-	if pod != nil {
+	if k.Container == "" {
+		n.Message = k.Summary
+	}
+	if pod != nil && k.Container != "" {
 		n.FieldPath = podspec.FieldPath(pod, k.Container)
 	}
 	if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {

@@ -111,6 +111,17 @@ type PodDir interface {
 	Release(ctx context.Context, id Identity) error
 	// Remove deletes it: volumes, logs, cgroup. It is idempotent.
 	Remove(ctx context.Context, id Identity) error
+	// KillLeftovers kills all processes in the pod's cgroup, of which the caller knows that the
+	// runtime has none, and returns them. An error says that some may still be there.
+	KillLeftovers(ctx context.Context, uid types.UID) ([]Leftover, error)
+}
+
+// Leftover is a process in the cgroup of a pod that has ended.
+type Leftover struct {
+	PID  int
+	Name string
+	// ContainerID is that of the container in whose cgroup it was, "" if it was in the pod's own.
+	ContainerID string
 }
 
 // Objects are those that containers get beside their template.

@@ -24,6 +24,7 @@ type remover struct {
 	// released: the pod's place holds nothing any more that only running containers
 	// need.
 	released bool
+	leftovers
 }
 
 // step removes what is left of a workload that is being deleted, once its last
@@ -51,12 +52,18 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 		return 0, nil
 	}
 	if !d.deleted {
-		return s.release(ctx)
+		if wait := s.rest(d.deleted); wait > 0 {
+			return wait, nil
+		}
+		return s.release(ctx, d, observed, usable)
+	}
+	if wait := s.rest(d.deleted); wait > 0 {
+		return wait, nil
 	}
 	if err := s.removeContainers(ctx, observed); err != nil {
 		return s.removalFailed(err)
 	}
-	if err := s.cfg.PodDir.Remove(ctx, s.id); err != nil {
+	if err := s.free(ctx, d, &plan.PodStatus{}, usable, s.cfg.PodDir.Remove); err != nil {
 		return s.removalFailed(fmt.Errorf("remove the pod's directories: %w", err))
 	}
 	if !s.mem.flushed() {
@@ -75,9 +82,9 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 }
 
 // release gives back what a workload that ended by itself no longer needs.
-func (s *remover) release(ctx context.Context) (time.Duration, error) {
-	if err := s.cfg.PodDir.Release(ctx, s.id); err != nil {
-		return jitter(errorDelay), fmt.Errorf("release volumes and cgroup: %w", err)
+func (s *remover) release(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
+	if err := s.free(ctx, d, observed, usable, s.cfg.PodDir.Release); err != nil {
+		return s.retryLater(errorDelay), fmt.Errorf("release volumes and cgroup: %w", err)
 	}
 	s.released = true
 	s.mem.setReleased()
@@ -86,7 +93,7 @@ func (s *remover) release(ctx context.Context) (time.Duration, error) {
 
 func (s *remover) removalFailed(err error) (time.Duration, error) {
 	s.warn(failedKillPodReason, fmt.Sprintf(failedKillPodMessage, err))
-	return jitter(errorDelay), err
+	return s.retryLater(killRetryMin), err
 }
 
 // removeContainers removes containers and sandboxes that do not run.

@@ -33,6 +33,16 @@ func (a podDirAdapter) Remove(ctx context.Context, id podworker.Identity) error 
 	return a.Manager.Remove(ctx, poddir.Identity(id))
 }
 
+// KillLeftovers implements podworker.PodDir.
+func (a podDirAdapter) KillLeftovers(ctx context.Context, uid types.UID) ([]podworker.Leftover, error) {
+	killed, err := a.Manager.KillLeftovers(ctx, uid)
+	left := make([]podworker.Leftover, 0, len(killed))
+	for _, process := range killed {
+		left = append(left, podworker.Leftover{PID: process.PID, Name: process.Name, ContainerID: process.Container})
+	}
+	return left, err
+}
+
 // needs are what a changed workload could not be started without: objects, and a
 // runtime that can isolate its users.
 type needs struct {

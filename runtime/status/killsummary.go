@@ -36,6 +36,7 @@ var causes = map[v1alpha1.KillTrigger]string{
 	v1alpha1.TriggerNodePressure:         "evicted for node pressure",
 	v1alpha1.TriggerNodeShutdown:         "node shutdown",
 	v1alpha1.TriggerStopRequested:        "stop requested",
+	v1alpha1.TriggerProcessesLeft:        "processes left",
 }
 
 // usual are the reasons of an exit that its code says already.
@@ -135,7 +136,7 @@ func fieldNames(fields []string) string {
 func otherDetail(r v1alpha1.KillRecord) string {
 	switch r.Trigger { //nolint:exhaustive // the others' messages say no more
 	case v1alpha1.TriggerSandboxChanged, v1alpha1.TriggerWorkloadFinished, v1alpha1.TriggerTermination, v1alpha1.TriggerOrphan,
-		v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown:
+		v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown, v1alpha1.TriggerProcessesLeft:
 		return r.Message
 	}
 	return ""

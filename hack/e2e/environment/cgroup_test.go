@@ -5,10 +5,13 @@ package environment
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,6 +53,49 @@ func TestPodOutsideItsCgroup(t *testing.T) {
 	if nw := other.AwaitReady(); nw.Status.Restarts != 0 || nw.Status.KillCount != 0 {
 		t.Errorf("the other pod: %d restarts, %d kills", nw.Status.Restarts, nw.Status.KillCount)
 	}
+}
+
+// A process that only the kernel knows is left in the cgroup of a workload that ends: it is
+// killed, with a record of its own, and nothing of the workload is left on the node.
+func TestProcessesLeftInThePodCgroup(t *testing.T) {
+	t.Parallel()
+	w := env.Apply(t, `{restartPolicy: Never, containers: [{name: c, image: "managedworkload.dev/testprogram:v1", args: [serve, --exit-after=10s]}]}`)
+	w.AwaitReady()
+	path := cgroupOf(t, w, "c")
+	left := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- left.Wait() }()
+	found := 0
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		roots, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, root := range roots {
+			procs := filepath.Join(root, path, "left", "cgroup.procs")
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil || strings.HasSuffix(root, "/cpuset") {
+				continue // a new cgroup of cpuset takes no process before it has CPUs
+			}
+			if err := errors.Join(os.Mkdir(filepath.Dir(procs), 0o755), os.WriteFile(procs, []byte(strconv.Itoa(left.Process.Pid)), 0)); err != nil {
+				t.Fatal(err)
+			}
+			found++
+		}
+	}
+	if found == 0 {
+		t.Fatalf("there is no cgroup %s", path)
+	}
+	kill := w.AwaitTrigger("", v1alpha1.TriggerProcessesLeft)
+	if kill.Outcome != v1alpha1.KillOutcomeForced || !strings.Contains(kill.Message, fmt.Sprintf("%d (sleep)", left.Process.Pid)) {
+		t.Errorf("kill %+v", kill)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the process ended with %v", err)
+	}
+	w.AwaitEvent("Killed", kill.Summary)
 }
 
 // moveOut moves all processes of a cgroup to the root of their hierarchy, and removes

@@ -94,7 +94,8 @@ type Config struct {
 }
 
 // Executor carries plans out. It is safe for use by many pod workers at once;
-// the calls about one pod are to be made one after another, but for Shorten.
+// the calls about one pod are to be made one after another, but for Shorten, NoteExits, and syncs of
+// what plan.Actions.Apart has taken apart.
 type Executor struct {
 	runtime     Runtime
 	events      Events
@@ -116,6 +117,8 @@ type Executor struct {
 	mu       sync.Mutex
 	inflight map[types.UID]map[*kill]struct{}
 	panicked map[string]int // by container ID
+	// preparing has a lock for each pod whose place was made ready.
+	preparing map[types.UID]*sync.Mutex
 	// outlasted are the containers of which one kill has failed with its time over, by ID.
 	outlasted   map[string]bool
 	interrupted bool
@@ -139,6 +142,7 @@ func New(cfg Config) *Executor {
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},
+		preparing:   map[types.UID]*sync.Mutex{},
 	}
 	hooks := &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP, differences: cfg.Differences}
 	if cfg.HTTP == nil {
@@ -154,7 +158,10 @@ func (e *Executor) moment() plan.Moment {
 }
 
 // Forget drops what is remembered about a pod that is gone: its image pull
-// back-off.
+// back-off, and its lock.
 func (e *Executor) Forget(uid types.UID) {
+	e.mu.Lock()
+	delete(e.preparing, uid)
+	e.mu.Unlock()
 	e.images.forget(uid)
 }

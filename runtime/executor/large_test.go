@@ -52,8 +52,8 @@ func TestHundredContainers(t *testing.T) {
 		if out := l.sync(t.Context()); out.Err != nil || l.runningNow() != most {
 			t.Fatalf("error %v, %d containers run", out.Err, l.runningNow())
 		}
-		if took := time.Since(begun); took < most*takes {
-			t.Errorf("the change took %v, want the %v of one kill after another", took, most*takes)
+		if took := time.Since(begun); took > 2*takes {
+			t.Errorf("the change took %v, want the %v of one kill", took, takes)
 		}
 
 		begun = time.Now()

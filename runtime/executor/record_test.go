@@ -4,9 +4,11 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,21 +133,74 @@ func TestRemovedContainerIsRemoved(t *testing.T) {
 	})
 }
 
+// Nothing is started after a kill that failed. The kubelet does not begin another one either.
 func TestFailedKillEndsTheSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeRuntime()
-		f.running("app", func(c *fakeContainer) { c.StopError = "Unknown" })
-		e := newFakeExecutor(f)
-		in := startApp(testPod(30, nil), f)
-		in.Actions.ContainersToKill = []plan.Kill{
-			killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}),
-			killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerUnknownState}),
-		}
-		result := e.SyncPod(t.Context(), in)
-		if len(f.stopCalls()) != 1 || len(f.ops("CreateContainer")) != 0 || result.Err == nil {
-			t.Errorf("stops %v, creations %v, error %v", f.stopCalls(), f.ops("CreateContainer"), result.Err)
-		}
-	})
+	for name, tc := range map[string]struct {
+		make  func(*fakeRuntime) *Executor
+		stops int
+	}{"here": {newFakeExecutor, 2}, "the kubelet": {newKubeletExecutor, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", func(c *fakeContainer) { c.StopError = "Unknown" })
+				e := tc.make(f)
+				in := startApp(testPod(30, nil), f)
+				in.Actions.ContainersToKill = []plan.Kill{
+					killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}),
+					killApp(testPod(30, nil), f, plan.Kill{Trigger: v1alpha1.TriggerUnknownState}),
+				}
+				result := e.SyncPod(t.Context(), in)
+				if len(f.stopCalls()) != tc.stops || len(f.ops("CreateContainer")) != 0 || result.Err == nil {
+					t.Errorf("stops %v, creations %v, error %v", f.stopCalls(), f.ops("CreateContainer"), result.Err)
+				}
+			})
+		})
+	}
+}
+
+// The kills of a sync begin at once, but that a sidecar waits for its turn as at a termination. The
+// kubelet's follow one another.
+func TestKillsOfASync(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(*fakeRuntime) *Executor
+		want []stopCall
+	}{
+		"here":        {newFakeExecutor, []stopCall{{"app", 0, 30}, {"web", 0, 30}, {"side", 5, 25}}},
+		"the kubelet": {newKubeletExecutor, []stopCall{{"side", 0, 30}, {"app", 3, 30}, {"web", 8, 30}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				pod := testPod(30, func(pod *corev1.Pod) {
+					withSidecar(pod)
+					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "web", Image: "img:1"})
+				})
+				for c, takes := range map[string]float64{"side": 3, "app": 5, "web": 4} {
+					f.running(c, func(c *fakeContainer) { c.StopSeconds = takes })
+				}
+				e := tc.make(f)
+				in := plan.SyncRequest{Pod: pod, Observed: f.observed(), Backoff: map[string]*plan.Backoff{}, Actions: plan.Actions{SandboxID: "sb"}}
+				for _, c := range []string{"side", "app", "web"} {
+					why := plan.Kill{Trigger: v1alpha1.TriggerRestartRequested}
+					k := plan.DecideKill(pod, &plan.ContainerStatus{ID: c + "-id", Name: c}, why, nil, plan.AllDifferences())
+					if c == "side" && e.differences.KillsAtOnce {
+						k.WaitsFor = []string{"app", "web"} // as the plan has it
+					}
+					in.Actions.ContainersToKill = append(in.Actions.ContainersToKill, k)
+				}
+				if out := e.SyncPod(t.Context(), in); out.Err != nil {
+					t.Fatal(out.Err)
+				}
+				got := f.stopCalls()
+				slices.SortStableFunc(got, func(a, b stopCall) int {
+					return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Container, b.Container))
+				})
+				if diff := gocmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("StopContainer (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestOverrideSource(t *testing.T) {

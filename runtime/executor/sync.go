@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -60,8 +61,8 @@ func (e *Executor) SyncPod(ctx context.Context, in plan.SyncRequest) plan.SyncOu
 	return s.result.outcome()
 }
 
-// kill kills the pod, or the containers that are not to be kept, one after
-// another: the first that fails ends the sync.
+// kill kills the pod, or the containers that are not to be kept: at once, but that some wait for
+// others. One that fails ends the sync.
 func (s *syncRun) kill(ctx context.Context) error {
 	a := &s.in.Actions
 	if a.CreateSandbox && a.SandboxID != "" {
@@ -71,11 +72,37 @@ func (s *syncRun) kill(ctx context.Context) error {
 	if a.KillPod {
 		return s.killPod(ctx)
 	}
-	for _, kill := range a.ContainersToKill {
+	if !s.e.differences.KillsAtOnce {
+		return s.killInTurn(ctx)
+	}
+	kills := a.ContainersToKill
+	turns, ends := newTurns(kills), make([]error, len(kills))
+	var wg sync.WaitGroup
+	for i := range kills {
+		wg.Go(func() {
+			k := s.e.newKill(s.in.Pod, s.requested(kills[i]))
+			k.turns = turns
+			ends[i] = k.carryOut(context.WithoutCancel(ctx))
+		})
+	}
+	wg.Wait()
+	var failed error
+	for i, err := range ends {
+		if err := s.killed(ctx, kills[i], err); failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// killInTurn kills one container after another, and none after the first that fails.
+func (s *syncRun) killInTurn(ctx context.Context) error {
+	for _, kill := range s.in.Actions.ContainersToKill {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.killOne(ctx, kill); err != nil {
+		err := s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, s.requested(kill))
+		if err := s.killed(ctx, kill, err); err != nil {
 			return err
 		}
 	}
@@ -108,8 +135,8 @@ func (s *syncRun) requested(kill plan.Kill) plan.Kill {
 	return kill
 }
 
-func (s *syncRun) killOne(ctx context.Context, kill plan.Kill) error {
-	err := s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, s.requested(kill))
+// killed notes how a kill has ended.
+func (s *syncRun) killed(ctx context.Context, kill plan.Kill, err error) error {
 	if errors.Is(err, ErrInterrupted) {
 		return err
 	}
@@ -178,7 +205,7 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	if s.e.prepare == nil || !s.startsAny() {
 		return nil
 	}
-	err := s.e.prepare(ctx, s.limited())
+	err := s.e.prepareAlone(ctx, s.limited())
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -190,6 +217,21 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	}
 	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, reason, err.Error())
 	return fmt.Errorf("prepare pod %s: %w", podspec.Format(s.in.Pod), err)
+}
+
+// prepareAlone makes a pod's place ready for one of its syncs at a time: each asks for the limits of
+// what it leaves running.
+func (e *Executor) prepareAlone(ctx context.Context, pod *corev1.Pod) error {
+	e.mu.Lock()
+	alone := e.preparing[pod.UID]
+	if alone == nil {
+		alone = new(sync.Mutex)
+		e.preparing[pod.UID] = alone
+	}
+	e.mu.Unlock()
+	alone.Lock()
+	defer alone.Unlock()
+	return e.prepare(ctx, pod)
 }
 
 // createSandbox creates a sandbox if the plan wants one, and learns its

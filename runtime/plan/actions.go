@@ -50,6 +50,9 @@ type Input struct {
 	Asked map[string]Asked
 	// Owed are containers that were ended on request and are to run again.
 	Owed Owed
+	// UnderWay names the containers whose kill, or the start after it, is under way: they are left
+	// alone.
+	UnderWay map[string]bool
 	// Differences from the kubelet.
 	Differences Differences
 }

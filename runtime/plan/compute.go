@@ -21,6 +21,9 @@ func Compute(in Input) Actions {
 	}
 	p := planner{Input: in}
 	p.sync()
+	if p.Differences.KillsAtOnce {
+		p.orderKills()
+	}
 	p.holdStarts()
 	p.imageNeeds()
 	return p.actions

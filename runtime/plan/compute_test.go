@@ -38,8 +38,8 @@ func TestCompute(t *testing.T) {
 				SandboxID: "sandbox",
 				Attempt:   3,
 				ContainersToKill: []plan.Kill{
-					definitionKill("s1", "Init container s1 definition changed"),
-					definitionKill("s2", "Init container s2 definition changed"),
+					after(definitionKill("s1", "Init container s1 definition changed"), "b", "a", "s2"),
+					after(definitionKill("s2", "Init container s2 definition changed"), "b", "a"),
 					definitionKill("b", "Container b definition changed, will be restarted"),
 					definitionKill("a", "Container a definition changed, will be restarted"),
 				},
@@ -67,7 +67,7 @@ func TestCompute(t *testing.T) {
 				Attempt:   3,
 				ContainersToKill: []plan.Kill{
 					{ID: "s1-id", Name: "s1", Trigger: v1alpha1.TriggerRestartRequested,
-						Message: "Init container s1 restart requested"},
+						Message: "Init container s1 restart requested", WaitsFor: []string{"a"}},
 					{ID: "a-id", Name: "a", Trigger: v1alpha1.TriggerRestartRequested,
 						Message: "Container a restart requested, will be restarted"},
 				},
@@ -248,6 +248,12 @@ func TestComputeWithoutFacts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// after is a kill that waits for others.
+func after(k plan.Kill, waitsFor ...string) plan.Kill {
+	k.WaitsFor = waitsFor
+	return k
 }
 
 func definitionKill(name, message string) plan.Kill {

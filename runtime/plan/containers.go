@@ -16,19 +16,22 @@ import (
 func (p *planner) mainContainers() {
 	kept := 0
 	for i := range p.Pod.Spec.Containers {
-		c := &p.Pod.Spec.Containers[i]
-		s := p.Observed.Current(c.Name)
-		if s == nil || s.State != ContainerRunning {
-			if p.stoppedContainer(i, c, s) {
-				kept++
-			}
-		} else if p.runningContainer(i, c, s) {
+		if c := &p.Pod.Spec.Containers[i]; p.UnderWay[c.Name] || p.mainContainer(i, c) {
 			kept++
 		}
 	}
 	if kept == 0 && len(p.actions.ContainersToStart) == 0 {
 		p.nothingLeft()
 	}
+}
+
+// mainContainer returns whether a main container is kept as it is.
+func (p *planner) mainContainer(i int, c *corev1.Container) (kept bool) {
+	s := p.Observed.Current(c.Name)
+	if s == nil || s.State != ContainerRunning {
+		return p.stoppedContainer(i, c, s)
+	}
+	return p.runningContainer(i, c, s)
 }
 
 // stoppedContainer starts a container again if its policy says so, or a request, after a kill

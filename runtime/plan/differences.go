@@ -37,6 +37,9 @@ type Differences struct {
 	// containers, when its own container has exited". Without it the hook runs on beside
 	// StopContainer, and its failure is reported when it ends.
 	CancelHooks bool
+	// KillsAtOnce: "Order of kills in one sync", "What waits for a kill". Without it the kills
+	// of a sync follow one another, and the first that fails ends the sync.
+	KillsAtOnce bool
 	// HookInOwnSandbox: "An HTTP hook without a host". Without it the hook asks the
 	// pod's newest sandbox.
 	HookInOwnSandbox bool
@@ -59,7 +62,7 @@ type Differences struct {
 func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
-		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, HookInOwnSandbox: true,
+		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, HookInOwnSandbox: true,
 		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true, ObjectsBeforeKill: true,
 	}
 }

@@ -61,6 +61,7 @@ func (p *planner) initContainer(i int, scan *initScan) {
 	c := &p.Pod.Spec.InitContainers[i]
 	s := p.Observed.Current(c.Name)
 	switch {
+	case p.UnderWay[c.Name]: // it ran, and runs again soon
 	case p.keepsOff(c) && (s == nil || s.State != ContainerRunning):
 		p.stoppedSidecar(i, s, scan)
 		return

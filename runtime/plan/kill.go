@@ -39,7 +39,7 @@ type Kill struct {
 	// not name the container and its record does not count: then it cannot be
 	// killed, as in the kubelet.
 	Container *corev1.Container
-	// WaitsFor names the containers of the same pod kill that end before this one.
+	// WaitsFor names the containers of the same pod kill, or sync, that end before this one.
 	WaitsFor []string
 	// FromRecord is whether Container and Grace are those recorded at creation.
 	FromRecord bool
@@ -135,7 +135,7 @@ func PodKills(r KillRequest, d Differences) []Kill {
 		}
 	}
 	sortKills(r.Pod, kills)
-	return inOrder(r.Pod, kills)
+	return inOrder(r.Pod, kills, func(Kill) bool { return true })
 }
 
 // ResumedKills decides how kills that were cut off continue, one for each status
@@ -148,7 +148,7 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 		why := Kill{Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy}
 		kills[i] = DecideKill(pod, &statuses[i], why, &grace, d)
 	}
-	return inOrder(pod, kills)
+	return inOrder(pod, kills, onPurpose)
 }
 
 // panicsBeforeNoHook is how often a kill may panic before it runs no hook.
@@ -256,20 +256,4 @@ func sortKills(pod *corev1.Pod, kills []Kill) {
 	slices.SortStableFunc(kills, func(a, b Kill) int {
 		return cmp.Or(cmp.Compare(position(a), position(b)), cmp.Compare(a.Name, b.Name))
 	})
-}
-
-// inOrder sets which kills wait for which. Without a grace period there is
-// nothing to wait with.
-func inOrder(pod *corev1.Pod, kills []Kill) []Kill {
-	names := make([]string, len(kills))
-	for i := range kills {
-		names[i] = kills[i].Name
-	}
-	order := TerminationOrder(pod, names)
-	for i := range kills {
-		if kills[i].Grace.Seconds > 0 {
-			kills[i].WaitsFor = order[kills[i].Name]
-		}
-	}
-	return kills
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -42,4 +43,58 @@ func TerminationOrder(pod *corev1.Pod, running []string) map[string][]string {
 		next = c.Name
 	}
 	return order
+}
+
+// inOrder sets which of the kills that may wait do so, and for which. Without a grace period there
+// is nothing to wait with.
+func inOrder(pod *corev1.Pod, kills []Kill, mayWait func(Kill) bool) []Kill {
+	names := make([]string, len(kills))
+	for i := range kills {
+		names[i] = kills[i].Name
+	}
+	order := TerminationOrder(pod, names)
+	for i := range kills {
+		if kills[i].Grace.Seconds > 0 && mayWait(kills[i]) {
+			kills[i].WaitsFor = order[kills[i].Name]
+		}
+	}
+	return kills
+}
+
+// orderKills is the one place that decides which kills of a sync wait. A sidecar that is killed on
+// purpose works, and the main containers need it until they have ended, whatever ends them; so does
+// the sidecar before it. That is the order of a termination. A sidecar that is killed because it
+// has failed is of no use to them, and no other kill waits. The kubelet's follow one another in
+// the order of a map.
+func (p *planner) orderKills() {
+	if len(p.actions.ContainersToKill) < 2 {
+		return
+	}
+	kills := inOrder(p.Pod, p.actions.ContainersToKill, onPurpose)
+	for i := range kills {
+		if k := &kills[i]; k.Removed && k.Grace.Seconds > 0 && p.wasSidecar(k.ID) {
+			k.WaitsFor = p.mainsAmong(kills)
+		}
+	}
+}
+
+// onPurpose is whether a kill was asked for and its container has not failed.
+func onPurpose(k Kill) bool {
+	return deliberate(k.Trigger) || k.Trigger == v1alpha1.TriggerStopRequested || k.Trigger == v1alpha1.TriggerContainerRemoved
+}
+
+// wasSidecar is whether a container that the template does not name was a sidecar.
+func (p *planner) wasSidecar(id string) bool {
+	return slices.ContainsFunc(p.Observed.Containers, func(s ContainerStatus) bool { return s.ID == id && s.Recorded.Sidecar })
+}
+
+// mainsAmong names the main containers that are killed.
+func (p *planner) mainsAmong(kills []Kill) []string {
+	var names []string
+	for i := range p.Pod.Spec.Containers {
+		if name := p.Pod.Spec.Containers[i].Name; killed(kills, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

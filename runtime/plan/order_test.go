@@ -4,12 +4,14 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -72,5 +74,98 @@ func TestPodKillsOrder(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "i b a e x y" {
 		t.Errorf("kills of %s", got)
+	}
+}
+
+// A sidecar that is killed on purpose works until then: it waits for the main containers, whatever
+// ends them, and for the sidecar after it, as at a termination. No other kill of a sync waits.
+func TestOrderOfKillsInASync(t *testing.T) {
+	t.Parallel()
+	fail := func(names ...string) func(*plan.Input) {
+		return func(in *plan.Input) {
+			for _, name := range names {
+				spec(*in, name).LivenessProbe = &corev1.Probe{}
+				in.Probes[name+"-id"] = plan.ProbeResults{Liveness: plan.ProbeFailure, Startup: plan.ProbeSuccess}
+			}
+		}
+	}
+	change := func(names ...string) func(*plan.Input) {
+		return func(in *plan.Input) {
+			for _, name := range names {
+				spec(*in, name).Image = "another"
+			}
+			in.Definitions = plan.Define(in.Pod)
+		}
+	}
+	ask := func(trigger v1alpha1.KillTrigger, names ...string) func(*plan.Input) {
+		return func(in *plan.Input) {
+			in.Asked = map[string]plan.Asked{}
+			for _, name := range names {
+				in.Asked[name] = plan.Asked{Trigger: trigger, ContainerID: name + "-id"}
+			}
+		}
+	}
+	all := map[string][]string{"a": nil, "b": nil, "s1": {"a", "b", "s2"}, "s2": {"a", "b"}}
+	tests := map[string]struct {
+		edits []func(*plan.Input)
+		want  map[string][]string
+	}{
+		"kubectl rollout restart":            {[]func(*plan.Input){func(in *plan.Input) { in.Definitions.RestartedAt = "now" }}, all},
+		"other images":                       {[]func(*plan.Input){change("s1", "s2", "a", "b")}, all},
+		"a KillRequest restarts":             {[]func(*plan.Input){ask(v1alpha1.TriggerRestartRequested, "s1", "s2", "a", "b")}, all},
+		"a KillRequest stops":                {[]func(*plan.Input){ask(v1alpha1.TriggerStopRequested, "s1", "s2", "a", "b")}, all},
+		"a change beside a request":          {[]func(*plan.Input){change("a"), ask(v1alpha1.TriggerRestartRequested, "s2")}, map[string][]string{"a": nil, "s2": {"a"}}},
+		"a change of sidecars":               {[]func(*plan.Input){change("s1", "s2")}, map[string][]string{"s1": {"s2"}, "s2": nil}},
+		"a changed sidecar, a failed app":    {[]func(*plan.Input){fail("a"), change("s1")}, map[string][]string{"a": nil, "s1": {"a"}}},
+		"both fail":                          {[]func(*plan.Input){fail("s1", "s2", "a")}, map[string][]string{"a": nil, "s1": nil, "s2": nil}},
+		"a failed sidecar, a changed app":    {[]func(*plan.Input){fail("s1"), change("a")}, map[string][]string{"a": nil, "s1": nil}},
+		"a failed sidecar before one in use": {[]func(*plan.Input){fail("s2"), change("s1")}, map[string][]string{"s1": {"s2"}, "s2": nil}},
+		"a removed sidecar, a changed app": {[]func(*plan.Input){change("a"), func(in *plan.Input) {
+			in.Pod.Spec.InitContainers = in.Pod.Spec.InitContainers[1:]
+			in.Observed.Containers[0].Recorded.Sidecar = true
+			in.Definitions = plan.Define(in.Pod)
+			in.Observed.Sandboxes[0].Hash = in.Definitions.Pod
+		}}, map[string][]string{"a": nil, "s1": {"a"}}},
+	}
+	for name, tt := range tests {
+		for _, atOnce := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, at once %t", name, atOnce), func(t *testing.T) {
+				t.Parallel()
+				in := runningInput(corev1.RestartPolicyAlways, "s1", "s2", "a", "b")
+				in.Differences.KillsAtOnce = atOnce
+				for _, edit := range tt.edits {
+					edit(&in)
+				}
+				got := map[string][]string{}
+				for _, k := range plan.Compute(in).ContainersToKill {
+					got[k.Name] = k.WaitsFor
+				}
+				want := map[string][]string{}
+				for name, waitsFor := range tt.want {
+					if want[name] = waitsFor; !atOnce {
+						want[name] = nil
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("kills and what they wait for (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Kills that a crash cut off keep the order that they began with.
+func TestOrderOfResumedKills(t *testing.T) {
+	pod := newPod(corev1.RestartPolicyAlways, "s1", "a")
+	for trigger, want := range map[v1alpha1.KillTrigger][]string{v1alpha1.TriggerRestartRequested: {"a"}, v1alpha1.TriggerLivenessProbe: nil} {
+		var open []plan.KillProgress
+		var statuses []plan.ContainerStatus
+		for _, name := range []string{"s1", "a"} {
+			open = append(open, plan.KillProgress{Record: v1alpha1.KillRecord{Container: name, Trigger: trigger, Grace: v1alpha1.KillGrace{Seconds: 9}}})
+			statuses = append(statuses, plan.ContainerStatus{ID: name, Name: name, State: plan.ContainerRunning})
+		}
+		if diff := cmp.Diff(want, plan.ResumedKills(pod, open, statuses, plan.AllDifferences())[0].WaitsFor); diff != "" {
+			t.Errorf("%s: the sidecar waits for (-want +got):\n%s", trigger, diff)
+		}
 	}
 }

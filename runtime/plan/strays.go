@@ -19,7 +19,7 @@ func (p *planner) killStrays() {
 	var kills []Kill
 	for i := range p.Observed.Containers {
 		s := &p.Observed.Containers[i]
-		if s.State == ContainerExited || s.State == ContainerCreated {
+		if s.State == ContainerExited || s.State == ContainerCreated || p.UnderWay[s.Name] {
 			continue
 		}
 		position := p.position(s.Name)

@@ -44,6 +44,6 @@ func (s *syncer) finishResumed(ctx context.Context, d desired, observed *plan.Po
 
 // endGrace is the time, in seconds, that the end of the workload leaves to kills under
 // way.
-func (s *syncer) endGrace(d desired) int64 {
+func (s *scope) endGrace(d desired) int64 {
 	return s.termination(d).Grace(d.pod, plan.Grace{}).Seconds
 }

@@ -48,6 +48,8 @@ type scope struct {
 	requests plan.RequestProgress
 	// resume are the kills that an earlier process left behind.
 	resume []plan.KillProgress
+	// parts are kills of single containers that are under way.
+	parts parts
 	// killFailures is how often kills have failed since one worked.
 	killFailures int
 	// oom is what the kernel counts.
@@ -111,6 +113,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Probed:      s.probed(d),
 		Asked:       s.requests.Asked,
 		Owed:        s.mem.owed(),
+		UnderWay:    s.parts.underWay(),
 		Differences: plan.AllDifferences(),
 	}
 }

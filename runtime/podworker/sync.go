@@ -4,8 +4,10 @@
 package podworker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -41,6 +43,8 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.report(d, s.unseen(), usable)
 		return jitter(resyncInterval), nil
 	}
+	s.takeOver(d)
+	s.cfg.Executor.NoteExits(ctx, s.id.UID)
 	observed, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
 		s.report(d, s.unseen(), usable)
@@ -53,7 +57,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		// finishResumed consumed the wake-up; handle the change first.
 		return 0, nil
 	}
-	s.removeDead(ctx, observed)
+	if !s.parts.busy() {
+		s.removeDead(ctx, observed)
+	}
 	if usable.OK {
 		d = s.admission(d, observed)
 	}
@@ -61,7 +67,11 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.reject(d, usable)
 		return jitter(errorDelay), nil
 	}
-	return s.keep(ctx, d, observed, usable)
+	delay, err := s.keep(ctx, d, observed, usable)
+	if left, ok := s.parts.again(); ok {
+		delay = min(delay, left)
+	}
+	return delay, err
 }
 
 // keep reports what was observed, and has it made what the template says.
@@ -74,6 +84,9 @@ func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, 
 		return 0, nil
 	}
 	r := s.look(ctx, d, observed, false)
+	if s.parts.busy() && plan.Ended(r.pod.Phase) {
+		return jitter(resyncInterval), nil // what was killed may be about to be started again
+	}
 	ended := d.terminates(&r.pod)
 	if ended {
 		s.noteEnded(d, observed)
@@ -148,6 +161,19 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		s.runs(ctx, d, observed, r, actions, usable)
 		return jitter(resyncInterval), nil
 	}
+	kills, rest := actions.Apart(in.Pod)
+	if len(kills) == 0 && wholePod(actions) && s.parts.busy() {
+		return jitter(resyncInterval), nil // their end wakes the worker
+	}
+	for _, part := range kills {
+		s.beginPart(ctx, d, in, part)
+	}
+	if actions = rest; !needed(actions) {
+		return jitter(resyncInterval), nil
+	}
+	if len(kills) > 0 {
+		in.UnderWay = s.parts.underWay()
+	}
 	// A kill saves before its first side effect; what starts carries all that a
 	// restart needs on itself, so that nothing waits for the disk here.
 	s.saver.save()
@@ -159,7 +185,10 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		return 0, nil
 	}
 	s.remember(outcome)
-	killRetry := s.killRetryOf(outcome)
+	killRetry := time.Duration(math.MaxInt64)
+	if wholePod(actions) {
+		killRetry = s.killRetryOf(outcome)
+	}
 	after, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
 		return min(jitter(errorDelay), killRetry), fmt.Errorf("observe after a sync: %w", err)
@@ -173,6 +202,9 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 		s.wakeUp()
 	}
 	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
+	if s.parts.busy() && plan.Ended(r.pod.Phase) {
+		return 0, nil // as above
+	}
 	next := plan.Compute(s.inputOf(ctx, d, after, &r.pod))
 	ended := d.terminates(&r.pod)
 	if ended && createdAny(observed, after) && s.waits.keeps == nil {
@@ -225,11 +257,7 @@ func (s *scope) until(t time.Time) time.Duration { return t.Sub(s.cfg.Clock.Now(
 // cancels starts, and shortens kills.
 func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions plan.Actions) plan.SyncOutcome {
 	observed := in.Observed
-	request := plan.SyncRequest{
-		Pod: in.Pod, Observed: observed, Actions: actions,
-		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff).AtLeast(s.cfg.MinRestartBackoff),
-		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy, Forgiven: s.forgiven(),
-	}
+	request := s.request(d, in, actions)
 	var outcome plan.SyncOutcome
 	begun := time.Now()
 	attend(ctx, s.wake,
@@ -240,6 +268,7 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 		func(cancel func()) {
 			if now := s.mem.peek(); now.ends() {
 				cancel()
+				s.parts.cancel()
 				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
 			}
 			s.cfg.Executor.NoteExits(ctx, s.id.UID)
@@ -249,8 +278,17 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 	s.keepActuated(request.Actuated, observed)
 	s.pulls.spent(in.Pod, request.Actions.Images, outcome)
 	s.resize.failed = outcome.ResizeError
-	s.mem.setKillError(outcome.KillError)
+	s.mem.setKillError(cmp.Or(outcome.KillError, s.parts.killError()))
 	return outcome
+}
+
+// request has a plan carried out.
+func (s *syncer) request(d desired, in plan.Input, actions plan.Actions) plan.SyncRequest {
+	return plan.SyncRequest{
+		Pod: in.Pod, Observed: in.Observed, Actions: actions,
+		Backoff: s.mem.backoff(), BackoffPolicy: plan.NewBackoffPolicy(d.restartBackoff).AtLeast(s.cfg.MinRestartBackoff),
+		Actuated: copyActuated(s.mem.actuated()), RequestedBy: plan.RequestedByShim, ChangedBy: d.changedBy, Forgiven: s.forgiven(),
+	}
 }
 
 // inputOf is what the plan of a sync decides on.
@@ -268,6 +306,11 @@ func (s *syncer) inputOf(ctx context.Context, d desired, observed *plan.PodStatu
 // needed says whether a plan has anything to carry out.
 func needed(a plan.Actions) bool {
 	return starts(a) || a.Resizes() || a.KillPod || len(a.ContainersToKill) > 0 || len(a.ContainersToReset) > 0
+}
+
+// wholePod says that a plan ends more than single containers.
+func wholePod(a plan.Actions) bool {
+	return a.KillPod || a.CreateSandbox || len(a.ContainersToReset) > 0
 }
 
 // starts says that a plan prepares the pod's place before it starts something.

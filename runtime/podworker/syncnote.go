@@ -13,7 +13,10 @@ import (
 
 // runs notes that the template runs, because there was nothing left to do but to wait.
 func (s *syncer) runs(ctx context.Context, d desired, observed *plan.PodStatus, r report, actions plan.Actions, usable Usable) {
-	killed := s.mem.setKillError("")
+	if len(s.parts.list) == 0 {
+		s.parts.errs = nil // what could not be killed need not be any more
+	}
+	killed := s.mem.setKillError(s.parts.killError())
 	changed := s.noteTemplate(d, observed, actions)
 	if changed {
 		s.dropVolumes(ctx, d)
@@ -37,6 +40,9 @@ func (s *syncer) dropVolumes(ctx context.Context, d desired) {
 func (s *syncer) noteTemplate(d desired, observed *plan.PodStatus, left plan.Actions) bool {
 	if s.waits.keeps != nil {
 		return false // the plan is not that of the template
+	}
+	if len(s.parts.list) > 0 {
+		return false // not all of the plan is carried out
 	}
 	if !d.seen || left.KillPod || len(left.ContainersToKill) > 0 || left.Resizes() || left.Waiting() {
 		return false

@@ -26,6 +26,7 @@ type terminator struct{ *scope }
 // (kubelet kubelet.go:SyncTerminatingPod)
 func (s *terminator) step(ctx context.Context, d desired, usable Usable) (time.Duration, error) {
 	s.endWaits()
+	s.endParts(ctx, d)
 	d, err := s.withRecordedPod(ctx, d)
 	if err != nil {
 		return s.killRetry(), err

@@ -161,6 +161,7 @@ func (w *worker) run(ctx context.Context) bool {
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
 	defer w.pulls.close()
+	defer func() { w.parts.wait() }()
 	defer cancel()
 	announcing.Go(func() { w.announcer.run(ctx) })
 	timer := time.NewTimer(0)

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -139,10 +140,10 @@ func (f *forecast) of(p Preview) []string {
 		f.call("PullImage %s", steps[0].Message)
 		steps = steps[1:]
 	}
-	if slices.ContainsFunc(steps, func(s Step) bool { return s.Action == ActionStopSandbox }) {
-		f.killPod(p.Kills())
-		steps = slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Action == ActionKill })
-	}
+	// Those of a restart of all follow one another, each before its container is removed.
+	atOnce := func(s Step) bool { return s.Action == ActionKill && s.Trigger != v1alpha1.TriggerRestartAllContainers }
+	f.killAtOnce(slices.DeleteFunc(p.Kills(), func(s Step) bool { return !atOnce(s) }))
+	steps = slices.DeleteFunc(slices.Clone(steps), atOnce)
 	for _, s := range steps {
 		switch s.Action {
 		case ActionKill:
@@ -174,8 +175,8 @@ func (p *Preview) ends() bool {
 	return stop >= 0 && !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action == ActionCreateSandbox })
 }
 
-// killPod is a kill of all containers at once, of which some wait for others.
-func (f *forecast) killPod(kills []Step) {
+// killAtOnce are kills that begin at once, of which some wait for others.
+func (f *forecast) killAtOnce(kills []Step) {
 	ends := map[string]time.Duration{} // of the first instance of a name
 	for range kills {
 		for _, k := range kills {

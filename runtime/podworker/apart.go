@@ -1,0 +1,254 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/managedworkload/managedworkload/runtime/panics"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// parts are what plan.Actions.Apart has taken from plans: kills of single containers, each with the
+// starts that follow. They are carried out beside the steps of the worker, which goes on with the
+// other containers meanwhile.
+type parts struct {
+	list []*part
+	// recent are those that have just ended.
+	recent []*part
+	// errs are why containers could not be killed, by name, until they are.
+	errs map[string]string
+}
+
+// part is one of them. All but done, outcome and err belongs to the goroutine of the worker.
+type part struct {
+	names   map[string]bool
+	request plan.SyncRequest
+	// backoff and actuated are as the part found them.
+	backoff  map[string]*plan.Backoff
+	actuated map[string]plan.Resources
+	cancel   context.CancelFunc
+	// done is closed when outcome and err are there.
+	done    chan struct{}
+	outcome plan.SyncOutcome
+	err     error
+	// ended: the outcome was taken over, at that time. Containers whose kill, or start, has failed
+	// are left alone until then, unless the template changes.
+	ended   bool
+	endedAt time.Time
+	until   time.Time
+}
+
+// beginPart has a part carried out. The same once more is not done in a hurry.
+func (s *syncer) beginPart(ctx context.Context, d desired, in plan.Input, actions plan.Actions) {
+	p := &part{names: map[string]bool{}, request: s.request(d, in, actions), done: make(chan struct{})}
+	for _, k := range actions.ContainersToKill {
+		p.names[k.Name] = true
+	}
+	for _, c := range actions.Started(in.Pod) {
+		p.names[c.Name] = true
+	}
+	if i := slices.IndexFunc(s.parts.recent, func(r *part) bool { return reflect.DeepEqual(r.request.Actions, actions) }); i >= 0 {
+		p.ended, p.until = true, s.parts.recent[i].endedAt.Add(repeatDelay)
+		s.parts.list = append(s.parts.list, p)
+		return
+	}
+	p.backoff, p.actuated = maps.Clone(p.request.Backoff), maps.Clone(p.request.Actuated)
+	ctx, p.cancel = context.WithCancel(ctx)
+	s.parts.list = append(s.parts.list, p)
+	go func() {
+		defer s.wakeUp()
+		defer close(p.done)
+		p.err = panics.Contain(s.log, "killing containers", func() error {
+			p.outcome = s.cfg.Executor.SyncPod(ctx, p.request)
+			return nil
+		})
+	}()
+}
+
+// over is whether nothing of the part is under way any more.
+func (p *part) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// underWay names the containers of all parts.
+func (p *parts) underWay() map[string]bool {
+	if len(p.list) == 0 {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, part := range p.list {
+		maps.Copy(names, part.names)
+	}
+	return names
+}
+
+// busy is whether kills, or the starts after them, are under way.
+func (p *parts) busy() bool {
+	return slices.ContainsFunc(p.list, func(p *part) bool { return !p.ended })
+}
+
+// cancel ends the starts of all parts; their kills go on.
+func (p *parts) cancel() {
+	for _, part := range p.list {
+		if !part.ended {
+			part.cancel()
+		}
+	}
+}
+
+// wait waits for the end of all parts.
+func (p *parts) wait() {
+	for _, part := range p.list {
+		if !part.ended {
+			<-part.done
+		}
+	}
+}
+
+// killError is why containers could not be killed; empty if all could.
+func (p *parts) killError() string {
+	return strings.Join(slices.Compact(slices.Sorted(maps.Values(p.errs))), "; ")
+}
+
+// takeOver takes over what has become of parts that have ended. It comes before a look at the
+// runtime, so that what is looked at is not older.
+func (s *syncer) takeOver(d desired) {
+	for _, p := range s.parts.list {
+		if !p.ended && p.over() {
+			s.takePart(p)
+		}
+	}
+	s.parts.recent = slices.DeleteFunc(s.parts.recent, func(p *part) bool { return time.Since(p.endedAt) >= repeatDelay })
+	s.parts.list = slices.DeleteFunc(s.parts.list, func(p *part) bool {
+		return p.ended && (p.request.Pod != d.pod || !time.Now().Before(p.until))
+	})
+}
+
+func (s *syncer) takePart(p *part) {
+	p.ended, p.endedAt = true, time.Now()
+	s.parts.recent = append(s.parts.recent, p)
+	p.cancel()
+	outcome := p.outcome
+	s.keepBackoff(merged(s.mem.backoff(), p.backoff, p.request.Backoff))
+	s.keepActuated(merged(copyActuated(s.mem.actuated()), p.actuated, p.request.Actuated), p.request.Observed)
+	s.pulls.spent(p.request.Pod, p.request.Actions.Images, outcome)
+	if p.request.Actions.Resizes() {
+		s.resize.failed = outcome.ResizeError
+	}
+	s.remember(outcome)
+	s.parts.noteErrors(p)
+	s.mem.setKillError(s.parts.killError())
+	if delay := s.retryPart(p); delay > 0 {
+		p.until = time.Now().Add(delay)
+		s.log.Error(cmp.Or(p.err, outcome.Err), "Failed to carry out kills; retrying", "in", delay.Round(time.Millisecond).String())
+	}
+}
+
+// retryPart is when the containers of a part that has failed are looked at again; 0 if it has not.
+// Those whose kill has worked are not left alone until then.
+func (s *syncer) retryPart(p *part) time.Duration {
+	if p.outcome.KillError != "" {
+		if errs := s.parts.errs; slices.ContainsFunc(slices.Collect(maps.Keys(p.names)), func(name string) bool { return errs[name] != "" }) {
+			maps.DeleteFunc(p.names, func(name string, _ bool) bool { return errs[name] == "" })
+		}
+		return s.killRetry()
+	}
+	s.killFailures = 0
+	if p.err == nil && p.outcome.Err == nil {
+		return 0
+	}
+	delay := jitter(errorDelay)
+	if !p.outcome.BackoffUntil.IsZero() {
+		delay = min(delay, max(time.Millisecond, s.until(p.outcome.BackoffUntil)))
+	}
+	return delay
+}
+
+// noteErrors notes why containers of a part could not be killed.
+func (p *parts) noteErrors(ended *part) {
+	maps.DeleteFunc(p.errs, func(name, _ string) bool { return ended.names[name] })
+	if ended.outcome.KillError == "" {
+		return
+	}
+	if p.errs == nil {
+		p.errs = map[string]string{}
+	}
+	for _, k := range ended.request.Actions.ContainersToKill {
+		i := slices.IndexFunc(ended.outcome.Results, func(r plan.Result) bool {
+			return r.Action == plan.ActionKillContainer && r.Target == k.Name && r.Err != nil
+		})
+		if i >= 0 {
+			p.errs[k.Name] = k.Name + ": " + ended.outcome.Results[i].Message
+		} else if len(ended.outcome.Results) == 0 {
+			p.errs[k.Name] = ended.outcome.KillError
+		}
+	}
+}
+
+// again is when the parts are looked at again: at once when one has ended meanwhile, whose wake an
+// operation may have answered, or when the first that has failed is tried again.
+func (p *parts) again() (time.Duration, bool) {
+	left, found := time.Duration(0), false
+	for _, part := range p.list {
+		switch l := max(0, time.Until(part.until)); {
+		case !part.ended && part.over():
+			return 0, true
+		case part.ended && (!found || l < left):
+			left, found = l, true
+		}
+	}
+	return left, found
+}
+
+// merged returns the latest entries with what a part has changed of those that it found.
+func merged[V comparable](latest, found, left map[string]V) map[string]V {
+	for key := range found {
+		if _, kept := left[key]; !kept {
+			delete(latest, key)
+		}
+	}
+	for key, value := range left {
+		if before, known := found[key]; !known || before != value {
+			latest[key] = value
+		}
+	}
+	return latest
+}
+
+// endParts ends what is under way beside the steps, before the whole workload ends: starts are
+// aborted, and kills have no more time than the end leaves.
+func (s *scope) endParts(ctx context.Context, d desired) {
+	if len(s.parts.list) == 0 {
+		return
+	}
+	hurry := func(d desired) {
+		s.parts.cancel()
+		if d.pod != nil && d.ends() {
+			s.cfg.Executor.Shorten(s.id.UID, s.endGrace(d))
+		}
+	}
+	hurry(d)
+	begun := time.Now()
+	attend(ctx, s.wake,
+		func(context.Context) { s.parts.wait() },
+		func(func()) {
+			now := s.mem.peek()
+			hurry(now)
+			s.cfg.Executor.NoteExits(ctx, s.id.UID)
+			s.refresh(ctx, now, begun)
+		})
+	s.parts = parts{}
+}

@@ -27,7 +27,9 @@ type RequestInput struct {
 	// Requests are those of the spec, and Before is what was noted about them.
 	Requests []v1alpha1.NodeRequest
 	Before   []v1alpha1.NodeRequestStatus
-	Now      time.Time
+	// Times are those that were noted with Before.
+	Times RequestTimes
+	Now   Moment
 	// Differences from the kubelet.
 	Differences Differences
 }
@@ -36,6 +38,8 @@ type RequestInput struct {
 type RequestProgress struct {
 	// Status is what is noted about them. It has to be kept before anything is done for them.
 	Status []v1alpha1.NodeRequestStatus
+	// Times are what waits are counted from, to be kept with Status.
+	Times RequestTimes
 	// Asked is what they ask of containers, by name.
 	Asked map[string]Asked
 	// Signals are to be sent, once.
@@ -156,7 +160,7 @@ func (a *advance) late() bool {
 	if a.request.Deadline == nil {
 		return false
 	}
-	left := a.request.Deadline.Sub(a.Now)
+	left := a.request.Deadline.Sub(a.Now.Wall)
 	if left > 0 {
 		a.wake(left)
 	}
@@ -209,6 +213,7 @@ func (a *advance) advanceOne(c *v1alpha1.RequestContainerState, late bool) {
 	if c.Phase == v1alpha1.RequestPending && !a.begin(c, s) {
 		return
 	}
+	a.sinceBegin(c) // to be noted at the begin
 	switch a.request.Action {
 	case v1alpha1.RequestSignal:
 		a.out.Signals = append(a.out.Signals, SignalRequest{
@@ -235,7 +240,7 @@ func (a *advance) begin(c *v1alpha1.RequestContainerState, s *ContainerStatus) b
 		c.Message = "waits for the start of the container"
 		return false
 	}
-	c.Phase, c.Message, c.BeginTime = v1alpha1.RequestInProgress, "", new(metav1.NewTime(a.Now).Rfc3339Copy())
+	c.Phase, c.Message, c.BeginTime = v1alpha1.RequestInProgress, "", new(metav1.NewTime(a.Now.Wall).Rfc3339Copy())
 	if s != nil {
 		c.ContainerID = s.ID
 	}

@@ -21,12 +21,17 @@ type story struct {
 	now time.Time
 	req plan.RequestInput
 	out plan.RequestProgress
+	// set is how far the wall clock was set forward since the story began.
+	set time.Duration
 	// template is the one that runs, t1 where it is nil.
 	template *string
 }
 
+// storyBegins is what the wall clock says when a story begins.
+var storyBegins = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
 func newStory(requests ...v1alpha1.NodeRequest) *story {
-	s := &story{in: runningInput(corev1.RestartPolicyAlways, "i", "s", "a", "b"), now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	s := &story{in: runningInput(corev1.RestartPolicyAlways, "i", "s", "a", "b"), now: storyBegins}
 	s.req.Requests = requests
 	return s
 }
@@ -40,7 +45,8 @@ func (s *story) look() *story {
 			Name: c.Name, ContainerID: "containerd://" + c.ID, Ready: up, Started: new(up),
 		})
 	}
-	s.req.Pod, s.req.Observed, s.req.Now, s.req.Before, s.req.TemplateHash = s.in.Pod, s.in.Observed, s.now, s.out.Status, "t1"
+	s.req.Pod, s.req.Observed, s.req.Before, s.req.Times, s.req.TemplateHash = s.in.Pod, s.in.Observed, s.out.Status, s.out.Times, "t1"
+	s.req.Now = plan.Moment{Wall: s.now, SinceBoot: s.now.Sub(storyBegins) - s.set, BootID: "boot"}
 	if s.template != nil {
 		s.req.TemplateHash = *s.template
 	}

@@ -75,7 +75,7 @@ func (a *advance) awaitStart(c *v1alpha1.RequestContainerState, s *ContainerStat
 		c.Message = "the new instance is not ready yet"
 		return
 	}
-	if left := s.StartedAt.Add(time.Duration(a.request.MinStartedSeconds) * time.Second).Sub(a.Now); left > 0 {
+	if left := time.Duration(a.request.MinStartedSeconds)*time.Second - a.sinceStart(c, s); left > 0 {
 		c.Message = fmt.Sprintf("the new instance has to run for %d s", a.request.MinStartedSeconds)
 		a.wake(left)
 		return
@@ -107,16 +107,12 @@ func (a *advance) hold(c *v1alpha1.RequestContainerState) {
 
 // unreadyLongEnough is whether the pod was not ready for as long as the request says.
 func (a *advance) unreadyLongEnough(c *v1alpha1.RequestContainerState) bool {
-	begun := a.Now
-	if c.BeginTime != nil {
-		begun = c.BeginTime.Time
-	}
 	if a.request.UnreadySeconds == 0 {
 		return true
 	}
 	a.unready()
 	// The time of the begin has whole seconds only.
-	left := begun.Add(time.Duration(a.request.UnreadySeconds+1) * time.Second).Sub(a.Now)
+	left := time.Duration(a.request.UnreadySeconds+1)*time.Second - a.sinceBegin(c)
 	if left > 0 {
 		a.wake(left)
 	}

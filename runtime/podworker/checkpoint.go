@@ -77,6 +77,8 @@ type Checkpoint struct {
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
 	// Requests are the KillRequests of the object; what is noted about them is in Status.
 	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
+	// RequestTimes are what waits of KillRequests are counted from, on the boot of BootID.
+	RequestTimes plan.RequestTimes `json:"requestTimes,omitempty"`
 	// Owed are containers that were ended on request and are to run again; earlier versions
 	// of the shim do not write them.
 	Owed plan.Owed `json:"owed,omitempty"`

@@ -35,12 +35,14 @@ func (s *syncer) advanceRequests(ctx context.Context, d desired, observed *plan.
 	noted := s.mem.requestsNoted()
 	if len(d.requests) == 0 && len(noted) == 0 {
 		s.requests = plan.RequestProgress{}
+		s.mem.keepRequestTimes(nil)
 		return false
 	}
 	s.requests = plan.AdvanceRequests(plan.RequestInput{
 		Pod: d.pod, Observed: observed, Status: st, TemplateHash: s.mem.templateHash(), Requests: d.requests, Before: noted,
-		Now: s.moment().Wall, Differences: plan.AllDifferences(),
+		Times: s.mem.requestTimes(), Now: s.moment(), Differences: plan.AllDifferences(),
 	})
+	s.mem.keepRequestTimes(s.requests.Times)
 	s.mem.owe(s.requests.Owed)
 	news := s.mem.noteRequests(s.requests.Status)
 	for _, signal := range s.requests.Signals {
@@ -113,6 +115,22 @@ func (m *memory) requestsNoted() []v1alpha1.NodeRequestStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rec.Status.Requests
+}
+
+// requestTimes are what waits of KillRequests are counted from. They are not changed.
+func (m *memory) requestTimes() plan.RequestTimes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rec.RequestTimes
+}
+
+func (m *memory) keepRequestTimes(times plan.RequestTimes) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !maps.Equal(m.rec.RequestTimes, times) {
+		m.rec.RequestTimes = times
+		m.touch()
+	}
 }
 
 // noteRequests replaces what is noted about KillRequests, and says whether that is news.

@@ -36,7 +36,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	m.rec = *cp
 	m.rec.Backoff = plan.BackoffAfterRestart(cp.Backoff, plan.AllDifferences())
 	if cp.BootID != cfg.BootID || cfg.BootID == "" {
-		m.rec.Active = nil // it counts from another boot
+		m.rec.Active, m.rec.RequestTimes = nil, nil // they count from another boot
 	}
 	if cp.BootID != cfg.BootID && cp.PodStatus != nil && cp.State != Terminated {
 		st := status.OfAnotherBoot(cp.Pod, *cp.PodStatus, cfg.Clock.Now())

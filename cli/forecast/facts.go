@@ -17,43 +17,36 @@ import (
 )
 
 // factsOf is what a NodeWorkload, nil for none, says about its node.
-func (f *forecaster) factsOf(nw *v1alpha1.NodeWorkload) rollout.Node {
+func (f *forecaster) factsOf(p rollout.Place, nw *v1alpha1.NodeWorkload) rollout.Node {
 	if nw == nil {
-		return rollout.Node{Responds: true}
+		return rollout.NodeOf(p, nil, &f.hashes)
 	}
 	st := &nw.Status
-	revision, edited := f.revisionOf(nw)
-	n := rollout.Node{
-		Present: true, Ending: !nw.DeletionTimestamp.IsZero(), Responds: true, Revision: revision, Edited: edited,
-		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation,
-		RunsSpec: st.TemplateHash == template.Hash(&nw.Spec.Template), Runs: f.admitted[st.TemplateHash],
-		Ready: st.Phase == corev1.PodSucceeded,
+	share := &rollout.Share{
+		Ending: !nw.DeletionTimestamp.IsZero(), Label: nw.Labels[v1alpha1.LabelRevision], SpecHash: template.Hash(&nw.Spec.Template),
+		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation, TemplateHash: st.TemplateHash,
+		Succeeded: st.Phase == corev1.PodSucceeded,
 	}
 	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
-		n.Ready, n.ReadySince = true, c.LastTransitionTime.Time
+		share.Ready, share.ReadySince = true, c.LastTransitionTime.Time
 	}
 	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionShimResponding); c != nil && c.Status != metav1.ConditionTrue {
-		n.Responds, n.NoShim = false, c.Reason == v1alpha1.ReasonShimNotFound
+		p.Responds, p.NoShim = false, c.Reason == v1alpha1.ReasonShimNotFound
 	}
-	return n
+	return rollout.NodeOf(p, share, &f.hashes)
 }
 
 // revisionOf is the revision that a NodeWorkload has, and whether it was edited so that it is
-// none of it. The template counts before the label, as for the manager.
+// none of it.
 func (f *forecaster) revisionOf(nw *v1alpha1.NodeWorkload) (revision string, edited bool) {
-	label := nw.Labels[v1alpha1.LabelRevision]
-	if by, known := f.admitted[template.Hash(&nw.Spec.Template)]; known {
-		return by, false
-	}
-	_, known := f.templates[label]
-	return label, known
+	return f.hashes.Of(template.Hash(&nw.Spec.Template), nw.Labels[v1alpha1.LabelRevision])
 }
 
 // runs is the template that runs, by the last report, and its revision. A shim that still
 // waits for an image runs an earlier one than its NodeWorkload has.
 func (f *forecaster) runs(nw *v1alpha1.NodeWorkload) (string, *corev1.PodTemplateSpec) {
 	hash, edited := f.revisionOf(nw)
-	if reported, known := f.admitted[nw.Status.TemplateHash]; known {
+	if reported := f.hashes.Runs(nw.Status.TemplateHash, hash); reported != "" {
 		hash, edited = reported, false
 	}
 	if t, known := f.made[hash]; known && !edited {

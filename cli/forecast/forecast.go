@@ -78,7 +78,7 @@ type forecaster struct {
 	shares    []*v1alpha1.NodeWorkload // of facts.Nodes
 	templates map[string]*corev1.PodTemplateSpec
 	made      map[string]*corev1.PodTemplateSpec // what admission made of templates
-	admitted  map[string]string                  // hashes of admitted templates to those of the user's
+	hashes    rollout.Templates
 }
 
 // Compute returns what a change would do.
@@ -96,21 +96,22 @@ func Compute(in Input) *Forecast {
 
 // readRevisions fills what is known of templates by their hash.
 func (f *forecaster) readRevisions() {
-	f.templates, f.made, f.admitted = map[string]*corev1.PodTemplateSpec{}, map[string]*corev1.PodTemplateSpec{}, map[string]string{}
+	f.templates, f.made, f.hashes.Hashes = map[string]*corev1.PodTemplateSpec{}, map[string]*corev1.PodTemplateSpec{}, map[string]string{}
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		hash := r.Labels[v1alpha1.LabelRevision]
-		f.templates[hash], f.made[hash] = &r.Spec.Template, &r.Spec.Template
+		f.templates[hash], f.made[hash], f.hashes.Hashes[hash] = &r.Spec.Template, &r.Spec.Template, ""
 		made, err := admittedTemplate(r)
 		if err != nil {
 			f.note("What admission made of revision %d cannot be read: kills are computed from what the user wrote.", r.Spec.Revision)
 			continue
 		}
-		f.made[hash], f.admitted[template.Hash(made)] = made, hash
+		f.made[hash], f.hashes.Hashes[hash] = made, template.Hash(made)
 	}
 	after := f.After.Spec.Template.DeepCopy()
 	template.SetDefaults(after)
 	f.out.UpdateRevision = template.Hash(after)
+	f.hashes.Update = f.out.UpdateRevision
 	f.templates[f.out.UpdateRevision] = after
 	switch {
 	case f.made[f.out.UpdateRevision] != nil:
@@ -132,7 +133,7 @@ func (f *forecaster) note(format string, args ...any) {
 
 // gather says what is known about each node.
 func (f *forecaster) gather() {
-	placer := placement.New(f.templates[f.out.UpdateRevision])
+	placer := placement.New(f.made[f.out.UpdateRevision]) // admission may have narrowed it
 	selector := labels.SelectorFromSet(rollout.NodeSelector(&f.After.Spec))
 	byNode, shares := map[string]*v1alpha1.NodeWorkload{}, map[string]int{}
 	for i := range f.NodeWorkloads {
@@ -163,13 +164,12 @@ func (f *forecaster) gather() {
 		case place.ShouldRun:
 			desired++
 		}
-		fact := f.factsOf(nw)
-		fact.Name, fact.Desired = node.Name, place.ShouldRun
-		if nw == nil && f.Shims != nil && !f.Shims[node.Name] {
-			fact.Responds, fact.NoShim = false, true
+		noShim := nw == nil && f.Shims != nil && !f.Shims[node.Name]
+		p := rollout.Place{
+			Name: node.Name, Desired: place.ShouldRun, Selected: f.Nodes == nil || selector.Matches(labels.Set(node.Labels)),
+			Responds: !noShim, NoShim: noShim,
 		}
-		fact.Selected = f.Nodes == nil || selector.Matches(labels.Set(node.Labels))
-		f.facts.Nodes, f.shares = append(f.facts.Nodes, fact), append(f.shares, nw)
+		f.facts.Nodes, f.shares = append(f.facts.Nodes, f.factsOf(p, nw)), append(f.shares, nw)
 	}
 	f.facts.Strategy, f.facts.Now = rollout.StrategyOf(&f.After.Spec, desired), f.Now
 	f.facts.Update, f.facts.Current = f.out.UpdateRevision, f.current(shares)
@@ -190,7 +190,7 @@ func (f *forecaster) place(placer placement.Placer, node *corev1.Node, nw *v1alp
 // paused its new template's placement ends nothing.
 func (f *forecaster) mayStay(nw *v1alpha1.NodeWorkload, node *corev1.Node) bool {
 	revision, _ := f.revisionOf(nw)
-	t, known := f.templates[revision]
+	t, known := f.made[revision]
 	return f.After.Spec.Paused && known && revision != f.out.UpdateRevision && placement.New(t).Place(node).ShouldContinue
 }
 

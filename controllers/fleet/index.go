@@ -36,7 +36,8 @@ type Index struct {
 	// off, and the next one may not have them.
 	listed map[types.UID]bool
 
-	turns turns
+	turns    turns
+	rollOuts rollOuts
 
 	// feeding is held while a change is applied and passed on, which keeps changes in order.
 	feeding   sync.Mutex

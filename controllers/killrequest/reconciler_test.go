@@ -18,8 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -82,7 +85,17 @@ func (b *bench) restart() {
 	b.Reconciler = NewReconciler(b.client, b.live, b.events, Fleet{
 		Shares: fleet.NewIndex(fleet.NewLedger(shims), shims), Nodes: fleet.NewNodes(), Shims: shims,
 	})
+	b.rollsOut(&corev1.PodTemplateSpec{}, nil)
 	b.refresh()
+}
+
+// rollsOut notes what the roll-out of web goes by: what admission made of its template, and where
+// another object has the name of its NodeWorkload.
+func (b *bench) rollsOut(admitted *corev1.PodTemplateSpec, blocked map[string]bool) {
+	b.fleet.Shares.NoteRollOut("web-uid", &fleet.RollOut{
+		Templates: rollout.Templates{Update: "r", Hashes: map[string]string{"r": template.Hash(&managertest.NodeWorkload("n", "").Spec.Template)}},
+		Placer:    new(placement.New(admitted)), Blocked: blocked,
+	})
 }
 
 // refresh shows the reconciler what there is, as the watches would.

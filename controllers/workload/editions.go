@@ -57,39 +57,24 @@ func (s *scope) readEditions() {
 			s.editions[revision] = &edition{revision: revision, hash: hash, object: object}
 		}
 	}
-	s.memory.hashes = hashes
+	s.memory.hashes, s.hashes = hashes, nil
+}
+
+// templates are those of the editions.
+func (s *scope) templates() *rollout.Templates {
+	if s.hashes == nil {
+		s.hashes = &rollout.Templates{Update: s.hash, Hashes: make(map[string]string, len(s.editions))}
+		for revision, e := range s.editions {
+			s.hashes.Hashes[revision] = e.hash
+		}
+	}
+	return s.hashes
 }
 
 // revisionOf is the revision that a share has, and whether the share was changed by hand
-// so that it is none of it. The template counts, and the label where it does not decide.
+// so that it is none of it.
 func (s *scope) revisionOf(share *fleet.Share) (revision string, edited bool) {
-	if revision := s.withHash(share.SpecHash, share.Revision()); revision != "" {
-		return revision, false
-	}
-	return share.Revision(), s.editions[share.Revision()] != nil
-}
-
-// runs is the revision that runs by the last report, "" for none that is known.
-func (s *scope) runs(share *fleet.Share) string {
-	return s.withHash(share.TemplateHash, share.Revision())
-}
-
-// withHash is a revision that runs a template: the update if it does, then the likely one.
-func (s *scope) withHash(hash, likely string) string {
-	if hash == "" {
-		return ""
-	}
-	for _, e := range []*edition{s.update(), s.editions[likely]} {
-		if e != nil && e.hash == hash {
-			return e.revision
-		}
-	}
-	for _, e := range s.editions {
-		if e.hash == hash {
-			return e.revision
-		}
-	}
-	return ""
+	return s.templates().Of(share.SpecHash, share.Revision())
 }
 
 // history are the revisions as a roll-out goes by them.

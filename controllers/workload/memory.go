@@ -83,8 +83,10 @@ func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	m.keep(mw, kept)
 }
 
-func (m *memories) forget(name types.NamespacedName) {
+func (m *memories) forget(name types.NamespacedName) (uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	uid = m.known[name].uid
 	delete(m.known, name)
+	return uid
 }

@@ -12,11 +12,11 @@ import (
 // place decides about all nodes, once for each placer.
 func (s *scope) place() []placement.Placement {
 	if s.placements == nil {
-		s.placements = make([]placement.Placement, len(s.nodes))
+		s.placements, s.stays = make([]placement.Placement, len(s.nodes)), map[string]bool{}
 		for i, node := range s.nodes {
 			s.placements[i] = s.placer.Place(node)
 			if s.mw.Spec.Paused && !s.placements[i].ShouldContinue && s.mayStay(node) {
-				s.placements[i].ShouldContinue = true
+				s.placements[i].ShouldContinue, s.stays[node.Name] = true, true
 			}
 		}
 	}
@@ -41,5 +41,5 @@ func (s *scope) mayStay(node *corev1.Node) bool {
 
 // placeBy changes what decides about nodes.
 func (s *scope) placeBy(t *corev1.PodTemplateSpec) {
-	s.placer, s.placements = placement.New(t), nil
+	s.placer, s.placements, s.stays = placement.New(t), nil, nil
 }

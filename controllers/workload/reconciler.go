@@ -22,6 +22,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -96,6 +97,8 @@ type scope struct {
 	left int
 	// editions are what revisions run, by revision, nil before the verdict.
 	editions map[string]*edition
+	// hashes are those of editions, nil before they were asked for.
+	hashes *rollout.Templates
 	// current is the current revision, "" before it was asked for.
 	current string
 	// frozen: no node is changed, because there is no revision of the template.
@@ -108,6 +111,8 @@ type scope struct {
 	nodes  []*corev1.Node
 	// placements are those of nodes, in their order, nil before they were asked for.
 	placements []placement.Placement
+	// stays are nodes on which only a pause keeps what runs.
+	stays map[string]bool
 	// shares are the NodeWorkloads that mw controls, by node.
 	shares map[string]*fleet.Share
 	// surplus are further ones on a node that has one.
@@ -199,6 +204,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 		return err
 	}
 	if err := r.reconcileVerdict(ctx, s); err != nil || !s.verdict.Accepted {
+		if r.fleet.Shares.RollOut(s.mw.UID) == nil {
+			r.fleet.Shares.NoteRollOut(s.mw.UID, &fleet.RollOut{}) // it stays where it is
+		}
 		return err
 	}
 	ready, err := r.reconcileRevision(ctx, s)
@@ -316,5 +324,5 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
 	r.fleet.Kills.Forget(name)
 	r.admission.Forget(name)
-	r.memories.forget(name)
+	r.fleet.Shares.NoteRollOut(r.memories.forget(name), nil)
 }

@@ -77,6 +77,12 @@ func TestWhatRunsIsWhatWasAdmitted(t *testing.T) {
 	if err := b.client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
 		t.Errorf("%d NodeWorkloads, error %v, want one on the node that was selected by admission", len(list.Items), err)
 	}
+	goesBy := b.fleet.Shares.RollOut(workloadInMemory().UID)
+	for _, node := range b.fleet.Nodes.All() {
+		if p := goesBy.Place(node, nil); p.ShouldRun != (node.Name == "n1") {
+			t.Errorf("KillRequests go by %+v on %s, not by what was admitted", p, node.Name)
+		}
+	}
 	made := b.revisions()
 	if len(made) != 1 || made[0].Spec.Revision != 1 || template.Hash(&made[0].Spec.Template) != revisionHash() || !metav1.IsControlledBy(&made[0], workloadInMemory()) {
 		t.Fatalf("revisions %+v", made)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
@@ -74,12 +73,17 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 	}}
 	selector := labels.SelectorFromSet(rollout.NodeSelector(&s.mw.Spec))
 	g.in.Nodes = make([]rollout.Node, 0, desired)
+	goesBy := s.goesBy()
+	r.fleet.Shares.NoteRollOut(s.mw.UID, goesBy)
 	for i, p := range s.place() {
-		share := s.shares[s.nodes[i].Name]
-		if p.ShouldRun || share != nil && p.ShouldContinue {
-			g.at[s.nodes[i].Name] = len(g.in.Nodes)
-			g.in.Nodes = append(g.in.Nodes, r.nodeFacts(s, s.nodes[i], p, selector))
+		node := s.nodes[i]
+		n, counts := goesBy.Facts(node.Name, p, s.shares[node.Name], r.fleet.Shims, s.now)
+		if !counts {
+			continue
 		}
+		n.Selected, n.Refused = selector.Matches(labels.Set(node.Labels)), s.memory.refused[node.Name] != ""
+		g.at[node.Name] = len(g.in.Nodes)
+		g.in.Nodes = append(g.in.Nodes, n)
 	}
 	maps.DeleteFunc(s.memory.refused, func(node, _ string) bool {
 		i, there := g.at[node]
@@ -91,24 +95,16 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 	return g
 }
 
-// nodeFacts is what a roll-out goes by on a node.
-func (r *Reconciler) nodeFacts(s *scope, node *corev1.Node, p placement.Placement, selector labels.Selector) rollout.Node {
-	share := s.shares[node.Name]
-	shim := r.fleet.Shims.Of(node.Name, s.now).Believed(share)
-	n := rollout.Node{
-		Name: node.Name, Desired: p.ShouldRun, Selected: selector.Matches(labels.Set(node.Labels)), Responds: shim.Responding(),
-		NoShim:  shim.Reason == v1alpha1.ReasonShimNotFound && (share == nil || !share.Observed()),
-		Blocked: s.inTheWay[node.Name] != nil, Refused: s.memory.refused[node.Name] != "",
+// goesBy is what the roll-out goes by beside its nodes, for KillRequests within its budget too.
+func (s *scope) goesBy() *fleet.RollOut {
+	g := &fleet.RollOut{Templates: *s.templates(), Placer: new(s.placer), Stays: s.stays}
+	if len(s.inTheWay) > 0 {
+		g.Blocked = make(map[string]bool, len(s.inTheWay))
+		for node := range s.inTheWay {
+			g.Blocked[node] = true
+		}
 	}
-	if share != nil {
-		n.Present, n.Ending, n.Observed = true, share.Deleting(), share.Observed()
-		n.Revision, n.Edited = s.revisionOf(share)
-		n.Reported = share.ObservedGeneration == share.Generation
-		n.RunsSpec, n.Runs = share.TemplateHash == share.SpecHash, s.runs(share)
-		n.Killing = share.Killing()
-		n.Ready, n.ReadySince = share.Ready() || share.Phase == corev1.PodSucceeded, share.ReadySince
-	}
-	return n
+	return g
 }
 
 // change is one of a batch.

@@ -167,6 +167,9 @@ func TestNodeWorkloadsInTheWay(t *testing.T) {
 			if err != nil || managertest.Kstatus(mw) != tc.wantKstatus || res.RequeueAfter != inTheWayRecheck {
 				t.Errorf("error %v, kstatus %s, again after %s\n%s", err, managertest.Kstatus(mw), res.RequeueAfter, managertest.Dump(mw.Status))
 			}
+			if goesBy := b.fleet.Shares.RollOut(mw.UID); goesBy == nil || len(goesBy.Blocked) != 1 {
+				t.Errorf("the roll-out goes by %+v, want the node blocked", goesBy)
+			}
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func await(t *testing.T, e *Env, list client.ObjectList, selected []client.ListO
 	defer cancel()
 	err := errWatchEnded
 	for errors.Is(err, errWatchEnded) {
-		err = watchUntil(ctx, e, list, selected, read, done)
+		err = watchUntil(ctx, e, list, selected, obj, read, done)
 	}
 	if err != nil {
 		text, _ := yaml.Marshal(obj)
@@ -36,7 +37,7 @@ func await(t *testing.T, e *Env, list client.ObjectList, selected []client.ListO
 }
 
 // watchUntil opens the watch before it looks, so that nothing falls between.
-func watchUntil(ctx context.Context, e *Env, list client.ObjectList, selected []client.ListOption, read func(context.Context) error, done func(exists bool) bool) error {
+func watchUntil(ctx context.Context, e *Env, list client.ObjectList, selected []client.ListOption, obj client.Object, read func(context.Context) error, done func(exists bool) bool) error {
 	w, err := e.Kube.Watch(ctx, list, selected...)
 	if err != nil {
 		return waitOr(ctx, err)
@@ -57,12 +58,18 @@ func watchUntil(ctx context.Context, e *Env, list client.ObjectList, selected []
 			if !open || event.Type == watch.Error {
 				return errWatchEnded
 			}
-			// The object is read again: obj has to hold it, and may be newer.
+			// The object is read again: obj has to hold it, and may be newer. One that was deleted
+			// since, as a request with a TTL of 0 s is, was as the event says.
 			err := read(ctx)
-			if err != nil && !apierrors.IsNotFound(err) {
+			gone := apierrors.IsNotFound(err)
+			if err != nil && !gone {
 				return waitOr(ctx, err)
 			}
-			if done(err == nil) {
+			if gone && event.Type != watch.Deleted {
+				reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(event.Object).Elem())
+				gone = false
+			}
+			if done(!gone) {
 				return nil
 			}
 		}

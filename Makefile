@@ -62,6 +62,7 @@ build: ## Build the static program bin/managedworkload and the kubectl plugin, u
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/managedworkload .
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/kubectl-managedworkload ./cli/cmd/kubectl-managedworkload
 	cp bin/kubectl-managedworkload bin/kubectl-mw
+	for name in mw managedworkload; do ln -sfn kubectl-$$name bin/kubectl_complete-$$name; done
 
 .PHONY: image
 image: ## Build IMAGE:VERSION (and :devel without a tag) with an SBOM and its provenance into bin/image.tar; PUSH=1 pushes it instead.
@@ -91,7 +92,7 @@ docs: ## Generate docs/fields.md, docs/flags.md and docs/metrics.md from the tab
 
 .PHONY: clean
 clean: ## Remove what was built, but not the pinned tools.
-	rm -rf bin/managedworkload bin/kubectl-managedworkload bin/kubectl-mw bin/image.tar bin/localstack bin/testprogram bin/timeline-*.png
+	rm -rf bin/managedworkload bin/kubectl-managedworkload bin/kubectl-mw bin/kubectl_complete-* bin/image.tar bin/localstack bin/testprogram bin/timeline-*.png
 
 ##@ Check
 
@@ -247,13 +248,13 @@ demo-fleet: demo-needs ## Apply, notice and revert a bad image on five nodes, th
 
 .PHONY: demo-needs
 demo-needs:
-	@echo "Building what is missing: up to ten minutes the first time, a few seconds later on" >&2
-	@$(TOOL) kubectl kube-controller-manager
-	@$(MAKE) --no-print-directory assets runtime
-	CGO_ENABLED=0 go build -buildvcs=false -o bin/ ./hack/localstack/cmd/localstack ./hack/testprogram
+	@echo "Building what is missing: fifteen minutes of a processor the first time, a few seconds later on" >&2
+	@$(TOOL) kubectl kube-controller-manager crictl
+	@$(MAKE) --no-print-directory assets runtime build
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./hack/localstack/cmd/localstack ./hack/testprogram
 
 .PHONY: demo-down
-demo-down: ## Take the stack of a demo down.
+demo-down: ## Take the stack of a demo down, in DEMO_STATE.
 	go run ./hack/localstack/cmd/localstack down --state "$(DEMO_STATE)"
 
 .PHONY: look-timeline

@@ -36,6 +36,7 @@ func typed(kind string) typeMeta { return typeMeta{outputVersion, kind} }
 // outputFlag adds -o with the formats of a command.
 func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
 	cmd.Flags().StringVarP(into, "output", "o", "", "Output format: "+strings.Join(formats, " or ")+"; text if not given")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if *into != "" && !slices.Contains(formats, *into) {
 			return fmt.Errorf("--output must be %s, not %q", strings.Join(formats, " or "), *into)

@@ -59,7 +59,8 @@ func New(args []string, version string, streams genericiooptions.IOStreams) *Plu
 	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
 	p := &Plugin{app: a, root: a.root(args[0], version)}
 	refuseUnknown(p.root)
-	p.root.SetArgs(args[1:])
+	a.addCompletions(p.root)
+	p.root.SetArgs(completionArgs(args))
 	return p
 }
 
@@ -86,10 +87,14 @@ func (a *app) exitCode(err error) int {
 	return ExitError
 }
 
+// program returns the name of a file that runs the plugin.
+func program(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), ".exe")
+}
+
 // displayName is how a person calls the plugin: by its file name, through kubectl.
 func displayName(file string) string {
-	base := strings.TrimSuffix(filepath.Base(file), ".exe")
-	if name, ok := strings.CutPrefix(base, "kubectl-"); ok {
+	if name, ok := strings.CutPrefix(program(file), "kubectl-"); ok {
 		return "kubectl " + strings.ReplaceAll(name, "-", " ")
 	}
 	return "kubectl mw"
@@ -97,7 +102,7 @@ func displayName(file string) string {
 
 func (a *app) root(name, version string) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "managedworkload",
+		Use:           program(name),
 		Short:         "Roll out ManagedWorkloads, and see why their containers were killed",
 		Long:          "Roll out ManagedWorkloads, see why their containers were killed, and what a change would kill.\n" + exitCodes,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(name)},

@@ -29,6 +29,10 @@ up() {
 
 # by_hand says how to continue after the demo.
 by_hand() {
-  echo "export KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR PATH=$bin:$state/bin:\$PATH"
-  echo "To end it: make demo-down"
+  local set="KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR CONTAINER_RUNTIME_ENDPOINT=unix://$state/containerd.sock"
+  local path=$PWD/bin down="make demo-down"
+  [ "$bin" = "$path" ] || path+=:$bin
+  [ "$state" = /var/tmp/mw-demo ] || down+=" DEMO_STATE=$state"
+  echo "export $set PATH=$path:$state/bin:\$PATH"
+  echo "Then kubectl, kubectl mw and crictl work. To end it: $down"
 }

@@ -131,7 +131,7 @@ func (s *Stack) buildProgram(ctx context.Context, pkg, target string) error {
 	s.progress("Building %s", pkg)
 	return run(ctx, command{
 		dir: s.tools.root, env: []string{"CGO_ENABLED=0"},
-		path: "go", args: []string{"build", "-buildvcs=false", "-o", target, pkg},
+		path: "go", args: []string{"build", "-trimpath", "-buildvcs=false", "-o", target, pkg},
 	})
 }
 

@@ -31,6 +31,7 @@ describe() {
 	# It is not named runc: containerd takes that from the folder of its tools where its
 	# configuration names none.
 	runc-userns) group=runc module=github.com/opencontainers/runc package=$module takes="half a minute" cgo=1 tags=seccomp ;;
+	crictl) group=cri-tools module=sigs.k8s.io/cri-tools package=$module/cmd/$1 takes="half a minute" ;;
 	controller-gen) group=$1 module=sigs.k8s.io/controller-tools package=$module/cmd/$1 takes="half a minute" ;;
 	golangci-lint) group=$1 module=github.com/golangci/golangci-lint/v2 package=$module/cmd/$1 takes="3-4 minutes" ;;
 	*) echo "hack/tools/build.sh: no tool named $1" >&2 && exit 2 ;;

@@ -97,6 +97,20 @@ func TestACopyThatIsBeingWrittenEndsNothing(t *testing.T) {
 	s.expect()
 }
 
+// A file that is written for longer than a copy takes delays nothing any more.
+func TestAFileThatHasBeenWrittenForLongDelaysNoEnd(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.write("copy.log", "x")
+	s.lookWhileWritten("copy.log", 11*time.Second)
+	s.remove("a.yaml")
+	s.lookWhileWritten("copy.log", 2*time.Second)
+	if want := "web a:1: end by removal of the file a.yaml"; !slices.Contains(s.updates, want) {
+		t.Errorf("after 2 s the workers were handed %q, want %q", s.updates, want)
+	}
+}
+
 // What never settles is reported, once.
 func TestAFileThatNeverSettlesIsReported(t *testing.T) {
 	s := newStation(t)

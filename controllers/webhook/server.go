@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -49,7 +50,7 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		config = append(config, certified)
 	}
 	s.hooks = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: config})
-	s.register(mgr.GetScheme(), judge, o)
+	s.register(mgr.GetScheme(), judge, mgr.GetClient(), o)
 	runnables := []manager.Runnable{s}
 	if o.RotateCertificates {
 		runnables = append(runnables, certificate.NewRotation(mgr, target),
@@ -63,15 +64,20 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 }
 
 // register serves each path to those who are recognised there.
-func (s *server) register(scheme *runtime.Scheme, judge *admission.Judge, o Options) {
-	known := ctrladmission.WithValidator(scheme, &validator{judge: judge, turns: newTurns()})
+func (s *server) register(scheme *runtime.Scheme, judge *admission.Judge, requests client.Reader, o Options) {
+	known := &ctrladmission.Webhook{Handler: byKind{
+		"ManagedWorkload": ctrladmission.WithValidator(scheme, &validator{judge: judge, turns: newTurns()}).Handler,
+		"KillRequest":     ctrladmission.WithValidator(scheme, &requestBounds{requests}).Handler,
+	}}
 	s.hooks.Register(Path+"/", onlyKnown(s.Tokens, known))
 	switch {
 	case o.ClientCAFile != "":
 		s.hooks.Register(Path, known)
 	case !o.RotateCertificates:
 		s.log.Info("Nothing shows who asks the webhook: it says only what templates themselves show. Set --webhook-client-ca-file where the API server has a certificate for webhooks")
-		s.hooks.Register(Path, atMost(unknownAtOnce, ctrladmission.WithValidator(scheme, &validator{judge: judge})))
+		s.hooks.Register(Path, atMost(unknownAtOnce, &ctrladmission.Webhook{Handler: byKind{
+			"ManagedWorkload": ctrladmission.WithValidator(scheme, &validator{judge: judge}).Handler,
+		}}))
 	}
 }
 

@@ -150,3 +150,24 @@ func TestNodeWithoutAKubelet(t *testing.T) {
 		}
 	}
 }
+
+// What a node refused is remembered for a bounded number of amounts: who asks for ever other ones
+// fills no memory.
+func TestRefusalsAreBounded(t *testing.T) {
+	now := time.Now()
+	var r retries
+	cpu, memory := int64(1000), int64(1)<<60
+	for range 2 * maxRefusals { // none is as much as another
+		r.refuse(Own.Plus(fleet.Amount{MilliCPU: cpu, Memory: memory}), "no room", Own, now)
+		cpu, memory = cpu*3/2, memory*2/3
+		now = now.Add(time.Second)
+	}
+	if len(r.refusals) != 2*maxRefusals {
+		t.Fatalf("%d refusals, want %d", len(r.refusals), 2*maxRefusals)
+	}
+	first := r.refusals[maxRefusals]
+	r.forget(now)
+	if len(r.refusals) != maxRefusals || r.refusals[0] != first {
+		t.Errorf("%d refusals are left, the first %+v, want %d and %+v", len(r.refusals), r.refusals[0], maxRefusals, first)
+	}
+}

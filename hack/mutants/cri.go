@@ -63,4 +63,6 @@ var criMistakes = []mistake{
 		"start := max(info.Size()-limit, 0)", "start, limit := int64(0), info.Size()"},
 	{"a sidecar is killed by the kernel before the containers it serves", "nodeResources.oomScoreAdjust",
 		"request = max(request, leastMemoryRequest(pod))", "_ = leastMemoryRequest"},
+	{"what a node cannot do without has the OOM score of anything else", "nodeResources.oomScoreAdjust",
+		"if podspec.IsNodeCritical(pod) {", "if false {"},
 }

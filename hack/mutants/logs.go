@@ -83,4 +83,10 @@ var imageMistakes = []mistake{
 		"if by.Everyone {", "if false {"},
 	{"a Secret that is made again under its name is the same", "grant.admits",
 		"g.Source == c.Source", "g.Namespace == c.Namespace && g.Name == c.Name"},
+	{"the intent of a pull is dropped before its record is on the disk", "Manager.pulled",
+		"if !m.isUnwritten(ref) {", `if !m.isUnwritten(ref) || ref != "" {`},
+	{"an image is pulled although that cannot be recorded", "Manager.begin",
+		"if err == nil {\n\t\treturn nil\n\t}", "if err == nil || err != nil {\n\t\treturn nil\n\t}"},
+	{"a pull that was cut off has brought nothing", "Manager.finished",
+		"i.pulls > 0 || i.cutOff", "i.pulls > 0"},
 }

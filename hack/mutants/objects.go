@@ -51,4 +51,6 @@ var objectHubMistakes = []mistake{
 		"s.held+size > maxBytes", "false"},
 	{"what leaves makes no place for what waits", "Hub.vacate",
 		"s.admit()", "_ = s"},
+	{"the right to tokens of one namespace is that to all", "tokenRights.ask",
+		"Namespace: account.Namespace, Verb", `Namespace: "", Verb`},
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
+// noContainer stands for the name of a container in a kill of processes that belong to none.
+const noContainer = "(pod)"
+
 // End is the end of a container, or a kill that is under way: one of Kill and Exit is set.
 type End struct {
 	Node         string `json:"node"`
@@ -79,7 +82,7 @@ func killed(node, nodeWorkload string, kill v1alpha1.KillRecord, observed *metav
 		at = *observed
 	}
 	return End{
-		Node: node, NodeWorkload: nodeWorkload, Container: kill.Container, Time: at,
+		Node: node, NodeWorkload: nodeWorkload, Container: cmp.Or(kill.Container, noContainer), Time: at,
 		Summary: Cause(&kill) + ", " + Outcome(&kill), Words: killWords(&kill), Kill: &kill,
 	}
 }

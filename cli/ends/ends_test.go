@@ -225,3 +225,13 @@ func TestWaits(t *testing.T) {
 		})
 	}
 }
+
+// A kill of processes that belong to no container has a name to be listed under.
+func TestKillWithoutAContainer(t *testing.T) {
+	e := killed("node-1", "mw-node-1", v1alpha1.KillRecord{
+		Trigger: v1alpha1.TriggerProcessesLeft, Phase: v1alpha1.KillPhaseDone, Outcome: v1alpha1.KillOutcomeForced,
+	}, nil)
+	if want := "processes left that the runtime does not know, forced by SIGKILL"; e.Container != "(pod)" || e.Summary != want {
+		t.Errorf("%q: %q, want %q", e.Container, e.Summary, want)
+	}
+}

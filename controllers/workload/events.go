@@ -149,7 +149,8 @@ func (r *Reconciler) announceKills(mw *v1alpha1.ManagedWorkload, done ended) {
 // endsAll reports whether a trigger ends a NodeWorkload, which may be gone with its events.
 func endsAll(trigger v1alpha1.KillTrigger) bool {
 	switch trigger { //nolint:exhaustive // the others end containers only
-	case v1alpha1.TriggerTermination, v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown:
+	case v1alpha1.TriggerTermination, v1alpha1.TriggerEvicted, v1alpha1.TriggerNodePressure, v1alpha1.TriggerNodeShutdown,
+		v1alpha1.TriggerProcessesLeft:
 		return true
 	}
 	return false
@@ -164,7 +165,11 @@ func (r *Reconciler) announceKill(mw *v1alpha1.ManagedWorkload, k *v1alpha1.Node
 	if k.Outcome == v1alpha1.KillOutcomeForced || k.Outcome == v1alpha1.KillOutcomeFailed {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Event(mw, kind, eventKilled, writes.Limit(fmt.Sprintf("Killed container %s on node %s: %s", k.Container, k.NodeName, k.Summary), maxEventMessage))
+	what := "container " + k.Container
+	if k.Container == "" {
+		what = "processes"
+	}
+	r.recorder.Event(mw, kind, eventKilled, writes.Limit(fmt.Sprintf("Killed %s on node %s: %s", what, k.NodeName, k.Summary), maxEventMessage))
 }
 
 func (r *Reconciler) warn(mw *v1alpha1.ManagedWorkload, reason, message string) {

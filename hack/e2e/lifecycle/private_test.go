@@ -6,16 +6,11 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"log"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,29 +19,6 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/images"
 )
-
-// privateImage is the name of an image of the test program in a registry that lets one
-// user in.
-func privateImage(t *testing.T, user, password string) string {
-	t.Helper()
-	everything := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	open := httptest.NewServer(everything)
-	t.Cleanup(open.Close)
-	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
-			w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
-			http.Error(w, "who are you?", http.StatusUnauthorized)
-			return
-		}
-		everything.ServeHTTP(w, r)
-	}))
-	t.Cleanup(locked.Close)
-	image := strings.TrimPrefix(locked.URL, "http://") + "/app:v1"
-	if err := env.Stack.PushTo(t.Context(), open.URL, image); err != nil {
-		t.Fatal(err)
-	}
-	return image
-}
 
 // pullSecret is a Secret of a namespace with a login for an image's registry.
 func pullSecret(t *testing.T, namespace, image, user, password string) *corev1.Secret {
@@ -74,7 +46,7 @@ type noPodDir struct{ cri.PodDir }
 // pulled as the records do: for as long as it has it.
 func TestPrivateImageInContainerd(t *testing.T) {
 	t.Parallel()
-	image := privateImage(t, "ann", "right")
+	image := env.PrivateImage(t, "ann", "right")
 	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: env.Stack.Nodes[0].CRIEndpoint(), Instance: "private", PodDir: noPodDir{}})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +99,7 @@ func TestPrivateImageInContainerd(t *testing.T) {
 // same content with its Secret, and what the tenant has pulled stays the tenant's.
 func TestPreloadedImageInContainerd(t *testing.T) {
 	t.Parallel()
-	image := privateImage(t, "ann", "right")
+	image := env.PrivateImage(t, "ann", "right")
 	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: env.Stack.Nodes[0].CRIEndpoint(), Instance: "preloaded", PodDir: noPodDir{}})
 	if err != nil {
 		t.Fatal(err)

@@ -48,6 +48,7 @@ func TestObjects(t *testing.T) {
 			"large":     testLarge,
 			"attacks":   testAttacks,
 			"usage":     testUsage,
+			"private":   testPrivateImage,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

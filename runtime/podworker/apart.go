@@ -17,7 +17,7 @@ import (
 )
 
 // parts are what plan.Actions.Apart has taken from plans: kills of single containers, each with the
-// starts that follow. They are carried out beside the steps of the worker, which goes on with the
+// starts that follow. They are carried out beside the steps of the worker, which continues with the
 // other containers meanwhile.
 type parts struct {
 	list []*part
@@ -100,7 +100,7 @@ func (p *parts) busy() bool {
 	return slices.ContainsFunc(p.list, func(p *part) bool { return !p.ended })
 }
 
-// cancel ends the starts of all parts; their kills go on.
+// cancel ends the starts of all parts; their kills continue.
 func (p *parts) cancel() {
 	for _, part := range p.list {
 		if !part.ended {

@@ -133,9 +133,9 @@ func printEnd(p *terminal.Printer, e *ends.End, now time.Time) {
 // clockOf names the clock that an end's time is from.
 func clockOf(e *ends.End) string {
 	if e.Kill != nil && !e.Time.Equal(&e.Kill.StartTime) {
-		return "the manager's clock; that of " + e.NodeWorkload + " said " + e.Kill.StartTime.UTC().Format(time.RFC3339)
+		return "the manager's clock; that of node " + e.Node + " said " + e.Kill.StartTime.UTC().Format(time.RFC3339)
 	}
-	return "the clock of " + e.NodeWorkload
+	return "the clock of node " + e.Node
 }
 
 // clockTolerance is how far a clock may be ahead until that is said.

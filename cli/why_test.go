@@ -128,10 +128,10 @@ func TestWhyWithClocks(t *testing.T) {
 		want, clock  string
 		wantWaitedAt string
 	}{
-		"past":               {at: now.Add(-5 * time.Minute), want: "5m ago: killed", clock: "2026-03-14T09:21:53Z on the clock of web-n1", wantWaitedAt: "(since 5m)"},
-		"a few seconds":      {at: now.Add(20 * time.Second), want: "0s ago: killed", clock: "2026-03-14T09:27:13Z on the clock of web-n1", wantWaitedAt: "(since 0s)"},
-		"far ahead":          {at: now.Add(2 * time.Minute), want: "0s ago, on a clock that is ahead: killed", clock: "2026-03-14T09:28:53Z on the clock of web-n1", wantWaitedAt: "(since 0s, on a clock that is ahead)"},
-		"as the manager saw": {at: now.Add(-time.Minute), kill: kill, want: "60s ago: killed", clock: "2026-03-14T09:25:53Z on the manager's clock; that of web-n1 said 2026-03-14T10:26:53Z", wantWaitedAt: "(since 60s)"},
+		"past":               {at: now.Add(-5 * time.Minute), want: "5m ago: killed", clock: "2026-03-14T09:21:53Z on the clock of node n1", wantWaitedAt: "(since 5m)"},
+		"a few seconds":      {at: now.Add(20 * time.Second), want: "0s ago: killed", clock: "2026-03-14T09:27:13Z on the clock of node n1", wantWaitedAt: "(since 0s)"},
+		"far ahead":          {at: now.Add(2 * time.Minute), want: "0s ago, on a clock that is ahead: killed", clock: "2026-03-14T09:28:53Z on the clock of node n1", wantWaitedAt: "(since 0s, on a clock that is ahead)"},
+		"as the manager saw": {at: now.Add(-time.Minute), kill: kill, want: "60s ago: killed", clock: "2026-03-14T09:25:53Z on the manager's clock; that of node n1 said 2026-03-14T10:26:53Z", wantWaitedAt: "(since 60s)"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package ends
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,6 +32,9 @@ type End struct {
 	Kill *v1alpha1.KillRecord `json:"kill,omitempty"`
 	// Exit is an end that no kill of the shim caused.
 	Exit *v1alpha1.ContainerExit `json:"exit,omitempty"`
+	// Restarts is how often the container of an exit was restarted. Of its exits only the
+	// last one is kept.
+	Restarts int32 `json:"restarts,omitempty"`
 }
 
 // key is what a kill is known by: NodeWorkload and ManagedWorkload both have it.
@@ -95,7 +99,20 @@ func exited(nw *v1alpha1.NodeWorkload, exit *v1alpha1.ContainerExit) End {
 	if exit.FinishTime != nil {
 		e.Time = metav1.NewMicroTime(exit.FinishTime.Time)
 	}
+	if e.Restarts = restarts(nw, exit.Container); e.Restarts > 0 {
+		e.Words = append(e.Words, fmt.Sprintf("The container was restarted %d times; earlier exits are not kept.", e.Restarts))
+	}
 	return e
+}
+
+// restarts returns how often a container of a NodeWorkload was restarted.
+func restarts(nw *v1alpha1.NodeWorkload, name string) int32 {
+	for _, status := range slices.Concat(nw.Status.ContainerStatuses, nw.Status.InitContainerStatuses) {
+		if status.Name == name {
+			return status.RestartCount
+		}
+	}
+	return 0
 }
 
 // Filter selects ends. Its zero value selects all.

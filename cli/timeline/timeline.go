@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -114,6 +115,9 @@ func markOf(e *ends.End, now time.Time) Mark {
 	k := e.Kill
 	if k == nil {
 		m.Cause, m.Outcome = "ended by itself", e.Exit.Summary
+		if e.Restarts > 0 {
+			m.Outcome += fmt.Sprintf("; the last of %d restarts", e.Restarts)
+		}
 		return m
 	}
 	m.Kind, m.Trigger, m.Cause, m.Outcome = kindOf(k), k.Trigger, ends.Cause(k), ends.Outcome(k)
@@ -142,6 +146,9 @@ func kindOf(k *v1alpha1.KillRecord) Kind {
 // clockTolerance is what rounding makes of two times that agree.
 const clockTolerance = 2 * time.Second
 
+// leastWait is the shortest time that counts as a wait for other containers.
+const leastWait = time.Second
+
 // segments are the stages of a kill that began at a time. The record's times are those of
 // the node's clock, which may have been set meanwhile: they count as far as the seconds
 // agree that the shim counted itself.
@@ -167,6 +174,9 @@ func segments(k *v1alpha1.KillRecord, begun, now time.Time) []Segment {
 		if h.Outcome != "" && stop.Sub(begun) > time.Duration(h.Seconds+1)*time.Second {
 			hook = begun.Add(time.Duration(h.Seconds) * time.Second)
 		}
+	}
+	if stop.Sub(hook) < leastWait { // between two steps of the shim, not for another container
+		stop = hook
 	}
 	deadline := begun.Add(time.Duration(k.Grace.Seconds) * time.Second)
 	all := []Segment{{StageHook, begun, hook}, {StageWait, hook, stop}, {StageStop, stop, end}, {StageLeft, end, deadline}}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -55,6 +56,33 @@ func node(name string, kills ...v1alpha1.KillRecord) v1alpha1.NodeWorkload {
 	nw := v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Name: "web-" + name}}
 	nw.Spec.NodeName, nw.Status.Kills = name, kills
 	return nw
+}
+
+// What passes between two steps of the shim is no wait for another container.
+func TestMomentsAreNoWaits(t *testing.T) {
+	k := kill(0, "app", v1alpha1.TriggerLivenessProbe, 30, 0, 0, 3)
+	k.StopTime = ptr.To(metav1.NewMicroTime(k.StartTime.Add(100 * time.Microsecond)))
+	for _, s := range segments(&k, k.StartTime.Time, start) {
+		if s.Stage == StageWait {
+			t.Errorf("a wait of %s", s.To.Sub(s.From))
+		}
+	}
+	k.StopTime = ptr.To(metav1.NewMicroTime(k.StartTime.Add(2 * time.Second)))
+	if s := segments(&k, k.StartTime.Time, start); len(s) == 0 || s[0].Stage != StageWait {
+		t.Errorf("no wait of 2 s in %v", s)
+	}
+}
+
+// A crash loop shows its last exit, and how often the container was restarted.
+func TestCrashLoop(t *testing.T) {
+	nw := node("n1")
+	nw.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 5}}
+	nw.Status.LastExit = &v1alpha1.ContainerExit{Container: "app", ExitCode: 1, Reason: "Error", Summary: "exited 1", FinishTime: ptr.To(metav1.NewTime(start))}
+	all := ends.Collect(nil, []v1alpha1.NodeWorkload{nw})
+	line := New("shop", "web", all, ends.Omitted{}, start.Add(time.Minute)).Lanes[0].Marks[0].line()
+	if want := "ended by itself; exited 1; the last of 5 restarts"; line != want {
+		t.Errorf("line %q, want %q", line, want)
+	}
 }
 
 // sample is a fleet with a roll-out, a failing probe, a crash and a kill under way.

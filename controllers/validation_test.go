@@ -63,8 +63,8 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		"unknown metadata of a template": {
 			kind: "ManagedWorkload", spec: map[string]any{"template": withMetadata(map[string]any{"lables": map[string]any{}})}, want: `unknown field "spec.template.metadata.lables"`,
 		},
-		"no template": {kind: "ManagedWorkload", spec: map[string]any{}, want: "spec.template"},
-		"an unknown field":       {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, map[string]any{"contianers": "x"})}, want: `unknown field "spec.template.spec.contianers"`},
+		"no template":      {kind: "ManagedWorkload", spec: map[string]any{}, want: "spec.template"},
+		"an unknown field": {kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, map[string]any{"contianers": "x"})}, want: `unknown field "spec.template.spec.contianers"`},
 		"an unknown field of ours": {
 			kind: "ManagedWorkload", spec: map[string]any{"template": templateWith(nil, nil), "replicas": int64(3)}, want: `unknown field "spec.replicas"`,
 		},

@@ -142,6 +142,29 @@ func TestWebhookAnswersTheAPIServerOnly(t *testing.T) {
 			t.Errorf("%q: answer %d, error %v, want none", path, code, err)
 		}
 	}
+	t.Run("too many KillRequests", refusesTooManyKillRequests)
+}
+
+// refusesTooManyKillRequests makes KillRequests, each of 1,000 nodes, until the API server says that there are
+// too many.
+func refusesTooManyKillRequests(t *testing.T) {
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprint("node-", i))
+	}
+	for i := range 100 {
+		kr := &v1alpha1.KillRequest{ObjectMeta: metav1.ObjectMeta{Namespace: hookTenant, Name: fmt.Sprint("kr-", i)}}
+		kr.Spec = v1alpha1.KillRequestSpec{WorkloadName: "web", Nodes: v1alpha1.RequestNodes{Names: names}, Action: v1alpha1.RequestRestart}
+		err := api.Create(t.Context(), kr)
+		if err == nil {
+			continue
+		}
+		if want := "the KillRequests of namespace " + hookTenant + " would name "; !strings.Contains(err.Error(), want) || i == 0 {
+			t.Errorf("request %d: %v", i, err)
+		}
+		return
+	}
+	t.Error("100 KillRequests of 1,000 nodes each were taken")
 }
 
 // askDirectly asks the webhook as the API server would, in the name of an administrator.

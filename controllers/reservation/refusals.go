@@ -57,7 +57,7 @@ func (r retries) refused(asked, granted fleet.Amount, now time.Time) bool {
 	return slices.ContainsFunc(r.refusals, func(known refusal) bool { return now.Before(known.again) && known.covers(asked, granted) })
 }
 
-// refuse remembers that an amount was not granted, beside what was. The back-off goes on of what
+// refuse remembers that an amount was not granted, beside what was. The back-off continues of what
 // was refused before and is as much, or more.
 func (r *retries) refuse(asked fleet.Amount, message string, granted fleet.Amount, now time.Time) {
 	next := refusal{asked: asked, message: message}

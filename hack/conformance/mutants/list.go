@@ -116,7 +116,7 @@ var mutants = []mutant{
 		`message = "PreStopHook failed"`, `message = "PreStopHook failed: secret output"`},
 	{"a container that is gone is an error", executorDir, "stopCalls.run",
 		"case runtimeerror.IsNotFound(r.err):", "case false && runtimeerror.IsNotFound(r.err):"},
-	{"starts continue after a kill that failed", executorDir, "syncRun.killOne",
+	{"starts continue after a kill that failed", executorDir, "syncRun.killed",
 		"s.result.add(killResult(kill.Name, err))\n\tif err != nil {\n\t\treturn errEnd\n\t}", "s.result.add(killResult(kill.Name, err))"},
 	{"failures of a pod's kill are reported in lines", executorDir, "Executor.KillPod",
 		"utilerrors.NewAggregate(errs)", "errors.Join(append(errs, utilerrors.NewAggregate(nil))...)"},

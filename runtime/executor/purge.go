@@ -16,7 +16,8 @@ import (
 )
 
 // purgeInitContainers removes every instance of every init container, so that
-// they run again in the new sandbox. (kubelet
+// they run again in the new sandbox. One that stays decides nothing: what another sandbox
+// ran does not count (plan.Differences.OwnSandbox). (kubelet
 // kuberuntime_container.go:purgeInitContainers)
 func (s *syncRun) purgeInitContainers(ctx context.Context) {
 	s.removeInitContainers(ctx, 0, func(plan.ContainerState) bool { return true })

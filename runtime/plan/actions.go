@@ -53,6 +53,8 @@ type Input struct {
 	// UnderWay names the containers whose kill, or the start after it, is under way: they are left
 	// alone.
 	UnderWay map[string]bool
+	// Exits are how containers ended whose instance the runtime may have lost.
+	Exits Exits
 	// Differences from the kubelet.
 	Differences Differences
 }
@@ -76,7 +78,8 @@ type Actions struct {
 	SandboxID string
 	Attempt   uint32
 	// ContainersToKill, init containers first, then containers, each as in the
-	// spec, then second instances and those that the spec does not name.
+	// spec, then second instances, those of an earlier sandbox and those that the spec
+	// does not name.
 	ContainersToKill []Kill
 	// ContainersToReset are removed, killed before if Kill says so; nothing else
 	// is done in that sync.

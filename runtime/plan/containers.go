@@ -27,9 +27,12 @@ func (p *planner) mainContainers() {
 
 // mainContainer returns whether a main container is kept as it is.
 func (p *planner) mainContainer(i int, c *corev1.Container) (kept bool) {
-	s := p.Observed.Current(c.Name)
-	if s == nil || s.State != ContainerRunning {
+	s := p.last(c.Name)
+	switch {
+	case s == nil || s.State != ContainerRunning:
 		return p.stoppedContainer(i, c, s)
+	case p.elsewhere(s):
+		return true // until it is dead (killStrays)
 	}
 	return p.runningContainer(i, c, s)
 }
@@ -44,7 +47,7 @@ func (p *planner) stoppedContainer(i int, c *corev1.Container, s *ContainerStatu
 	if !stops {
 		p.start(i)
 	}
-	if s != nil && s.State == ContainerUnknown {
+	if s != nil && s.State == ContainerUnknown && !p.elsewhere(s) {
 		p.killUnknown("Container", s)
 	}
 	return stops

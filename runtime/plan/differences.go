@@ -56,6 +56,17 @@ type Differences struct {
 	// ObjectsBeforeKill: "Missing objects and changes on purpose". Without it a container
 	// is killed for a change whether or not what the new one refers to is there.
 	ObjectsBeforeKill bool
+	// OwnSandbox: "Init containers and another sandbox", "A container that runs in an
+	// earlier sandbox". Without it what ran in any sandbox counts.
+	OwnSandbox bool
+	// NextSandbox: "A sandbox that is lost under restart policy Never", "A new sandbox and a
+	// container's own restart policy". Without it a pod of policy Never stays down once
+	// anything of it was created, and any other starts all main containers again but those
+	// that succeeded under OnFailure.
+	NextSandbox bool
+	// KeepExits: "An exited container that somebody removed". Without it such a container
+	// never ran.
+	KeepExits bool
 }
 
 // AllDifferences returns what production uses.
@@ -64,5 +75,6 @@ func AllDifferences() Differences {
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
 		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, HookInOwnSandbox: true,
 		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true, ObjectsBeforeKill: true,
+		OwnSandbox: true, NextSandbox: true, KeepExits: true,
 	}
 }

@@ -32,8 +32,8 @@ func TestDifferencesOfProductionAndComparison(t *testing.T) {
 		takers []string
 	}{
 		"../shim":                     {"plan.AllDifferences", []string{"cri.Config", "executor.Config"}},
-		"../podworker":                {"plan.AllDifferences", []string{"plan.Input"}},
-		"../preview":                  {"plan.AllDifferences", []string{"cri.Config", "plan.Input"}},
+		"../podworker":                {"plan.AllDifferences", []string{"plan.Input", "status.Input"}},
+		"../preview":                  {"plan.AllDifferences", []string{"cri.Config", "plan.Input", "status.Input"}},
 		"../../hack/conformance/shim": {"none", []string{"cri.Config", "executor.Config", "plan.Input"}},
 	} {
 		seen := map[string]bool{}
@@ -49,7 +49,7 @@ func TestDifferencesOfProductionAndComparison(t *testing.T) {
 }
 
 // takers are the types that take differences.
-var takers = map[string]bool{"plan.Input": true, "executor.Config": true, "cri.Config": true}
+var takers = map[string]bool{"plan.Input": true, "executor.Config": true, "cri.Config": true, "status.Input": true}
 
 // differencesGiven returns what each literal of a taker in a folder is given, by
 // its place.

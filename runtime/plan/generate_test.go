@@ -142,6 +142,9 @@ func drawSandbox(t *rapid.T, i int, in plan.Input) plan.SandboxStatus {
 	}
 }
 
+// sandboxThatIsGone is one that the runtime does not list.
+const sandboxThatIsGone = "sandbox-that-is-gone"
+
 func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerStatus {
 	states := []plan.ContainerState{
 		plan.ContainerRunning, plan.ContainerExited, plan.ContainerCreated, plan.ContainerUnknown,
@@ -155,9 +158,11 @@ func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerSta
 		ExitCode: rapid.SampledFrom([]int32{0, 1, 42}).Draw(t, "exit code"),
 		Hash:     rapid.SampledFrom(hashes).Draw(t, "definition"),
 	}
-	if len(in.Observed.Sandboxes) > 0 {
-		s.SandboxID = in.Observed.Sandboxes[0].ID
+	sandboxes := []string{sandboxThatIsGone}
+	for _, sandbox := range in.Observed.Sandboxes {
+		sandboxes = append(sandboxes, sandbox.ID)
 	}
+	s.SandboxID = rapid.SampledFrom(sandboxes).Draw(t, "sandbox of the container")
 	switch rapid.SampledFrom([]string{"as defined", "not known", "others", "resized"}).Draw(t, "resources") {
 	case "as defined":
 		if r, found := in.Definitions.Resources[name]; found {

@@ -19,6 +19,9 @@ type initScan struct {
 	// passed: a later init container, or a main one, has run, so all before it
 	// were initialized once.
 	passed bool
+	// ran: a main container has run in this sandbox, so that an init container of which
+	// there is nothing has completed.
+	ran bool
 }
 
 // initContainers decides about the init containers and returns whether the main
@@ -31,7 +34,7 @@ func (p *planner) initContainers() bool {
 		return true
 	}
 	running := p.mainContainerRuns()
-	scan := initScan{initialized: running, passed: running}
+	scan := initScan{initialized: running, passed: running, ran: p.initializedHere()}
 	defer p.inSpecOrder()
 	for i := range slices.Backward(p.Pod.Spec.InitContainers) {
 		p.initContainer(i, &scan)
@@ -45,11 +48,11 @@ func (p *planner) initContainers() bool {
 	return scan.initialized
 }
 
-// mainContainerRuns is whether a main container was created or runs. An exited
-// one does not count: it may be of the sandbox before.
+// mainContainerRuns is whether a main container was created or runs, in this sandbox. While none
+// does, the main containers wait for sidecars.
 func (p *planner) mainContainerRuns() bool {
 	for i := range p.Pod.Spec.Containers {
-		s := p.Observed.Current(p.Pod.Spec.Containers[i].Name)
+		s := p.here(p.Pod.Spec.Containers[i].Name)
 		if s != nil && (s.State == ContainerCreated || s.State == ContainerRunning) {
 			return true
 		}
@@ -59,16 +62,17 @@ func (p *planner) mainContainerRuns() bool {
 
 func (p *planner) initContainer(i int, scan *initScan) {
 	c := &p.Pod.Spec.InitContainers[i]
-	s := p.Observed.Current(c.Name)
+	s := p.here(c.Name)
 	switch {
 	case p.UnderWay[c.Name]: // it ran, and runs again soon
 	case p.keepsOff(c) && (s == nil || s.State != ContainerRunning):
 		p.stoppedSidecar(i, s, scan)
 		return
-	case s == nil && scan.passed && podspec.IsSidecar(c):
+	case s == nil && (scan.passed || scan.ran) && podspec.IsSidecar(c):
 		// It ran once and its remains are gone.
 		p.startInit(i)
-		return
+	case s == nil && !scan.passed && scan.ran:
+		p.initialized(i, scan, false)
 	case s == nil:
 		return
 	case scan.passed && !podspec.IsSidecar(c):

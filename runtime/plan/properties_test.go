@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -94,7 +95,7 @@ func TestPropertyWellFormed(t *testing.T) {
 			if k.Removed != (at < 0) {
 				t.Errorf("Kill %+v of a container at %d of the spec", k, at)
 			}
-			if in.Observed.Current(k.Name).ID == k.ID && !k.Removed {
+			if s := in.Observed.Current(k.Name); s.ID == k.ID && !k.Removed && s.SandboxID == actions.SandboxID {
 				if at < last {
 					t.Errorf("%s is killed after %s", k.Name, names[last])
 				}
@@ -133,6 +134,42 @@ func TestPropertyOnlyOurs(t *testing.T) {
 		for _, c := range in.Observed.Containers {
 			if c.State == plan.ContainerRunning && !killed[c.ID] && slices.Contains(startsOf(in, actions), c.Name) {
 				t.Errorf("%s is started beside %s", c.Name, c.ID)
+			}
+		}
+	})
+}
+
+// No main container is started before all init containers that are to end have completed in the
+// sandbox that it is started in. What was created in it after one shows that it has.
+func TestPropertyMainContainersWaitInTheirSandbox(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		actions := plan.Compute(in)
+		if len(actions.ContainersToStart) == 0 {
+			return
+		}
+		here := func(name string) *plan.ContainerStatus {
+			s := in.Observed.Current(name)
+			if s == nil || actions.CreateSandbox {
+				return nil
+			}
+			if s.SandboxID == actions.SandboxID || s.SandboxID == sandboxThatIsGone && s.State == plan.ContainerRunning {
+				return s
+			}
+			return nil
+		}
+		if slices.ContainsFunc(in.Pod.Spec.Containers, func(c corev1.Container) bool { return here(c.Name) != nil }) {
+			return
+		}
+		inits := in.Pod.Spec.InitContainers
+		for i, c := range inits {
+			s := here(c.Name)
+			if slices.ContainsFunc(inits[i+1:], func(later corev1.Container) bool { return here(later.Name) != nil }) {
+				continue
+			}
+			if !podspec.IsSidecar(&c) && (s == nil || s.State != plan.ContainerExited || s.ExitCode != 0) {
+				t.Errorf("%v are started, and %s has not completed in %q: %+v", startsOf(in, actions), c.Name, actions.SandboxID, s)
 			}
 		}
 	})

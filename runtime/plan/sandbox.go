@@ -128,7 +128,7 @@ func (p *planner) startOver(change sandboxVerdict) {
 	switch {
 	case len(toStart) == 0 && (p.staysDown(change) || p.stopsAny()):
 		p.actions.CreateSandbox = false
-	case len(toStart) == 0 && anyMainContainerCreated(p.Pod, p.Observed):
+	case len(toStart) == 0 && p.anyMainContainerCreated():
 		p.actions.CreateSandbox = false
 		p.finish("no container is left to start")
 	case first < len(p.Pod.Spec.InitContainers):
@@ -138,8 +138,8 @@ func (p *planner) startOver(change sandboxVerdict) {
 	}
 }
 
-// staysDown is whether a pod that is never restarted has had its sandbox. A
-// changed definition restarts whatever the policy, as that of a container does.
+// staysDown is whether a pod that is never restarted has had its sandbox, so that nothing is
+// left to start. A changed definition restarts whatever the policy, as that of a container does.
 func (p *planner) staysDown(change sandboxVerdict) bool {
 	return p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever &&
 		change.attempt != 0 && len(p.Observed.Containers) != 0 && !change.redefined
@@ -161,15 +161,18 @@ func (p *planner) anyMayRunOrUnknown() bool {
 	})
 }
 
-// startedAnew returns the main containers that a new sandbox starts: all but
-// those that succeeded under OnFailure, and those that requests keep stopped. Of a
-// pod that stays down those alone that requests have ended.
+// startedAnew returns the main containers that a new sandbox starts: those whose policy
+// says so, and those that requests have ended, but none that requests keep stopped.
 func (p *planner) startedAnew(change sandboxVerdict) []int {
 	var toStart []int
 	down := p.staysDown(change)
 	for i := range p.Pod.Spec.Containers {
 		c := &p.Pod.Spec.Containers[i]
-		starts := !down && (!runsOnce(p.Pod, c) || !succeeded(p.Observed.Current(c.Name)))
+		s := p.last(c.Name)
+		starts := !down && (!runsOnce(p.Pod, c) || !succeeded(s))
+		if p.Differences.NextSandbox {
+			starts = p.startsInNext(c, s, change.redefined || change.changed)
+		}
 		if !p.stops(c.Name) && (starts || p.owes(c.Name)) {
 			toStart = append(toStart, i)
 		}
@@ -192,9 +195,9 @@ func succeeded(s *ContainerStatus) bool {
 
 // anyMainContainerCreated is whether the pod has been initialized once.
 // (kubelet kuberuntime_container.go:HasAnyRegularContainerCreated)
-func anyMainContainerCreated(pod *corev1.Pod, observed *PodStatus) bool {
-	for i := range pod.Spec.Containers {
-		s := observed.Current(pod.Spec.Containers[i].Name)
+func (p *planner) anyMainContainerCreated() bool {
+	for i := range p.Pod.Spec.Containers {
+		s := p.last(p.Pod.Spec.Containers[i].Name)
 		if s != nil && (s.State == ContainerCreated || s.State == ContainerRunning || s.State == ContainerExited) {
 			return true
 		}

@@ -28,6 +28,8 @@ func (p *planner) killStrays() {
 			kills = append(kills, p.removedKill(s))
 		case position >= 0 && s.State == ContainerRunning && p.Observed.Current(s.Name) != s:
 			kills = append(kills, p.secondInstanceKill(s))
+		case position >= 0 && s.State == ContainerRunning && p.elsewhere(s):
+			kills = append(kills, p.earlierSandboxKill(s))
 		}
 	}
 	slices.SortFunc(kills, func(a, b Kill) int {
@@ -62,6 +64,15 @@ func (p *planner) secondInstanceKill(s *ContainerStatus) Kill {
 	return p.decide(s, Kill{
 		Trigger: v1alpha1.TriggerUnknownState,
 		Message: fmt.Sprintf("Container %s has a newer instance", s.Name),
+	})
+}
+
+// earlierSandboxKill kills an instance that runs in a sandbox that was replaced: the runtime
+// reported its end before, or did not know whether it ran.
+func (p *planner) earlierSandboxKill(s *ContainerStatus) Kill {
+	return p.decide(s, Kill{
+		Trigger: v1alpha1.TriggerUnknownState,
+		Message: fmt.Sprintf("Container %s runs in an earlier sandbox", s.Name),
 	})
 }
 

@@ -112,7 +112,7 @@ func (p *planner) anyMayRun() bool {
 // startedIn returns what a new sandbox starts, sooner or later.
 func (p *planner) startedIn(change sandboxVerdict) []*corev1.Container {
 	main := p.startedAnew(change)
-	if len(main) == 0 && (p.staysDown(change) || anyMainContainerCreated(p.Pod, p.Observed)) {
+	if len(main) == 0 && (p.staysDown(change) || p.anyMainContainerCreated()) {
 		return nil
 	}
 	var containers []*corev1.Container

@@ -82,6 +82,8 @@ type Checkpoint struct {
 	// Owed are containers that were ended on request and are to run again; earlier versions
 	// of the shim do not write them.
 	Owed plan.Owed `json:"owed,omitempty"`
+	// Exits are how containers ended whose instance the runtime may have lost.
+	Exits plan.Exits `json:"exits,omitempty"`
 	// Gone: the object was deleted without its finalizer.
 	Gone bool `json:"gone,omitempty"`
 	// Orphan: the containers were known from the runtime only.

@@ -93,6 +93,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			Waiting:                 s.waiting,
 			Conditions:              s.cfg.PodDir.Conditions(ctx, d.pod, observed),
 			Terminal:                terminal,
+			Differences:             plan.AllDifferences(),
 			AgentStartedAt:          s.cfg.StartedAt,
 			Now:                     now.Wall,
 			Held:                    s.held(syncing),

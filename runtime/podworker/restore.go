@@ -23,6 +23,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 		previous := status.PodStatus(&m.rec.Status)
 		m.rec.PodStatus = &previous
 	}
+	m.rec.Exits = plan.ExitsByStatus(m.rec.PodStatus)
 	m.rec.TemplateHash = nw.Status.TemplateHash
 	m.want.ran = hasRun(nw.Status.TemplateHash, m.rec.PodStatus)
 	m.rec.ClusterID = clusterID

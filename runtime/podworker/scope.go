@@ -114,6 +114,7 @@ func (s *scope) planInput(d desired, observed *plan.PodStatus) plan.Input {
 		Asked:       s.requests.Asked,
 		Owed:        s.mem.owed(),
 		UnderWay:    s.parts.underWay(),
+		Exits:       s.mem.exits(),
 		Differences: plan.AllDifferences(),
 	}
 }

@@ -97,6 +97,7 @@ func (b *builder) planInput(probes map[string]plan.ProbeResults, st *corev1.PodS
 	return plan.Input{
 		Pod: b.Pod, Observed: b.Observed, Probes: probes, Definitions: b.definitions, Actuated: b.actuated(),
 		Images: b.Images, RestartAllContainers: plan.AllContainersRestarting(st), Differences: plan.AllDifferences(),
+		Exits: plan.ExitsByStatus(st),
 	}
 }
 
@@ -118,7 +119,9 @@ func (b *builder) reasonToEnd(st *corev1.PodStatus) string {
 
 // podStatus is what the shim would report.
 func (b *builder) podStatus(probes map[string]plan.ProbeResults) corev1.PodStatus {
-	in := status.Input{Pod: b.Pod, Observed: b.Observed, Probes: probes, AgentStartedAt: b.Now, Now: b.Now}
+	in := status.Input{
+		Pod: b.Pod, Observed: b.Observed, Probes: probes, AgentStartedAt: b.Now, Now: b.Now, Differences: plan.AllDifferences(),
+	}
 	if b.Status != nil && b.Status.Phase != "" {
 		previous := status.PodStatus(b.Status)
 		in.Previous = &previous

@@ -57,7 +57,8 @@ func (f *fakeRuntime) Images(_ context.Context, names []string) plan.Images {
 func (f *fakeRuntime) runs(nw *v1alpha1.NodeWorkload, edit func(*plan.PodStatus)) *fakeRuntime {
 	observed := Running(template.Pod(nw))
 	for i := range observed.Containers {
-		observed.Containers[i].ID = "id-" + observed.Containers[i].Name
+		c := &observed.Containers[i]
+		c.ID, c.SandboxID = "id-"+c.Name, "id-sandbox"
 	}
 	observed.Sandboxes[0].ID = "id-sandbox"
 	if edit != nil {

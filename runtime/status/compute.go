@@ -41,6 +41,8 @@ type Input struct {
 	// Ending is the end that was requested before the containers have ended, such
 	// as DeadlineExceeded; nil if none was.
 	Ending *plan.Termination
+	// Differences from the kubelet.
+	Differences plan.Differences
 	// Resizing is set while a running container does not have the resources of
 	// its spec, with a reason and a message if the last try to change them failed.
 	Resizing *Reason
@@ -83,7 +85,7 @@ func Compute(in Input) corev1.PodStatus {
 	c := newConversion(&in, old)
 	st := c.containerStatusesOfPod(old)
 	converted := slices.Concat(st.ContainerStatuses, st.InitContainerStatuses)
-	st.Phase = phase(in.Pod, converted, c.due(), in.Terminal, anyActiveMainContainer(&in.Pod.Spec, c.observed))
+	st.Phase = phase(in.Pod, converted, c.forPhase())
 	c.applyPhase(&st, old)
 	// Only after the phase: it depends on what had started before.
 	c.applyProbes(&st, old)

@@ -85,7 +85,7 @@ func output(t *testing.T, v *vector) any {
 	return asJSON(t, map[string]any{
 		"convert":                             statusesOutput(t, &converted, "resources", "allocatedResources", "user", "volumeMounts", "ready"),
 		"generate":                            generate,
-		"phase":                               phase(v.Pod, all, nil, v.PodIsTerminal, initialized),
+		"phase":                               phase(v.Pod, all, phaseFacts{terminal: v.PodIsTerminal, initialized: initialized}),
 		"hasAnyActiveRegularContainerStarted": initialized,
 	})
 }

@@ -21,14 +21,46 @@ const configSourceAnnotation = "kubernetes.io/config.source"
 type tally struct {
 	pendingInit, failedInit, pendingSidecars                   int
 	unknown, running, waiting, stopped, notRestarts, succeeded int
-	// due are containers that are started whatever their restart policy.
-	due map[string]bool
+	phaseFacts
+}
+
+// phaseFacts are what a phase depends on beside the statuses.
+type phaseFacts struct {
+	// due are containers that are started whatever their restart policy, and lost are init
+	// containers whose newest instance ended with another sandbox.
+	due, lost map[string]bool
+	// terminal: nothing is started any more. initialized: the newest sandbox has a main
+	// container.
+	terminal, initialized bool
+}
+
+func (c *conversion) forPhase() phaseFacts {
+	return phaseFacts{
+		due: c.due(), lost: c.lost(), terminal: c.in.Terminal,
+		initialized: anyActiveMainContainer(&c.in.Pod.Spec, c.observed),
+	}
+}
+
+// lost are the init containers whose exit says nothing, because no instance of theirs is in a
+// sandbox that is ready: they run again in the next one. The kubelet does not tell.
+func (c *conversion) lost() map[string]bool {
+	lost := map[string]bool{}
+	if !c.in.Differences.NextSandbox || c.in.Terminal {
+		return lost
+	}
+	for i := range c.in.Pod.Spec.InitContainers {
+		name := c.in.Pod.Spec.InitContainers[i].Name
+		s := c.observed.Current(name)
+		lost[name] = s == nil || len(c.observed.Sandboxes) == 0 ||
+			s.SandboxID != "" && s.SandboxID != c.observed.Sandboxes[0].ID || !isReadySandbox(c.observed.Sandboxes[0])
+	}
+	return lost
 }
 
 // phase returns the phase of a pod from the statuses of all its containers.
 // (kubelet kubelet_pods.go:getPhase)
-func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, due map[string]bool, terminal, initialized bool) corev1.PodPhase {
-	t := tally{due: due}
+func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, facts phaseFacts) corev1.PodPhase {
+	t := tally{phaseFacts: facts}
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
 		status := statusByName(statuses, container.Name)
@@ -42,20 +74,21 @@ func phase(pod *corev1.Pod, statuses []corev1.ContainerStatus, due map[string]bo
 		container := &pod.Spec.Containers[i]
 		t.addMain(pod, container, statusByName(statuses, container.Name))
 	}
-	return t.phase(terminal && !isStatic(pod), initialized)
+	t.terminal = t.terminal && !isStatic(pod)
+	return t.phase()
 }
 
-func (t *tally) phase(terminal, initialized bool) corev1.PodPhase {
+func (t *tally) phase() corev1.PodPhase {
 	switch {
 	case t.failedInit > 0:
 		return corev1.PodFailed
-	case t.pendingInit > 0, t.pendingSidecars > 0 && !initialized, t.waiting > 0, t.unknown > 0:
+	case t.pendingInit > 0, t.pendingSidecars > 0 && !t.initialized, t.waiting > 0, t.unknown > 0:
 		return corev1.PodPending
 	case t.running > 0:
 		return corev1.PodRunning
 	case t.stopped == 0:
 		return corev1.PodPending
-	case !terminal && t.stopped != t.notRestarts:
+	case !t.terminal && t.stopped != t.notRestarts:
 		// At least one is about to be restarted.
 		return corev1.PodRunning
 	case t.stopped == t.succeeded:
@@ -72,7 +105,10 @@ func (t *tally) addInit(pod *corev1.Pod, container *corev1.Container, status *co
 	switch {
 	case exit == nil:
 		t.pendingInit++
-	case exit.ExitCode != 0 && !restarts(pod, container, exit):
+	case exit.ExitCode == 0 || restarts(pod, container, exit):
+	case t.lost[container.Name] && !t.initialized:
+		t.pendingInit++
+	default:
 		t.failedInit++
 	}
 }

@@ -44,7 +44,7 @@ func TestMissingAndEmptyStatuses(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := phase(p, tc.statuses, nil, false, false)
+			got := phase(p, tc.statuses, phaseFacts{})
 			if got != tc.wantPhase {
 				t.Errorf("phase = %s, want %s", got, tc.wantPhase)
 			}
@@ -57,7 +57,7 @@ func TestMissingAndEmptyStatuses(t *testing.T) {
 			}
 		})
 	}
-	if got := phase(pod(), nil, nil, true, false); got != corev1.PodPending {
+	if got := phase(pod(), nil, phaseFacts{terminal: true}); got != corev1.PodPending {
 		t.Errorf("phase without containers = %s, want Pending", got)
 	}
 }

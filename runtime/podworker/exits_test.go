@@ -1,0 +1,94 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// A container that has ended for good, and that somebody removed from the runtime, is not run
+// again: not by the shim that saw it end, and by none after it.
+func TestRemovedAfterItsExit(t *testing.T) {
+	for name, after := range map[string]func(*testing.T, *fakeNode) *fakeNode{
+		"by the same shim": func(_ *testing.T, n *fakeNode) *fakeNode {
+			n.pool.Wake("a")
+			return n
+		},
+		"by one that has the checkpoint": func(t *testing.T, n *fakeNode) *fakeNode {
+			n = restarted(t, n)
+			n.apiDown = false
+			n.start(t).Update(workload("a", twoThatRunOnce))
+			return n
+		},
+		"by one that has the object's status only": func(t *testing.T, n *fakeNode) *fakeNode {
+			m := newFakeNode(t)
+			m.pods = restarted(t, n).pods
+			nw := workload("a", twoThatRunOnce)
+			nw.Status = n.published("a")
+			m.api["a"] = nw.Status.DeepCopy()
+			m.start(t).Update(nw)
+			return m
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				p := n.start(t)
+				p.Update(workload("a", twoThatRunOnce))
+				n.settle(time.Second)
+				n.alter(func(c *plan.ContainerStatus) bool {
+					if c.Name == "c" {
+						c.State, c.ExitCode, c.Reason, c.FinishedAt = plan.ContainerExited, 0, "Completed", time.Now()
+					}
+					return true
+				})
+				p.Wake("a")
+				n.settle(time.Minute)
+				n.alter(func(c *plan.ContainerStatus) bool { return c.Name != "c" })
+				before := len(n.log())
+				m := after(t, n)
+				if m != n {
+					before = 0
+				}
+				m.settle(10 * time.Minute)
+				if calls := m.log()[before:]; slices.Contains(calls, "start c image:1") {
+					t.Errorf("it runs again: %q", calls)
+				}
+				st := m.published("a")
+				if !slices.ContainsFunc(st.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+					return c.Name == "c" && c.State.Terminated != nil && c.State.Terminated.Reason == "Completed"
+				}) {
+					t.Errorf("statuses %+v, want c Completed", st.ContainerStatuses)
+				}
+			})
+		})
+	}
+}
+
+func twoThatRunOnce(nw *v1alpha1.NodeWorkload) {
+	spec := &nw.Spec.Template.Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+}
+
+// alter changes the containers of the only pod, and drops those of which change says false.
+func (n *fakeNode) alter(change func(*plan.ContainerStatus) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var kept []plan.ContainerStatus
+	for _, c := range n.pods["a"].containers {
+		if change(&c) {
+			kept = append(kept, c)
+		}
+	}
+	n.pods["a"].containers = kept
+}

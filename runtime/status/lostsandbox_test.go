@@ -17,6 +17,7 @@ func TestInitContainerThatEndedWithItsSandbox(t *testing.T) {
 	failed := plan.ContainerStatus{ID: "i-0", Name: "i", SandboxID: "sandbox", State: plan.ContainerExited, ExitCode: 255}
 	earlier := failed
 	earlier.SandboxID = "earlier"
+	created := plan.ContainerStatus{ID: "i-1", Name: "i", SandboxID: "sandbox", State: plan.ContainerCreated}
 	notReady := func(o *plan.PodStatus) *plan.PodStatus {
 		o.Sandboxes[0].State = plan.SandboxNotReady
 		return o
@@ -27,12 +28,13 @@ func TestInitContainerThatEndedWithItsSandbox(t *testing.T) {
 		terminal bool
 		want     corev1.PodPhase
 	}{
-		"it failed in this sandbox":                {observed(failed), false, corev1.PodFailed},
-		"its sandbox is not ready":                 {notReady(observed(failed)), false, corev1.PodPending},
-		"there is another sandbox":                 {observed(earlier), false, corev1.PodPending},
-		"there is another sandbox, and it is gone": {observed(), false, corev1.PodPending},
-		"all is gone":                              {&plan.PodStatus{}, false, corev1.PodPending},
-		"nothing is started any more":              {notReady(observed(failed)), true, corev1.PodFailed},
+		"it failed in this sandbox":                  {observed(failed), false, corev1.PodFailed},
+		"its sandbox is not ready":                   {notReady(observed(failed)), false, corev1.PodPending},
+		"there is another sandbox":                   {observed(earlier), false, corev1.PodPending},
+		"there is another sandbox, and it is gone":   {observed(), false, corev1.PodPending},
+		"there is another one that was only created": {observed(created, earlier), false, corev1.PodPending},
+		"all is gone":                                {&plan.PodStatus{}, false, corev1.PodPending},
+		"nothing is started any more":                {notReady(observed(failed)), true, corev1.PodFailed},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

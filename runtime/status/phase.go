@@ -41,7 +41,7 @@ func (c *conversion) forPhase() phaseFacts {
 	}
 }
 
-// lost are the init containers whose exit says nothing, because no instance of theirs is in a
+// lost are the init containers whose exit says nothing, because no instance of theirs ran in a
 // sandbox that is ready: they run again in the next one. The kubelet does not tell.
 func (c *conversion) lost() map[string]bool {
 	lost := map[string]bool{}
@@ -51,7 +51,7 @@ func (c *conversion) lost() map[string]bool {
 	for i := range c.in.Pod.Spec.InitContainers {
 		name := c.in.Pod.Spec.InitContainers[i].Name
 		s := c.observed.Current(name)
-		lost[name] = s == nil || len(c.observed.Sandboxes) == 0 ||
+		lost[name] = s == nil || s.State == plan.ContainerCreated || len(c.observed.Sandboxes) == 0 ||
 			s.SandboxID != "" && s.SandboxID != c.observed.Sandboxes[0].ID || !isReadySandbox(c.observed.Sandboxes[0])
 	}
 	return lost

@@ -64,7 +64,7 @@ type Differences struct {
 	// anything of it was created, and any other starts all main containers again but those
 	// that succeeded under OnFailure.
 	NextSandbox bool
-	// KeepExits: "An exited container that somebody removed". Without it such a container
+	// KeepExits: "An exited container that was removed over CRI". Without it such a container
 	// never ran.
 	KeepExits bool
 }

@@ -22,7 +22,7 @@ type Exit struct {
 }
 
 // Exits are the containers whose newest instance was seen to have exited, by name. The runtime
-// may have lost the instance since, because somebody removed it.
+// may have lost the instance since: others may remove it over CRI.
 type Exits map[string]Exit
 
 // Seen returns the exits after another look. An instance that is gone stays; one that was
@@ -31,9 +31,13 @@ func (e Exits) Seen(pod *corev1.Pod, observed *PodStatus) Exits {
 	seen, cloned := e, false
 	for c := range podspec.InitAndMain(pod) {
 		s := observed.Current(c.Name)
+		if s == nil {
+			continue
+		}
 		before, known := seen[c.Name]
-		after := exitOf(s)
-		if s == nil || s.State != ContainerExited && !known || known && s.State == ContainerExited && before == after {
+		after := Exit{ID: s.ID, SandboxID: s.SandboxID, ExitCode: s.ExitCode, Reason: s.Reason}
+		exited := s.State == ContainerExited
+		if exited == known && (!known || before == after) {
 			continue
 		}
 		if !cloned {
@@ -42,20 +46,13 @@ func (e Exits) Seen(pod *corev1.Pod, observed *PodStatus) Exits {
 				seen = Exits{}
 			}
 		}
-		if s.State == ContainerExited {
+		if exited {
 			seen[c.Name] = after
 		} else {
 			delete(seen, c.Name)
 		}
 	}
 	return seen
-}
-
-func exitOf(s *ContainerStatus) Exit {
-	if s == nil {
-		return Exit{}
-	}
-	return Exit{ID: s.ID, SandboxID: s.SandboxID, ExitCode: s.ExitCode, Reason: s.Reason}
 }
 
 // ExitsByStatus are the exits of main containers by a status: all that there is of them where

@@ -68,12 +68,8 @@ func (p *planner) initContainer(i int, scan *initScan) {
 	case p.keepsOff(c) && (s == nil || s.State != ContainerRunning):
 		p.stoppedSidecar(i, s, scan)
 		return
-	case s == nil && (scan.passed || scan.ran) && podspec.IsSidecar(c):
-		// It ran once and its remains are gone.
-		p.startInit(i)
-	case s == nil && !scan.passed && scan.ran:
-		p.initialized(i, scan, false)
 	case s == nil:
+		p.missingInit(i, scan)
 		return
 	case scan.passed && !podspec.IsSidecar(c):
 		return
@@ -86,6 +82,20 @@ func (p *planner) initContainer(i int, scan *initScan) {
 		p.plainInitContainer(i, s, scan)
 	}
 	scan.passed = true
+}
+
+// missingInit is about an init container of which there is nothing: it did not run yet, or it ran
+// once and its remains are gone.
+func (p *planner) missingInit(i int, scan *initScan) {
+	switch {
+	case podspec.IsSidecar(&p.Pod.Spec.InitContainers[i]):
+		if scan.passed || scan.ran {
+			p.startInit(i)
+		}
+	case scan.ran && !scan.passed:
+		p.initialized(i, scan, false)
+	}
+	scan.passed = scan.passed || scan.ran
 }
 
 func (p *planner) sidecar(i int, s *ContainerStatus, scan *initScan) {

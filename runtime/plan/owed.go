@@ -135,11 +135,9 @@ func failedUntil(kills []v1alpha1.KillRecord, id string) (until time.Time) {
 // startsAgain is the one place that decides whether a main container that does not run is
 // started: its policy says so, or a request.
 func (p *planner) startsAgain(c *corev1.Container, s *ContainerStatus) bool {
-	starts := false
+	starts := shouldBeRestarted(p.Pod, c, s)
 	if s != nil && p.elsewhere(s) && p.Differences.NextSandbox && p.Pod.DeletionTimestamp == nil {
 		starts = p.startsInNext(c, s, false)
-	} else {
-		starts = shouldBeRestarted(p.Pod, c, s)
 	}
 	return starts || p.Asked[c.Name].restarts(s) || p.owes(c.Name)
 }

@@ -242,8 +242,8 @@ func TestSandboxLostUnderNever(t *testing.T) {
 	}
 }
 
-// A container that was seen to have hasExited, and that somebody removed, has ended as it did.
-func TestExitedContainerThatSomebodyRemoved(t *testing.T) {
+// A container that was seen to have exited, and that was removed over CRI, has ended as it did.
+func TestExitedContainerThatWasRemoved(t *testing.T) {
 	t.Parallel()
 	const here = "sandbox"
 	tests := map[string]struct {

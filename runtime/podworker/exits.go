@@ -6,20 +6,22 @@ package podworker
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// noteExits notes which containers have exited: whoever removes one does not have it run again.
-func (s *syncer) noteExits(d desired, observed *plan.PodStatus) {
-	s.mem.mu.Lock()
-	defer s.mem.mu.Unlock()
-	exits := s.mem.rec.Exits.Seen(d.pod, observed)
-	if plan.AllContainersRestarting(s.mem.rec.PodStatus) {
+// noteExits notes which containers have exited: one that is removed over CRI is not run again.
+func (m *memory) noteExits(pod *corev1.Pod, observed *plan.PodStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	exits := m.rec.Exits.Seen(pod, observed)
+	if plan.AllContainersRestarting(m.rec.PodStatus) {
 		exits = nil // the shim itself removes them, to start over
 	}
-	if !maps.Equal(exits, s.mem.rec.Exits) {
-		s.mem.rec.Exits = exits
-		s.mem.touch()
+	if !maps.Equal(exits, m.rec.Exits) {
+		m.rec.Exits = exits
+		m.touch()
 	}
 }
 

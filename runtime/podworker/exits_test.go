@@ -5,17 +5,19 @@ package podworker
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A container that has ended for good, and that somebody removed from the runtime, is not run
+// A container that has ended for good, and that was removed over CRI, is not run
 // again: not by the shim that saw it end, and by none after it.
 func TestRemovedAfterItsExit(t *testing.T) {
 	for name, after := range map[string]func(*testing.T, *fakeNode) *fakeNode{
@@ -91,4 +93,52 @@ func (n *fakeNode) alter(change func(*plan.ContainerStatus) bool) {
 		}
 	}
 	n.pods["a"].containers = kept
+}
+
+// What has completed runs again when an exit asks for a restart of all containers.
+func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory()
+		spec := &h.nw.Spec.Template.Spec
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		spec.InitContainers = []corev1.Container{{Name: "i", Image: "image:1"}}
+		h.node.spec["i"] = containerScript{runs: time.Second}
+		spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
+			Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+				Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+			},
+		}}
+		spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+		h.begin(t)
+		defer h.end()
+		for _, exit := range []struct {
+			name string
+			code int32
+		}{{"d", 0}, {"c", 42}} {
+			time.Sleep(time.Minute)
+			h.node.mu.Lock()
+			for i := range h.node.containers {
+				if s := &h.node.containers[i]; s.Name == exit.name {
+					h.node.exits(s, exit.code)
+				}
+			}
+			h.node.mu.Unlock()
+			h.pool.Wake("a")
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		h.node.mu.Lock()
+		defer h.node.mu.Unlock()
+		started := map[string]int{}
+		for _, call := range h.node.calls {
+			if _, id, ok := strings.Cut(call, " StartContainer "); ok {
+				started[id[:1]]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"i": 2, "c": 2, "d": 2}, started); diff != "" {
+			t.Errorf("starts (-want +got):\n%s\n%s", diff, strings.Join(h.node.calls, "\n"))
+		}
+	})
 }

@@ -54,6 +54,57 @@ func TestPropertyHistories(t *testing.T) {
 	})
 }
 
+// Wherever the power, or the shim, is lost while a workload starts: its init containers have
+// completed in the sandbox in which its main container runs.
+func TestLossAtEachCallOfAStart(t *testing.T) {
+	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever} {
+		for after := range 8 {
+			for _, power := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, power %t, after %d calls", policy, power, after), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						h := newHistory()
+						h.starts(policy)
+						h.node.cutAfter, h.node.power = after, power
+						h.begin(t)
+						h.pass(t, time.Minute)
+						h.come(t)
+						h.end()
+					})
+				})
+			}
+		}
+	}
+}
+
+// An init container that could not be removed while its sandbox was replaced changes nothing.
+func TestRemovalThatFailsWhileTheSandboxIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory()
+		h.starts(corev1.RestartPolicyAlways)
+		h.begin(t)
+		h.pass(t, time.Minute)
+		h.node.mu.Lock()
+		h.node.failing["RemoveContainer i1"] = true
+		h.node.stopSandbox(h.node.sandboxes[0].ID)
+		h.node.mu.Unlock()
+		h.pool.Wake("a")
+		h.pass(t, time.Minute)
+		h.come(t)
+		h.end()
+	})
+}
+
+// starts has the workload start two init containers and a main one.
+func (h *history) starts(policy corev1.RestartPolicy) {
+	spec := &h.nw.Spec.Template.Spec
+	spec.RestartPolicy = policy
+	for _, name := range []string{"i0", "i1"} {
+		spec.InitContainers = append(spec.InitContainers, corev1.Container{Name: name, Image: "image:1"})
+		h.node.spec[name] = containerScript{runs: 5 * time.Second}
+	}
+	h.api.template = *spec
+}
+
 // history is one workload on one node.
 type history struct {
 	node *historyNode
@@ -63,17 +114,31 @@ type history struct {
 
 	pool *Pool
 	stop func()
+	// away is for how long no shim runs after the end of one.
+	away func() time.Duration
 }
 
-func drawHistory(rt *rapid.T) *history {
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func newHistory() *history {
 	h := &history{
 		node: &historyNode{
 			uid: "a", spec: map[string]containerScript{}, cutAfter: -1, failing: map[string]bool{}, woken: func() {},
 			completed: map[string]bool{}, ran: map[string]bool{}, done: map[string]bool{}, passed: map[string]bool{},
 		},
-		nw: workload("a"),
+		nw: workload("a"), away: func() time.Duration { return time.Second },
 	}
 	h.api = &historyAPI{node: h.node, checkpoints: map[types.UID][]byte{}}
+	return h
+}
+
+func drawHistory(rt *rapid.T) *history {
+	h := newHistory()
+	h.away = func() time.Duration { return time.Duration(rapid.IntRange(0, 3).Draw(rt, "away")) * time.Second }
 	spec := &h.nw.Spec.Template.Spec
 	spec.TerminationGracePeriodSeconds = new(int64(5))
 	spec.Containers = nil
@@ -119,14 +184,10 @@ func drawProbes(rt *rapid.T, c *corev1.Container) containerScript {
 }
 
 // begin starts a shim, after the node if that has ended.
-func (h *history) begin(rt *rapid.T) {
-	rt.Helper()
+func (h *history) begin(t tester) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	h.node.mu.Lock()
-	if h.node.power {
-		h.boot++
-	}
-	h.node.dark, h.node.power, h.node.cutAfter = false, false, -1
 	h.node.calls = append(h.node.calls, fmt.Sprintf("a shim begins, boot %d", h.boot))
 	h.node.mu.Unlock()
 	var pool *Pool
@@ -142,7 +203,7 @@ func (h *history) begin(rt *rapid.T) {
 		HostIPs: []string{"192.0.2.1"}, RuntimeName: "fake",
 	})
 	if err := pool.Restore(); err != nil {
-		rt.Fatal(err)
+		t.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -172,8 +233,8 @@ func (h *history) end() {
 }
 
 // pass lets time pass, starts what has ended, and looks for what must not be.
-func (h *history) pass(rt *rapid.T, d time.Duration) {
-	rt.Helper()
+func (h *history) pass(t tester, d time.Duration) {
+	t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
 	h.node.mu.Lock()
@@ -181,14 +242,21 @@ func (h *history) pass(rt *rapid.T, d time.Duration) {
 	h.node.mu.Unlock()
 	if len(violations) > 0 {
 		h.end()
-		rt.Fatalf("%s\n%s", strings.Join(violations, "\n"), strings.Join(calls, "\n"))
+		t.Fatalf("%s\n%s", strings.Join(violations, "\n"), strings.Join(calls, "\n"))
 	}
-	if dark {
-		h.end()
-		time.Sleep(time.Duration(rapid.IntRange(0, 3).Draw(rt, "away")) * time.Second)
-		h.begin(rt)
-		h.pass(rt, time.Second)
+	if !dark {
+		return
 	}
+	h.end()
+	time.Sleep(h.away())
+	h.node.mu.Lock()
+	if h.node.power {
+		h.boot++
+	}
+	h.node.dark, h.node.power = false, false
+	h.node.mu.Unlock()
+	h.begin(t)
+	h.pass(t, time.Second)
 }
 
 // happen has something happen to the workload.
@@ -218,7 +286,7 @@ func (h *history) happen(rt *rapid.T) {
 			n.stopSandbox(n.sandboxes[0].ID)
 		}
 	case "call fails":
-		n.failing[rapid.SampledFrom([]string{"RemoveContainer", "StartContainer", "CreateContainer", "RunSandbox"}).Draw(rt, "method")] = true
+		n.failing[rapid.SampledFrom([]string{"RemoveContainer", "RemoveContainer i1", "StartContainer", "CreateContainer", "RunSandbox"}).Draw(rt, "method")] = true
 		if len(n.sandboxes) > 0 && rapid.Bool().Draw(rt, "with the sandbox") {
 			n.stopSandbox(n.sandboxes[0].ID)
 		}
@@ -263,7 +331,7 @@ func (h *history) exit(rt *rapid.T) {
 	}
 }
 
-// remove has somebody remove containers that have exited, and that the shim has seen for a while;
+// remove removes containers over CRI that have exited, and that the shim has seen for a while;
 // the node is locked.
 func (h *history) remove(rt *rapid.T, all bool) {
 	at, policy := rapid.IntRange(0, 4).Draw(rt, "which"), h.nw.Spec.Template.Spec.RestartPolicy
@@ -280,21 +348,21 @@ func (h *history) remove(rt *rapid.T, all bool) {
 		if !c.Recorded.Init && newest && (policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && c.ExitCode == 0) {
 			h.node.done[c.Name] = true
 		}
-		h.node.calls = append(h.node.calls, "somebody removes "+c.ID)
+		h.node.calls = append(h.node.calls, "removed over CRI: "+c.ID)
 		return true
 	})
 }
 
 // come lets the workload come to rest, and looks whether it is as it is wanted.
-func (h *history) come(rt *rapid.T) {
-	rt.Helper()
+func (h *history) come(t tester) {
+	t.Helper()
 	h.node.mu.Lock()
 	clear(h.node.failing)
 	if !h.node.dark {
 		h.node.cutAfter = -1
 	}
 	h.node.mu.Unlock()
-	h.pass(rt, 10*time.Minute)
+	h.pass(t, 10*time.Minute)
 	st := h.api.published()
 	h.node.mu.Lock()
 	missing := h.missing(&st)
@@ -302,7 +370,7 @@ func (h *history) come(rt *rapid.T) {
 	h.node.mu.Unlock()
 	if missing != "" {
 		h.end()
-		rt.Fatalf("%s; phase %s, summary %q\n%s", missing, st.Phase, st.Summary, calls)
+		t.Fatalf("%s; phase %s, summary %q\n%s", missing, st.Phase, st.Summary, calls)
 	}
 }
 
@@ -443,3 +511,5 @@ func (historyDirs) OOMKills(types.UID) (int64, bool) { return 0, false }
 func (historyDirs) Release(context.Context, Identity) error { return nil }
 
 func (historyDirs) Remove(context.Context, Identity) error { return nil }
+
+func (historyDirs) KillLeftovers(context.Context, types.UID) ([]Leftover, error) { return nil, nil }

@@ -40,7 +40,7 @@ type historyNode struct {
 	cutAfter int
 	power    bool
 	dark     bool
-	// failing are methods whose next call fails.
+	// failing are the beginnings of calls, such as "RemoveContainer i1", the next of which fails.
 	failing map[string]bool
 
 	// completed are the init containers that have completed, by sandbox and name.
@@ -80,10 +80,12 @@ func (n *historyNode) ends(method, name string) error {
 	if n.cutAfter > 0 {
 		n.cutAfter--
 	}
-	if n.failing[method] {
-		delete(n.failing, method)
-		n.calls[len(n.calls)-1] += ": fails"
-		return status.Error(codes.Unknown, "the runtime fails")
+	for call := range n.failing {
+		if strings.HasPrefix(method+" "+name, call) {
+			delete(n.failing, call)
+			n.calls[len(n.calls)-1] += ": fails"
+			return status.Error(codes.Unknown, "the runtime fails")
+		}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 // keep reports what was observed, and has it made what the template says.
 func (s *syncer) keep(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable) (time.Duration, error) {
 	s.settleOwed(d, observed)
-	s.noteExits(d, observed)
+	s.mem.noteExits(d.pod, observed)
 	may := usable.OK && d.held == ""
 	if !may {
 		s.recallRequests(d, observed)
@@ -196,7 +196,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	}
 	s.mem.noteRan(after)
 	s.settleOwed(d, after)
-	s.noteExits(d, after)
+	s.mem.noteExits(d.pod, after)
 	s.awaitImages(ctx, d, after)
 	r = s.look(ctx, d, after, false)
 	if s.advanceRequests(ctx, d, after, &r.pod) {

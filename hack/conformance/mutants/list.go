@@ -30,7 +30,7 @@ var mutants = []mutant{
 	{"a killed container restarts under Never", planDir, "planner.runningContainer",
 		"if rule.restarts || restartsWhenKilled(p.Pod, c) {", "if true {"},
 	{"a container of unknown state is started beside itself", planDir, "planner.stoppedContainer",
-		"if s != nil && s.State == ContainerUnknown {", "if false {"},
+		"if s != nil && s.State == ContainerUnknown && !p.elsewhere(s) {", "if false {"},
 	{"a pod with nothing left is not killed", planDir, "planner.mainContainers",
 		"if kept == 0 && len(p.actions.ContainersToStart) == 0 {", "if false {"},
 	{"the probe's grace period is ignored", planDir, "ContainerGrace",

@@ -557,6 +557,27 @@ func TestStartupProbeAddedToAStartedContainer(t *testing.T) {
 	})
 }
 
+// A container may be seen between its creation and its start. That is no failure, which would kill
+// it as soon as it runs.
+func TestContainerThatIsBeingStartedDoesNotFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.answers[startup] = failsUntil(3)
+		c := corev1.Container{StartupProbe: every(1), LivenessProbe: every(1), ReadinessProbe: every(1)}
+		c.StartupProbe.FailureThreshold = 10
+		pod := podOf(c)
+		created := running("a")
+		created.Containers[0].State, created.Containers[0].StartedAt = plan.ContainerCreated, time.Time{}
+		atFirst := map[string]plan.ProbeResults{"a": {Startup: plan.ProbeUnknown, Liveness: plan.ProbeSuccess, Readiness: plan.ProbeFailure}}
+		f.Update(pod, created, nil)
+		f.wantResults(atFirst)
+		f.Update(pod, running("a"), nil)
+		f.wantResults(atFirst)
+		f.after(10 * time.Second)
+		f.wantResults(map[string]plan.ProbeResults{"a": {Startup: plan.ProbeSuccess, Liveness: plan.ProbeSuccess, Readiness: plan.ProbeSuccess}})
+	})
+}
+
 func TestResultOfAnOldInstanceIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -101,6 +101,9 @@ func (w *worker) observe(c container, late bool) (changed bool) {
 	if w.finished || w.onHold || c.running && !w.state.ended {
 		return changed
 	}
+	if !c.exited && w.seen.IsZero() && !w.state.ended {
+		return changed // it is being started
+	}
 	w.state.set(w.containerID, w.key.kind, plan.ProbeFailure)
 	if w.state.ended || c.exited && !w.restarts(c) {
 		w.finished = true

@@ -224,5 +224,8 @@ func (s *rolloutStatus) success(mw *v1alpha1.ManagedWorkload, held bool) string 
 	if s.Unreachable > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes without a responding shim)", s.Unreachable, s.Desired)
 	}
+	if n := mw.Status.DrainedNodes; n > 0 {
+		text += fmt.Sprintf(" (%d beside them drained)", n)
+	}
 	return text
 }

@@ -124,6 +124,10 @@ func TestComputeRollout(t *testing.T) {
 			status: statusOf(2, 4, 4, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) { mw.Status.UnreachableNodes = 1 },
 			want: `managedworkload "web" successfully rolled out (1 of 5 nodes without a responding shim)`, complete: true,
 		},
+		"a node is drained": {
+			status: statusOf(2, 5, 5, no, no, "AllNodesReady"), edit: func(mw *v1alpha1.ManagedWorkload) { mw.Status.DrainedNodes = 1 },
+			want: `managedworkload "web" successfully rolled out (1 beside them drained)`, complete: true,
+		},
 		"late": {
 			status: statusOf(2, 2, 4, no, yes, "ProgressDeadlineExceeded"), want: `managedworkload "web" exceeded its progress deadline: because`, failed: true,
 		},

@@ -22,6 +22,8 @@ type Placement struct {
 	ShouldRun bool
 	// ShouldContinue: an existing NodeWorkload is kept.
 	ShouldContinue bool
+	// Drained: it would run, were the node not drained.
+	Drained bool
 }
 
 // Placer decides about nodes for one template.
@@ -74,9 +76,15 @@ func (p Placer) decide(node *corev1.Node) (Placement, string) {
 	case !fits:
 		return Placement{}, "spec.affinity.nodeAffinity does not match the node"
 	}
+	placement, reason := p.byTaints(node)
 	if hold, found := p.drained(node); found {
-		return Placement{ShouldContinue: hold}, "spec.tolerations does not name the taint " + v1alpha1.TaintDrain
+		return Placement{ShouldContinue: hold, Drained: placement.ShouldRun}, "spec.tolerations does not name the taint " + v1alpha1.TaintDrain
 	}
+	return placement, reason
+}
+
+// byTaints decides by all taints but that of a drain.
+func (p Placer) byTaints(node *corev1.Node) (Placement, string) {
 	if taint, found := p.untolerated(node, corev1.TaintEffectNoExecute); found {
 		return Placement{}, fmt.Sprintf("spec.tolerations does not tolerate the taint %s", taint.ToString())
 	}

@@ -28,6 +28,7 @@ func taint(key string, effect corev1.TaintEffect) corev1.Taint {
 }
 
 func TestPlace(t *testing.T) {
+	drained, held := Placement{Drained: true}, Placement{ShouldContinue: true, Drained: true}
 	never, stay, run := Placement{}, Placement{ShouldContinue: true}, Placement{ShouldRun: true, ShouldContinue: true}
 	gpu := map[string]string{"hardware": "gpu"}
 	tests := map[string]struct {
@@ -74,18 +75,21 @@ func TestPlace(t *testing.T) {
 		"no network, host network":    {spec: corev1.PodSpec{HostNetwork: true}, taints: []corev1.Taint{taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)}, want: run},
 		"a node that keeps Pods away": {taints: []corev1.Taint{taint(v1alpha1.TaintNoPods, corev1.TaintEffectNoSchedule)}, want: run},
 		"a node that ends Pods":       {taints: []corev1.Taint{taint(v1alpha1.TaintNoPods, corev1.TaintEffectNoExecute)}, want: run},
-		"drained":                     {taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectPreferNoSchedule}}, want: never},
-		"about to be drained":         {taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Value: "hold", Effect: corev1.TaintEffectPreferNoSchedule}}, want: stay},
+		"drained":                     {taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectPreferNoSchedule}}, want: drained},
+		"about to be drained":         {taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Value: "hold", Effect: corev1.TaintEffectPreferNoSchedule}}, want: held},
 		"drained, with two taints": {
-			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Value: "hold", Effect: corev1.TaintEffectNoExecute}, {Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectNoSchedule}}, want: never,
+			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Value: "hold", Effect: corev1.TaintEffectNoExecute}, {Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectNoSchedule}}, want: drained,
 		},
 		"drained, everything tolerated": {
 			spec:   corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
-			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectNoExecute}}, want: never,
+			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectNoExecute}}, want: drained,
 		},
 		"drained, tolerated by name": {
 			spec:   corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "managedworkload.dev/drain", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}},
 			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Value: "yes", Effect: corev1.TaintEffectPreferNoSchedule}}, want: run,
+		},
+		"drained, and kept away by another taint": {
+			taints: []corev1.Taint{{Key: "managedworkload.dev/drain", Effect: corev1.TaintEffectPreferNoSchedule}, taint("dedicated", corev1.TaintEffectNoSchedule)}, want: never,
 		},
 		"taints do not help where it may not": {spec: corev1.PodSpec{NodeSelector: gpu}, taints: []corev1.Taint{taint("x", corev1.TaintEffectNoSchedule)}, want: never},
 	}

@@ -122,6 +122,8 @@ const (
 	ReasonObjectsTooLarge = "ObjectsTooLarge"
 	// ReasonNoMatchingNodes: no node matches the template's placement.
 	ReasonNoMatchingNodes = "NoMatchingNodes"
+	// ReasonNodesDrained: every node that matches the template's placement is drained.
+	ReasonNodesDrained = "NodesDrained"
 	// ReasonCompleted: the containers have succeeded on every node.
 	ReasonCompleted = "Completed"
 	// ReasonAllNodesReady: every reachable node is ready with the current

@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes on which all containers are ready"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableNodes`,priority=1,description="Nodes that have been ready for minReadySeconds"
 // +kubebuilder:printcolumn:name="Misscheduled",type=integer,JSONPath=`.status.misscheduledNodes`,priority=1,description="Nodes that run the workload and should not"
+// +kubebuilder:printcolumn:name="Drained",type=integer,JSONPath=`.status.drainedNodes`,priority=1,description="Nodes that a drain keeps from running the workload"
 // +kubebuilder:printcolumn:name="Unreachable",type=integer,JSONPath=`.status.unreachableNodes`,priority=1,description="Nodes whose shim does not answer"
 // +kubebuilder:printcolumn:name="Forced",type=integer,JSONPath=`.status.forcedKills`,description="Kills that the runtime had to force"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary`
@@ -114,6 +115,10 @@ type ManagedWorkloadStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	UnavailableNodes int32 `json:"unavailableNodes"`
+	// drainedNodes is the number of nodes that are not desired because they are drained of
+	// this workload (kubectl mw drain).
+	// +optional
+	DrainedNodes int32 `json:"drainedNodes,omitempty"`
 	// misscheduledNodes is the number of nodes that run the workload and should not, as
 	// one does that got a taint with the effect NoSchedule after the start.
 	// +optional

@@ -30,9 +30,6 @@ const (
 // maxMessage keeps a condition's message below the API's limit of 32 KiB.
 const maxMessage = 16 * 1024
 
-// noMatchMessage is what there is to say without desired nodes.
-const noMatchMessage = "No node matches the template's placement"
-
 // conditionState is a condition without its type, generation and times.
 type conditionState struct {
 	status  metav1.ConditionStatus
@@ -58,57 +55,6 @@ func computeAccepted(f *facts) conditionState {
 		return conditionState{metav1.ConditionUnknown, v.Reason, message}
 	}
 	return no(v.Reason, message)
-}
-
-// computeReady is True when every reachable node that the template admits runs
-// the current template and is ready or completed, and no other node is being updated.
-func computeReady(f *facts, t *tally) conditionState {
-	switch {
-	case f.deleting:
-		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
-	case f.verdict.Undecided:
-		return no(f.verdict.Reason, with(f.verdict.Message, "what runs stays, and no node is changed before that is known"))
-	case !f.verdict.Accepted:
-		return no(f.verdict.Reason, fmt.Sprintf("Rejected; what runs stays: %d of %d nodes are ready with it", t.ready, t.desired))
-	case len(t.by[standingConflict]) > 0 && len(t.by[standingUpdating]) > 0:
-		return no(reasonNameConflict, with(with(conflictMessage(t), rollingMessage(f, t)), unreachableMessage(t)))
-	case len(t.by[standingConflict]) > 0:
-		return no(reasonNameConflict, with(conflictMessage(t), unreachableMessage(t)))
-	case len(t.by[standingUpdating]) > 0:
-		return no(updatingReason(f), with(rollingMessage(f, t), unreachableMessage(t)))
-	case t.desired == 0:
-		return yes(v1alpha1.ReasonNoMatchingNodes, with(noMatchMessage, misscheduledMessage(f)))
-	case t.reachable() == 0:
-		return no(unreachableReason(t), unreachableMessage(t))
-	case len(t.by[standingFailed]) > 0:
-		return no(v1alpha1.ReasonFailed, with(with(failedMessage(t.by[standingFailed]), heldMessage(f, t)), unreachableMessage(t)))
-	case len(t.by[standingNotReady]) > 0:
-		return no(v1alpha1.ReasonNodesNotReady, with(with(notReadyMessage(t.by[standingNotReady]), heldMessage(f, t)), unreachableMessage(t)))
-	case len(t.by[standingYoung]) > 0:
-		return no(v1alpha1.ReasonNodesNotReady, with(with(youngMessage(t.by[standingYoung]), heldMessage(f, t)), unreachableMessage(t)))
-	case len(t.by[standingReady]) == 0:
-		return yes(v1alpha1.ReasonCompleted, with(with("the containers have completed on every reachable node", heldMessage(f, t)), unreachableMessage(t)))
-	}
-	return yes(v1alpha1.ReasonAllNodesReady, with(with(readyMessage(f, t), misscheduledMessage(f)), unreachableMessage(t)))
-}
-
-// computeStalled is True when nothing gets better without a person.
-func computeStalled(f *facts, t *tally, late bool) conditionState {
-	switch updating := len(t.by[standingUpdating]) > 0; {
-	case f.deleting:
-		return no(v1alpha1.ReasonTerminating, "the object is being deleted")
-	case !f.verdict.Accepted && !f.verdict.Undecided:
-		return yes(f.verdict.Reason, f.verdict.Message)
-	case len(t.by[standingConflict]) > 0 && !updating:
-		return yes(reasonNameConflict, conflictMessage(t))
-	case f.answer.Refused != "" && f.held > 0:
-		return yes(reasonNoLongerAdmitted, nodes(f.held)+" without the current template; "+answerMessage(f))
-	case len(t.by[standingFailed]) > 0 && !updating:
-		return yes(v1alpha1.ReasonFailed, failedMessage(t.by[standingFailed]))
-	case late:
-		return yes(reasonProgressDeadlineExceeded, fmt.Sprintf("no progress for %s%s: %s", f.deadline, inBrackets(since(f.progress.Since)), computeReady(f, t).message))
-	}
-	return no(v1alpha1.ReasonNotStalled, "Not stalled")
 }
 
 // computeReconciling is True while the nodes are on their way.

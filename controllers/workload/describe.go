@@ -94,7 +94,7 @@ func rollingMessage(f *facts, t *tally) string {
 	}
 	message := fmt.Sprintf("%d of %d reachable nodes run the current template", t.updated, t.reachable())
 	if t.desired == 0 {
-		message = with(noMatchMessage, misscheduledMessage(f))
+		message = with(noNodesMessage(f), misscheduledMessage(f))
 	}
 	message = with(with(message, refusedMessage(refused)), busyMessage(busy))
 	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
@@ -195,6 +195,22 @@ func misscheduledMessage(f *facts) string {
 		return ""
 	}
 	return "still running where the template does not match any more: " + names(f.misscheduled)
+}
+
+// noNodesMessage says why there are no desired nodes.
+func noNodesMessage(f *facts) string {
+	if len(f.drained) > 0 {
+		return "Every node that matches the template's placement is drained: " + names(f.drained)
+	}
+	return "No node matches the template's placement"
+}
+
+// drainedMessage names the nodes that a drain keeps from running the workload.
+func drainedMessage(f *facts) string {
+	if len(f.drained) == 0 {
+		return ""
+	}
+	return "drained: " + names(f.drained)
 }
 
 func namesOf(list []*nodeView) []string {

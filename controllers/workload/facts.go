@@ -55,6 +55,8 @@ type facts struct {
 	leaving []nodeView
 	// misscheduled is how many nodes run it that should not.
 	misscheduled []string
+	// drained are the nodes that would be desired, were they not drained.
+	drained []string
 	// progress is what was remembered of it.
 	progress rollout.Progress
 	now      time.Time

@@ -16,7 +16,7 @@ import (
 
 var nodesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "managedworkload_nodes",
-	Help: "Nodes of each ManagedWorkload by state: desired, current, updated, ready, available, completed, unavailable, unreachable, misscheduled.",
+	Help: "Nodes of each ManagedWorkload by state: desired, current, updated, ready, available, completed, unavailable, unreachable, misscheduled, drained.",
 }, []string{"namespace", "name", "state"})
 
 var (
@@ -54,6 +54,7 @@ func setWorkloadMetrics(mw *v1alpha1.ManagedWorkload, status *v1alpha1.ManagedWo
 		"available":    status.AvailableNodes,
 		"completed":    int32(f.completed()),
 		"unreachable":  status.UnreachableNodes,
+		"drained":      status.DrainedNodes,
 	} {
 		nodesGauge.WithLabelValues(mw.Namespace, mw.Name, state).Set(float64(n))
 	}

@@ -79,6 +79,7 @@ func TestWorkloadMetrics(t *testing.T) {
 			}
 			want["nodes "+state] = n
 		}
+		want["nodes drained"] = 0
 		maps.Copy(want, further)
 		return want
 	}
@@ -147,7 +148,7 @@ func TestWorkloadMetrics(t *testing.T) {
 		b.turn()
 		b.forget(types.NamespacedName{Namespace: "other", Name: "web"})
 		b.forget(types.NamespacedName{Namespace: "default", Name: "other"})
-		if got := gathered(t); len(got) != 12 {
+		if got := gathered(t); len(got) != 13 {
 			t.Errorf("after other workloads have ended: %v", got)
 		}
 		b.change(refused(true))

@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -121,6 +122,9 @@ func (r *Reconciler) survey(s *scope) *facts {
 		if share != nil {
 			found++
 		}
+		if p.Drained {
+			f.drained = append(f.drained, node)
+		}
 		if share != nil || p.ShouldRun {
 			f.add(p, view(node, share, false))
 		}
@@ -129,6 +133,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 		f.leaving = append(f.leaving, s.unplaced(view)...)
 	}
 	sortNodes(f.leaving)
+	slices.Sort(f.drained)
 	return f
 }
 

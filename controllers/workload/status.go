@@ -34,6 +34,7 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 	status.DesiredNodes, status.CurrentNodes = count32(t.desired), count32(t.current)
 	status.UpdatedNodes, status.ReadyNodes = count32(t.updated), count32(t.ready)
 	status.AvailableNodes, status.UnavailableNodes = count32(t.available), count32(t.desired-t.available)
+	status.DrainedNodes = count32(len(f.drained))
 	status.UnreachableNodes, status.MisscheduledNodes = count32(t.unreachable()), count32(len(f.misscheduled))
 	if f.verdict.Accepted {
 		status.CurrentRevision, status.UpdateRevision = f.current, f.update
@@ -44,10 +45,11 @@ func computeStatus(f *facts, old *v1alpha1.ManagedWorkloadStatus) (status v1alph
 		Revision: f.update, RolledOut: f.rolledOut, Generation: f.generation, Tally: rolled, Paused: f.strategy.Paused,
 	}, f.now)
 	left := next.Left(f.deadline, f.now)
-	ready := computeReady(f, &t)
-	stalled := computeStalled(f, &t, left == 0 && rolled.Left > 0 && ready.status != metav1.ConditionTrue)
+	s := standingOf(f, &t)
+	ready := s.ready
+	stalled := computeStalled(f, s, left == 0 && rolled.Left > 0 && ready.status != metav1.ConditionTrue)
 	reconciling := computeReconciling(f, &t, ready, stalled)
-	status.Summary = fitting(computeSummary(f, &t, stalled))
+	status.Summary = fitting(s.summary(stalled.status == metav1.ConditionTrue))
 
 	set := func(kind string, o conditionState) { setCondition(&status.Conditions, f, kind, o) }
 	if !f.deleting { // then the template is judged no more
@@ -84,42 +86,6 @@ func setCondition(conditions *[]metav1.Condition, f *facts, kind string, o condi
 	})
 }
 
-// computeSummary is the one line of the STATUS column.
-func computeSummary(f *facts, t *tally, stalled conditionState) string {
-	var aside string
-	if n := len(t.without); n > 0 {
-		aside = nodes(n) + " without a shim"
-	}
-	if n := len(t.silent); n > 0 {
-		aside = with(aside, nodes(n)+" not responding")
-	}
-	switch {
-	case f.deleting:
-		return deletingSummary(f, t)
-	case f.verdict.Undecided:
-		return "waiting for admission"
-	case !f.verdict.Accepted:
-		return "refused: " + f.verdict.Reason
-	case t.desired == 0:
-		return with(with(with(rollingSummary(f, t, stalled), "no matching nodes"), misscheduledSummary(f)), endingSummary(t))
-	case len(t.by[standingConflict]) > 0:
-		return with(with("name conflict on "+nodes(len(t.by[standingConflict])), updatedSummary(f, t, stalled)), aside)
-	case len(t.by[standingUpdating]) > 0:
-		return with(updatedSummary(f, t, stalled), aside)
-	case t.reachable() == 0:
-		return aside
-	case len(t.by[standingFailed]) > 0:
-		return with("failed on "+nodes(len(t.by[standingFailed])), aside)
-	case len(t.by[standingNotReady]) > 0:
-		return with(nodes(len(t.by[standingNotReady]))+" not ready", aside)
-	case len(t.by[standingYoung]) > 0:
-		return with(nodes(len(t.by[standingYoung]))+" not available yet", aside)
-	case len(t.by[standingReady]) == 0:
-		return with("completed", aside)
-	}
-	return with(with(with("ready", heldSummary(t)), aside), endingSummary(t))
-}
-
 // fitting leaves out the last parts of a summary that is too long; conditions have them all.
 func fitting(summary string) string {
 	const more = "; ..."
@@ -133,24 +99,17 @@ func fitting(summary string) string {
 	return summary
 }
 
-// rollingSummary is what a roll-out does, "" without one.
-func rollingSummary(f *facts, t *tally, stalled conditionState) string {
+// updatedSummary is what a roll-out does and how far it is.
+func updatedSummary(f *facts, t *tally, stalled bool) string {
+	what := "updating"
 	switch {
-	case len(t.by[standingUpdating]) == 0:
-		return ""
-	case stalled.status == metav1.ConditionTrue:
-		return "stalled"
+	case stalled:
+		what = "stalled"
 	case f.strategy.Paused:
-		return "paused"
+		what = "paused"
 	}
-	return "updating"
-}
-
-// updatedSummary is what a roll-out does and how far it is, "" without one.
-func updatedSummary(f *facts, t *tally, stalled conditionState) string {
-	what := rollingSummary(f, t, stalled)
-	if what == "" {
-		return ""
+	if t.desired == 0 {
+		return what
 	}
 	return fmt.Sprintf("%s %d/%d", what, t.updated, t.reachable())
 }
@@ -172,6 +131,13 @@ func misscheduledSummary(f *facts) string {
 		return ""
 	}
 	return "still on " + nodes(len(f.misscheduled))
+}
+
+func drainedSummary(f *facts) string {
+	if len(f.drained) == 0 {
+		return ""
+	}
+	return nodes(len(f.drained)) + " drained"
 }
 
 func deletingSummary(f *facts, t *tally) string {

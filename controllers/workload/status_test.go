@@ -103,6 +103,17 @@ func TestComputeStatus(t *testing.T) {
 			facts:     facts{leaving: []nodeView{on("n1", running, true)}},
 			wantReady: "True NoMatchingNodes", wantSummary: "no matching nodes; ending on 1 node", wantKstatus: "InProgress",
 		},
+		"one drained": {
+			facts: facts{desired: []nodeView{on("n1", running, true)}, drained: []string{"n2"}},
+			want:  counts{1, 1, 1, 1, 0}, wantReady: "True AllNodesReady", wantSummary: "ready; 1 node drained", wantKstatus: "Current",
+		},
+		"all drained": {
+			facts: facts{drained: []string{"n1"}}, wantReady: "True NodesDrained", wantSummary: "1 node drained", wantKstatus: "Current",
+		},
+		"one drained and one not ready": {
+			facts: facts{desired: []nodeView{on("n1", running, false)}, drained: []string{"n2"}},
+			want:  counts{1, 1, 0, 0, 0}, wantReady: "False NodesNotReady", wantSummary: "1 node not ready; 1 node drained", wantKstatus: "InProgress",
+		},
 		"just created": {
 			facts: facts{desired: []nodeView{{name: "n1", shim: alive}, {name: "n2", shim: alive}}},
 			want:  counts{Desired: 2}, wantReady: "False Updating", wantSummary: "updating 0/2", wantKstatus: "InProgress",
@@ -312,6 +323,9 @@ func TestProgressDeadline(t *testing.T) {
 	status.ReadyNodes, status.UpdatedNodes = 0, 0
 	expect("4 min after progress, with another status", 13, false, 6*time.Minute, n1, n2)
 	expect("10 min after progress", 19, true, 0, n1, n2)
+	if want := "stalled: 1 node not ready"; status.Summary != want {
+		t.Errorf("STATUS %q, want %q", status.Summary, want)
+	}
 	if got := managertest.Kstatus(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Status: status}); got != "Failed" {
 		t.Errorf("kstatus %s", got)
 	}

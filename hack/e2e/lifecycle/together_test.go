@@ -37,7 +37,7 @@ containers:
 	if side.Outcome != v1alpha1.KillOutcomeGraceful || app.Outcome != v1alpha1.KillOutcomeGraceful {
 		t.Errorf("outcomes %s of the sidecar, %s of the application", side.Outcome, app.Outcome)
 	}
-	nw := w.Await("both run again", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.Ready == "1/1" && nw.Status.Restarts >= 1 })
+	nw := w.Await("both run again", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.Ready == "2/2" && nw.Status.Restarts == 2 })
 	if at := nw.Status.ContainerStatuses[0].State.Running.StartedAt; at.Time.Before(nw.Status.InitContainerStatuses[0].State.Running.StartedAt.Time) {
 		t.Error("the application was started before its sidecar")
 	}
@@ -46,16 +46,16 @@ containers:
 // Two grace periods take no longer than one, and hold up no third container.
 func TestKillsHoldUpNoOtherContainer(t *testing.T) {
 	t.Parallel()
-	w := env.Apply(t, `
-terminationGracePeriodSeconds: 15
-containers:
-- &a
-  name: a
+	const sick = `
   image: managedworkload.dev/testprogram:v1
   args: [serve, "--on-term=ignore"]
   livenessProbe: {exec: {command: [/testprogram, check-no-file, /dir/sick]}, periodSeconds: 1, failureThreshold: 1}
-  volumeMounts: [{name: dir, mountPath: /dir}]
-- {<<: *a, name: b}
+  volumeMounts: [{name: dir, mountPath: /dir}]`
+	w := env.Apply(t, `
+terminationGracePeriodSeconds: 15
+containers:
+- name: a`+sick+`
+- name: b`+sick+`
 - {name: c, image: managedworkload.dev/testprogram:v1, args: [seq, wait-file, /dir/sick, ",", exit, "1"], volumeMounts: [{name: dir, mountPath: /dir}]}`+dirVolume)
 	w.AwaitReady()
 	touch(t, w, "sick")

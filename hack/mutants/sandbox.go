@@ -7,7 +7,7 @@ var sandboxMistakes = []mistake{
 	{"what another sandbox ran counts", "planner.elsewhere",
 		"if !p.Differences.OwnSandbox ||", "if true ||"},
 	{"a main container that ran here does not show that the pod was initialized", "planner.initializedHere",
-		"return s != nil && s.SandboxID != \"\"", "return false"},
+		"return s != nil && s.SandboxID != \"\"", "return s != nil && false"},
 	{"what was removed never ran", "planner.last",
 		"s != nil || !p.Differences.KeepExits", "true"},
 	{"an exit is kept although another instance runs", "Exits.Seen",

@@ -178,22 +178,32 @@ func (p *Preview) ends() bool {
 // killAtOnce are kills that begin at once, of which some wait for others.
 func (f *forecast) killAtOnce(kills []Step) {
 	ends := map[string]time.Duration{} // of the first instance of a name
+	last := f.now                      // when all have ended
 	for range kills {
 		for _, k := range kills {
 			if _, known := ends[k.Container]; known {
 				continue
 			}
-			if !slices.ContainsFunc(k.WaitsFor, func(name string) bool { _, known := ends[name]; return !known }) {
-				f.killInstances(kills, k.Container, ends)
+			if !slices.ContainsFunc(waitsFor(kills, k.Container), func(name string) bool { _, known := ends[name]; return !known }) {
+				last = max(last, f.killInstances(kills, k.Container, ends))
 			}
 		}
 	}
-	for _, end := range ends {
-		f.now = max(f.now, end)
-	}
+	f.now = last
 }
 
-func (f *forecast) killInstances(kills []Step, name string, ends map[string]time.Duration) {
+// waitsFor returns what any instance of a name waits for.
+func waitsFor(kills []Step, name string) (names []string) {
+	for _, k := range kills {
+		if k.Container == name {
+			names = append(names, k.WaitsFor...)
+		}
+	}
+	return names
+}
+
+// killInstances kills all instances of a name, and returns when the last of them has ended.
+func (f *forecast) killInstances(kills []Step, name string, ends map[string]time.Duration) (last time.Duration) {
 	for _, k := range kills {
 		if k.Container != name {
 			continue
@@ -203,11 +213,13 @@ func (f *forecast) killInstances(kills []Step, name string, ends map[string]time
 			turn = max(turn, ends[other])
 		}
 		end := f.kill(k, turn)
+		last = max(last, end)
 		if first, known := ends[name]; known {
 			end = min(first, end)
 		}
 		ends[name] = end
 	}
+	return last
 }
 
 // kill is one kill that begins now and stops its container not before its turn, if its

@@ -11,8 +11,8 @@ import (
 )
 
 // downAtOnce is the largest number of nodes whose container was down at one moment: from
-// its SIGTERM until the next one started. All nodes have the same clock.
-func (w *workload) downAtOnce() int {
+// its SIGTERM until the next one has run for a while. All nodes have the same clock.
+func (w *workload) downAtOnce(until time.Duration) int {
 	w.t.Helper()
 	type change struct {
 		at    time.Time
@@ -26,7 +26,7 @@ func (w *workload) downAtOnce() int {
 			case !down && entry.Text == "signal SIGTERM":
 				changes, down = append(changes, change{entry.Time, 1}), true
 			case down && strings.HasPrefix(entry.Text, "started"):
-				changes, down = append(changes, change{entry.Time, -1}), false
+				changes, down = append(changes, change{entry.Time.Add(until), -1}), false
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func requestOrdered(t *testing.T) {
 			t.Errorf("the container of %s got SIGTERM %s after that of %s had started again, want 2s at least", node, waited, names()[i])
 		}
 	}
-	if down := w.downAtOnce(); f.unavailable != 1 || down != 1 {
+	if down := w.downAtOnce(0); f.unavailable != 1 || down != 1 {
 		t.Errorf("at most %d nodes were not ready and %d containers down at once, want 1 of each", f.unavailable, down)
 	}
 	w.wantKills(kr, before, names()...)
@@ -80,7 +80,7 @@ func requestWithinBudget(t *testing.T) {
 	if first := slices.Sorted(slices.Values(w.stopped()[:2])); !slices.Equal(first, last) {
 		t.Errorf("%q are the first, want those that were unavailable, %q", first, last)
 	}
-	if down := w.downAtOnce(); f.unavailable != 2 || down != 2 {
+	if down := w.downAtOnce(0); f.unavailable != 2 || down != 2 {
 		t.Errorf("at most %d nodes were not ready and %d containers down at once, want 2 of each", f.unavailable, down)
 	}
 	w.wantKills(kr, before, names()...)
@@ -96,7 +96,7 @@ func requestBesideRollOut(t *testing.T) {
 	env.AwaitRequest(t, kr, "the request is over", func() bool { return kr.Status.CompletionTime != nil })
 	f.until("all nodes run the new template", func(s shares) bool { return len(s.run(v2)) == nodes })
 	w.awaitRolledOut()
-	if down := w.downAtOnce(); f.unavailable > 2 || down > 2 {
+	if down := w.downAtOnce(0); f.unavailable > 2 || down > 2 {
 		t.Errorf("at most %d nodes were not ready and %d containers down at once, want 2 of each", f.unavailable, down)
 	}
 	for _, node := range names() {

@@ -59,7 +59,7 @@ func requestFails(t *testing.T) {
 		want[node] = restarted(between[node])
 	}
 	wantOutcomes(t, kr, want)
-	if down := w.downAtOnce(); down != 2 {
+	if down := w.downAtOnce(0); down != 2 {
 		t.Errorf("at most %d containers were down at once, want the one that cannot start and one more", down)
 	}
 }

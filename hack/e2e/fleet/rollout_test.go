@@ -88,7 +88,7 @@ func TestRollOutKeepsBudget(t *testing.T) {
 	if f.unavailable != 2 {
 		t.Errorf("at most %d nodes were unavailable, want 2", f.unavailable)
 	}
-	if down := w.downAtOnce(); down != 2 {
+	if down := w.downAtOnce(0); down != 2 {
 		t.Errorf("at most %d containers were down at once, want 2", down)
 	}
 	w.wantStarts(2)
@@ -126,7 +126,7 @@ func TestRestartsOnlyWhereAsked(t *testing.T) {
 		})) == nodes
 	})
 	w.awaitRolledOut()
-	if down := w.downAtOnce(); f.unavailable != 2 || down != 2 {
+	if down := w.downAtOnce(0); f.unavailable != 2 || down != 2 {
 		t.Errorf("at most %d nodes were unavailable and %d containers down at once, want 2 of each", f.unavailable, down)
 	}
 	w.wantStarts(2)
@@ -182,7 +182,7 @@ func TestImageThatAppearsLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("all nodes run it", func(s shares) bool { return len(s.run(late)) == nodes })
-	if down := w.downAtOnce(); down > 2 {
+	if down := w.downAtOnce(0); down > 2 {
 		t.Errorf("%d containers were down at once, want 2 at most", down)
 	}
 	w.wantStarts(2)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/criproxy"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 	"github.com/managedworkload/managedworkload/hack/usage"
 )
@@ -120,14 +121,14 @@ func inParallel(ctx context.Context, n int, do func(context.Context, int) error)
 func burstName(i int) string { return fmt.Sprintf("burst-%d", i) }
 
 func (b *bench) applyAll(ctx context.Context, n int) (time.Duration, error) {
-	w, err := b.kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
+	w, err := harness.Watch(ctx, b.kube, &v1alpha1.NodeWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
 	if err != nil {
 		return 0, err
 	}
 	defer w.Stop()
 	began := time.Now()
 	running := map[string]bool{}
-	err = awaitDuring(w, func(e watch.Event) bool {
+	err = awaitDuring(ctx, w, func(e watch.Event) bool {
 		if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok && nw.Status.Phase == corev1.PodRunning {
 			running[nw.Name] = true
 		}
@@ -142,14 +143,14 @@ func (b *bench) applyAll(ctx context.Context, n int) (time.Duration, error) {
 }
 
 func (b *bench) removeAll(ctx context.Context, n int) (time.Duration, error) {
-	w, err := b.kube.Watch(ctx, &v1alpha1.ManagedWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
+	w, err := harness.Watch(ctx, b.kube, &v1alpha1.ManagedWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
 	if err != nil {
 		return 0, err
 	}
 	defer w.Stop()
 	began := time.Now()
 	gone := 0
-	err = awaitDuring(w, func(e watch.Event) bool {
+	err = awaitDuring(ctx, w, func(e watch.Event) bool {
 		if e.Type == watch.Deleted {
 			gone++
 		}

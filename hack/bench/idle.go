@@ -15,19 +15,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/usage"
 )
 
 // idle measures the shim while it watches n workloads that do nothing.
 func (b *bench) idle(ctx context.Context, n int, howLong time.Duration) error {
 	fmt.Fprintf(os.Stderr, "Starting %d idle workloads\n", n)
-	w, err := b.kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
+	w, err := harness.Watch(ctx, b.kube, &v1alpha1.NodeWorkloadList{}, client.InNamespace(metav1.NamespaceDefault))
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
 	running := map[string]bool{}
-	err = awaitDuring(w, func(e watch.Event) bool {
+	err = awaitDuring(ctx, w, func(e watch.Event) bool {
 		if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok && nw.Status.Phase == corev1.PodRunning {
 			running[nw.Name] = true
 		}

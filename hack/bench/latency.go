@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/criproxy"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
@@ -114,7 +114,7 @@ func (b *bench) apply(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s seen
 		return s, err
 	}
 	s.answered = time.Now()
-	err = await(node, func(e watch.Event) bool {
+	err = harness.AwaitEvent(ctx, node, func(e watch.Event) bool {
 		if s.node.IsZero() {
 			s.node = time.Now()
 		}
@@ -146,11 +146,11 @@ func (b *bench) remove(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s see
 	}
 	s.answered = time.Now()
 	gone := func(e watch.Event) bool { return e.Type == watch.Deleted }
-	if err := await(node, gone); err != nil {
+	if err := harness.AwaitEvent(ctx, node, gone); err != nil {
 		return s, fmt.Errorf("wait until the NodeWorkload is gone: %w", err)
 	}
 	s.node = time.Now()
-	if err := await(object, gone); err != nil {
+	if err := harness.AwaitEvent(ctx, object, gone); err != nil {
 		return s, fmt.Errorf("wait until it is gone: %w", err)
 	}
 	s.done = time.Now()
@@ -158,25 +158,16 @@ func (b *bench) remove(ctx context.Context, mw *v1alpha1.ManagedWorkload) (s see
 }
 
 func (b *bench) watchOne(ctx context.Context, list client.ObjectList, name string) (watch.Interface, error) {
-	return b.kube.Watch(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"metadata.name": name})
+	return harness.Watch(ctx, b.kube, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"metadata.name": name})
 }
 
 // awaitDuring reads a watch from before do is done: the API server ends one that is not read.
-func awaitDuring(w watch.Interface, done func(watch.Event) bool, do func() error) error {
+func awaitDuring(ctx context.Context, w watch.Interface, done func(watch.Event) bool, do func() error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- await(w, done) }()
+	go func() { ended <- harness.AwaitEvent(ctx, w, done) }()
 	err := do()
 	if err != nil {
 		w.Stop()
 	}
 	return cmp.Or(err, <-ended)
-}
-
-func await(w watch.Interface, done func(watch.Event) bool) error {
-	for event := range w.ResultChan() {
-		if done(event) {
-			return nil
-		}
-	}
-	return errors.New("the watch ended before")
 }

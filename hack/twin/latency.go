@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 )
 
 // latency is how long one round took.
@@ -62,7 +62,7 @@ func (t *twin) measure(ctx context.Context, out io.Writer) error {
 func (t *twin) round(ctx context.Context, side side, name string, list client.ObjectList) (latency, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	object, err := t.kube.Watch(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
+	object, err := harness.Watch(ctx, t.kube, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if err != nil {
 		return latency{}, err
 	}
@@ -84,13 +84,11 @@ func (t *twin) round(ctx context.Context, side side, name string, list client.Ob
 	if err := side.remove(ctx, name, nil); err != nil {
 		return l, err
 	}
-	for event := range object.ResultChan() {
-		if event.Type == watch.Deleted {
-			l.gone = time.Since(begin)
-			return l, nil
-		}
+	if err := harness.AwaitEvent(ctx, object, func(e watch.Event) bool { return e.Type == watch.Deleted }); err != nil {
+		return l, fmt.Errorf("wait until it is gone: %w", err)
 	}
-	return l, errors.New("the watch ended before it was gone")
+	l.gone = time.Since(begin)
+	return l, nil
 }
 
 func median(list []latency, of func(latency) time.Duration) time.Duration {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
@@ -89,25 +89,19 @@ func (s *sightings) all(name string) ([]sighting, <-chan struct{}, error) {
 
 // follow watches until the context is done.
 func follow(ctx context.Context, kube client.WithWatch, list client.ObjectList, on func(watch.Event)) error {
-	w, err := kube.Watch(ctx, list, client.InNamespace(namespace))
+	w, err := harness.Watch(ctx, kube, list, client.InNamespace(namespace))
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case event, open := <-w.ResultChan():
-			if !open {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return errors.New("a watch ended")
-			}
-			on(event)
-		}
+	err = harness.AwaitEvent(ctx, w, func(e watch.Event) bool {
+		on(e)
+		return false
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
+	return err
 }
 
 type kubeletSide struct {

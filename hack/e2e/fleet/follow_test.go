@@ -41,7 +41,7 @@ func (w *workload) follow() *follower { return w.followBy(available) }
 // followBy is follow, and takes those nodes for available of which counts says so.
 func (w *workload) followBy(counts func(*v1alpha1.NodeWorkload) bool) *follower {
 	w.t.Helper()
-	watching, err := env.Kube.Watch(w.t.Context(), &v1alpha1.NodeWorkloadList{}, client.InNamespace(w.Namespace))
+	watching, err := harness.Watch(w.t.Context(), env.Kube, &v1alpha1.NodeWorkloadList{}, client.InNamespace(w.Namespace))
 	if err != nil {
 		w.t.Fatalf("watch NodeWorkloads: %v", err)
 	}

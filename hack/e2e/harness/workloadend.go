@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -53,31 +54,23 @@ func (w *Workload) CollectUntilGone() []v1alpha1.KillRecord {
 	var kills []v1alpha1.KillRecord
 	ctx, cancel := context.WithTimeout(w.t.Context(), Timeout)
 	defer cancel()
-	watcher, err := w.env.Kube.Watch(ctx, &v1alpha1.NodeWorkloadList{}, w.onNode()...)
+	watcher, err := Watch(ctx, w.env.Kube, &v1alpha1.NodeWorkloadList{}, w.onNode()...)
 	if err != nil {
 		w.t.Fatalf("watch NodeWorkload: %v", err)
 	}
 	defer watcher.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			text, _ := yaml.Marshal(kills)
-			w.t.Fatalf("the NodeWorkload is not gone: %v\nkills:\n%s\n%s", ctx.Err(), text, w.env.tails())
-		case event, open := <-watcher.ResultChan():
-			if !open {
-				w.t.Fatalf("the watch ended before the NodeWorkload was gone")
-			}
-			nw, ok := event.Object.(*v1alpha1.NodeWorkload)
-			if !ok {
-				w.t.Fatalf("watch: %v", event.Object)
-			}
+	err = AwaitEvent(ctx, watcher, func(e watch.Event) bool {
+		if nw, ok := e.Object.(*v1alpha1.NodeWorkload); ok {
 			kills = nw.Status.Kills
-			if event.Type == "DELETED" {
-				w.AwaitGone()
-				return kills
-			}
 		}
+		return e.Type == watch.Deleted
+	})
+	if err != nil {
+		text, _ := yaml.Marshal(kills)
+		w.t.Fatalf("the NodeWorkload is not gone: %v\nkills:\n%s\n%s", err, text, w.env.tails())
 	}
+	w.AwaitGone()
+	return kills
 }
 
 // cleanUp removes what the test left; a NodeWorkload that was kept on purpose

@@ -57,6 +57,10 @@ const (
 	// ConditionVolumeSizePending is True while an emptyDir in memory keeps a size
 	// above its limit because its content does not fit; it is absent otherwise.
 	ConditionVolumeSizePending = "VolumeSizePending"
+	// ConditionVolumesOutdated is True while a volume shows files that cannot be brought up to
+	// date, because a ConfigMap, a Secret, a key of one or a token is missing; it is absent
+	// otherwise. The other sources of a projected volume are kept up to date.
+	ConditionVolumesOutdated = "VolumesOutdated"
 	// ConditionPodCgroupMissing is True while containers run although the pod's
 	// cgroup is gone; it is Unknown while that cannot be seen, and absent otherwise. The next
 	// start makes the cgroup again.
@@ -115,6 +119,8 @@ const (
 	ReasonNoRight = "NoRight"
 	// ReasonObjectNotFound: an object does not exist that the template cannot do without.
 	ReasonObjectNotFound = "ObjectNotFound"
+	// ReasonKeyNotFound: an object lacks a key that the template cannot do without.
+	ReasonKeyNotFound = "KeyNotFound"
 	// ReasonObjectsNotServed: nothing gives nodes objects, because the component objects is
 	// not installed.
 	ReasonObjectsNotServed = "ObjectsNotServed"
@@ -158,6 +164,8 @@ const (
 	ReasonForeignContainers = "ForeignContainers"
 	// ReasonContentExceedsLimit: the content of a volume does not fit into its limit.
 	ReasonContentExceedsLimit = "ContentExceedsLimit"
+	// ReasonFilesNotUpdated: files of a volume are kept as they were.
+	ReasonFilesNotUpdated = "FilesNotUpdated"
 	// ReasonCgroupMissing: the pod's cgroup is gone.
 	ReasonCgroupMissing = "CgroupMissing"
 	// ReasonCgroupNotVisible: a cgroup file system of the node cannot be read.

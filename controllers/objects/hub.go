@@ -68,6 +68,7 @@ type Hub struct {
 	account *account
 	tokens  tokenRights
 	asked   asked
+	keys    askedKeys
 	// first has a place for each node that gets its initial objects.
 	first chan struct{}
 	// watchFor is what tests shorten.

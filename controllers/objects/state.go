@@ -104,8 +104,13 @@ func Named(refs []apiobjects.Ref) string {
 	for _, ref := range refs[:min(len(refs), maxNamed)] {
 		words = append(words, named(ref))
 	}
+	return listed(words, len(refs))
+}
+
+// listed joins the first words of so many.
+func listed(words []string, all int) string {
 	text := strings.Join(words, ", ")
-	if more := len(refs) - maxNamed; more > 0 {
+	if more := all - len(words); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -20,6 +20,8 @@ import (
 // Objects says which objects of a namespace nodes would not get.
 type Objects interface {
 	Availability(ctx context.Context, namespace string, refs []apiobjects.Ref) (objects.Availability, error)
+	// MissingKeys returns which of some keys objects that are there do not have.
+	MissingKeys(ctx context.Context, namespace string, refs []apiobjects.KeyRef) ([]apiobjects.KeyRef, error)
 	// TokenRight returns why nodes would get no token of a service account, "" if they would.
 	TokenRight(ctx context.Context, namespace, account string) (missing string, err error)
 }
@@ -37,11 +39,13 @@ type objectsAsked struct {
 	tooMuch string
 	// missing are those that do not exist and that it cannot do without.
 	missing []apiobjects.Ref
+	// missingKeys are such keys of objects that exist.
+	missingKeys []apiobjects.KeyRef
 }
 
 // complete reports whether nodes get all.
 func (o *objectsAsked) complete() bool {
-	return o.noRight == "" && o.noToken == "" && o.tooMuch == "" && len(o.missing) == 0
+	return o.noRight == "" && o.noToken == "" && o.tooMuch == "" && len(o.missing) == 0 && len(o.missingKeys) == 0
 }
 
 // gatherObjects asks whether nodes get what the admitted template refers to. No node waits
@@ -57,6 +61,10 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		return
 	}
 	known, err := r.fleet.Objects.Availability(ctx, s.mw.Namespace, refs)
+	var missingKeys []apiobjects.KeyRef
+	if err == nil {
+		missingKeys, err = r.fleet.Objects.MissingKeys(ctx, s.mw.Namespace, apiobjects.RequiredKeys(&s.admitted.Spec))
+	}
 	noToken := ""
 	if err == nil && asksToken {
 		noToken, err = r.fleet.Objects.TokenRight(ctx, s.mw.Namespace, cmp.Or(s.admitted.Spec.ServiceAccountName, "default"))
@@ -67,7 +75,7 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		return
 	}
 	required := apiobjects.Required(&s.admitted.Spec)
-	s.objects = &objectsAsked{referred: true, noRight: known.Message, noToken: noToken, tooMuch: known.TooMuch, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
+	s.objects = &objectsAsked{referred: true, noRight: known.Message, noToken: noToken, tooMuch: known.TooMuch, missingKeys: missingKeys, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
 		return !slices.Contains(required, ref)
 	})}
 	if s.objects.complete() {
@@ -83,6 +91,9 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 	if len(o.missing) > 0 {
 		missing = "not found: " + objects.Named(o.missing)
 	}
+	if len(o.missingKeys) > 0 {
+		missing = with(missing, "not found: "+objects.NamedKeys(o.missingKeys))
+	}
 	switch {
 	case o.notServed:
 		return no(v1alpha1.ReasonObjectsNotServed, "the component objects is not installed")
@@ -90,6 +101,8 @@ func computeObjectsAvailable(o *objectsAsked) conditionState {
 		return no(v1alpha1.ReasonNoRight, with(with(with(missing, o.tooMuch), o.noRight), o.noToken))
 	case o.tooMuch != "":
 		return no(v1alpha1.ReasonObjectsTooLarge, with(missing, o.tooMuch))
+	case len(o.missing) == 0 && missing != "":
+		return no(v1alpha1.ReasonKeyNotFound, missing)
 	case missing != "":
 		return no(v1alpha1.ReasonObjectNotFound, missing)
 	}

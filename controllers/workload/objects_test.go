@@ -27,6 +27,8 @@ type fakeObjects struct {
 	answer objects.Availability
 	err    error
 	asked  []apiobjects.Ref
+	// keys are those that are missing, and askedKeys those that were asked about.
+	keys, askedKeys []apiobjects.KeyRef
 	// noToken is what is missing for tokens, and account whose were asked about.
 	noToken, account string
 	// before is called when it is asked.
@@ -39,6 +41,11 @@ func (f *fakeObjects) Availability(_ context.Context, _ string, refs []apiobject
 		f.before()
 	}
 	return f.answer, f.err
+}
+
+func (f *fakeObjects) MissingKeys(_ context.Context, _ string, refs []apiobjects.KeyRef) ([]apiobjects.KeyRef, error) {
+	f.askedKeys = refs
+	return f.keys, f.err
 }
 
 func (f *fakeObjects) TokenRight(_ context.Context, _, account string) (string, error) {
@@ -56,6 +63,10 @@ func TestObjectsAvailable(t *testing.T) {
 		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "tls"}}},
 		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "extra"}, Optional: &optional}},
 	}
+	mix := apiobjects.KeyRef{Ref: apiobjects.Ref{Kind: apiobjects.ConfigMap, Name: "mix"}, Name: "l"}
+	containers[0].Env = append(containers[0].Env, corev1.EnvVar{Name: "MIX", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "mix"}, Key: mix.Name,
+	}}})
 	mw.Spec.Template.Spec.Containers = containers
 	b := newBench(t, interceptor.Funcs{}, mw)
 	b.admission = admission.NewJudge(b.client, admission.Options{})
@@ -90,11 +101,17 @@ func TestObjectsAvailable(t *testing.T) {
 	}
 	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra}}
 	expect("an optional one is missing", "True ObjectsAvailable: nodes get all objects that the template refers to", "")
-	if len(known.asked) != 2 {
-		t.Errorf("asked for %v", known.asked)
+	if len(known.asked) != 3 || !slices.Equal(known.askedKeys, []apiobjects.KeyRef{mix}) {
+		t.Errorf("asked for %v and %v", known.asked, known.askedKeys)
 	}
 	known.answer = objects.Availability{NotFound: []apiobjects.Ref{extra, tls}}
 	expect("missing", `False ObjectNotFound: not found: secret "tls"`, `Warning ObjectNotFound not found: secret "tls"`)
+	known.keys = []apiobjects.KeyRef{mix}
+	expect("an object and a key", `False ObjectNotFound: not found: secret "tls"; not found: key "l" of configmap "mix"`,
+		`Warning ObjectNotFound not found: secret "tls"; not found: key "l" of configmap "mix"`)
+	known.answer = objects.Availability{}
+	expect("a key", `False KeyNotFound: not found: key "l" of configmap "mix"`, `Warning KeyNotFound not found: key "l" of configmap "mix"`)
+	known.keys, known.answer = nil, objects.Availability{NotFound: []apiobjects.Ref{extra, tls}}
 	known.answer.TooMuch = "more than 32 MiB"
 	expect("too much", `False ObjectsTooLarge: not found: secret "tls"; more than 32 MiB`, `Warning ObjectsTooLarge not found: secret "tls"; more than 32 MiB`)
 	known.answer.TooMuch = ""
@@ -110,7 +127,7 @@ func TestObjectsAvailable(t *testing.T) {
 	if err := b.client.Get(t.Context(), request("default", "web").NamespacedName, current); err != nil {
 		t.Fatal(err)
 	}
-	current.Spec.Template.Spec.Containers[0].EnvFrom, current.Generation = nil, 2
+	current.Spec.Template.Spec.Containers[0].EnvFrom, current.Spec.Template.Spec.Containers[0].Env, current.Generation = nil, nil, 2
 	if err := b.client.Update(t.Context(), current); err != nil {
 		t.Fatal(err)
 	}

@@ -62,11 +62,18 @@ func (f Facts) token(pod *corev1.Pod, source *corev1.ServiceAccountTokenProjecti
 	if got.Err != nil {
 		return nil, got.Err
 	}
+	file := tokenFile(pod, mode)
+	file.Data = []byte(got.Value)
+	return map[string]File{path.Clean(source.Path): file}, nil
+}
+
+// tokenFile returns mode and owner of a token's file.
+func tokenFile(pod *corev1.Pod, mode int32) File {
 	owner := CommonUser(pod)
 	if owner != nil || hasGroup(pod) {
 		mode = tokenMode
 	}
-	return map[string]File{path.Clean(source.Path): {Data: []byte(got.Value), Mode: mode, Owner: owner}}, nil
+	return File{Mode: mode, Owner: owner}
 }
 
 func hasGroup(pod *corev1.Pod) bool {

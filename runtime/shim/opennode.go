@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/cri"
@@ -72,7 +73,11 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	s.volumes, err = volume.New(volume.Config{
 		RootDir: o.podsDir(), HostRoot: hostfs.Root(o.HostRoot), NodeMemory: capacity.Memory().Value(),
 		PodMemory: podcgroup.MemoryLimit, Objects: s.objects, Allocatable: capacity,
-		Changed: func(uid types.UID) { s.pool.Wake(uid) }, Logger: log.WithName("volumes"),
+		Changed: func(uid types.UID) { s.pool.Wake(uid) },
+		Warn: func(pod *corev1.Pod, message string) {
+			s.events.Event(pod, "", corev1.EventTypeWarning, "FailedMount", message)
+		},
+		Logger: log.WithName("volumes"),
 	})
 	if err != nil {
 		return fmt.Errorf("open the volumes: %w", err)

@@ -218,6 +218,7 @@ func TestComputePodDirConditions(t *testing.T) {
 	alone := Compute(Input{Pod: p, Observed: seen, Now: t0})
 	conditions := []corev1.PodCondition{
 		{Type: v1alpha1.ConditionVolumeSizePending, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonContentExceedsLimit, Message: "v"},
+		{Type: v1alpha1.ConditionVolumesOutdated, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonFilesNotUpdated, Message: "o"},
 		{Type: v1alpha1.ConditionPodCgroupMissing, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonCgroupMissing, Message: "c"},
 	}
 	st := Compute(Input{Pod: p, Observed: seen, Previous: &alone, Conditions: conditions, Now: t0})

@@ -29,7 +29,8 @@ const (
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
 	corev1.PodScheduled, corev1.AllContainersRestarting, corev1.PodResizeInProgress, corev1.PodResizePending,
-	v1alpha1.ConditionForeignContainers, v1alpha1.ConditionVolumeSizePending, v1alpha1.ConditionPodCgroupMissing,
+	v1alpha1.ConditionForeignContainers, v1alpha1.ConditionVolumeSizePending, v1alpha1.ConditionVolumesOutdated,
+	v1alpha1.ConditionPodCgroupMissing,
 }
 
 // conditions returns the conditions of a pod, in the kubelet's order, without

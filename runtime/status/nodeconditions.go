@@ -17,7 +17,8 @@ import (
 var reportedConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 	corev1.AllContainersRestarting, corev1.DisruptionTarget, corev1.PodResizeInProgress, v1alpha1.ConditionForeignContainers,
-	v1alpha1.ConditionVolumeSizePending, v1alpha1.ConditionPodCgroupMissing,
+	v1alpha1.ConditionVolumeSizePending, v1alpha1.ConditionVolumesOutdated,
+	v1alpha1.ConditionPodCgroupMissing,
 }
 
 // shimConditions are the conditions of the shim beside those of the pod.

@@ -57,14 +57,17 @@ func (noObjects) Token(context.Context, *corev1.Pod, objects.Token) (string, err
 // its own, always, so that nothing secret comes to a disk.
 func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
 	facts := m.gather(ctx, on.pod, volume)
+	all := func() (map[string]projection.File, error) {
+		return projection.Files(on.pod, &volume.VolumeSource, facts)
+	}
 	trial := *on
-	if err := m.withFiles(ctx, &trial, volume, facts, nil); err != nil {
-		return m.unlessSetUp(ctx, on, k, volume, err)
+	if err := m.withFiles(ctx, &trial, all, nil); err != nil {
+		return m.unlessSetUp(ctx, on, k, volume, facts, err)
 	}
 	if err := m.mountFiles(ctx, on.pod, volume, k); err != nil {
 		return err
 	}
-	err := m.withFiles(ctx, on, volume, facts, func(files map[string]projection.File) error {
+	err := m.withFiles(ctx, on, all, func(files map[string]projection.File) error {
 		return m.write(ctx, on.pod, volume, k, files)
 	})
 	if err != nil {
@@ -94,13 +97,16 @@ func (m *Manager) mountFiles(ctx context.Context, pod *corev1.Pod, volume *corev
 
 // withFiles has the files of a volume in memory and does something with them. It is one of few at a
 // time, and so nothing that waits for a disk may happen here.
-func (m *Manager) withFiles(ctx context.Context, on *pass, volume *corev1.Volume, facts projection.Facts, do func(map[string]projection.File) error) error {
+func (m *Manager) withFiles(ctx context.Context, on *pass, project func() (map[string]projection.File, error), do func(map[string]projection.File) error) error {
 	release, err := m.mayWrite(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	files, err := m.project(on, volume, facts)
+	files, err := project()
+	if err == nil {
+		err = on.take(files)
+	}
 	if err != nil || do == nil {
 		return err
 	}
@@ -108,13 +114,18 @@ func (m *Manager) withFiles(ctx context.Context, on *pass, volume *corev1.Volume
 }
 
 // unlessSetUp is an error about what a volume is to show, or nil where it shows files from
-// before: containers that start again have those. (kubelet volumemanager/cache/
-// actual_state_of_world.go: a volume whose remount has failed stays mounted)
-func (m *Manager) unlessSetUp(ctx context.Context, on *pass, k *kind, volume *corev1.Volume, err error) error {
+// before: containers that start again have those, and what of them can be brought up to date.
+// (kubelet volumemanager/cache/actual_state_of_world.go: a volume whose remount has failed stays
+// mounted)
+func (m *Manager) unlessSetUp(ctx context.Context, on *pass, k *kind, volume *corev1.Volume, facts projection.Facts, err error) error {
 	isSetUp, failed := m.isSetUpFor(ctx, on, k, volume)
 	if failed != nil || !isSetUp {
 		return errors.Join(err, failed)
 	}
+	if renewed := m.renew(ctx, on, volume, k, facts); renewed != nil {
+		err = renewed
+	}
+	on.p.outdated = true
 	m.config.Logger.Info("The files of a volume cannot be brought up to date; starting with those that are there",
 		"namespace", on.pod.Namespace, "pod", on.pod.Name, "podUID", on.pod.UID, "volume", volume.Name, "reason", err.Error())
 	return nil
@@ -162,19 +173,37 @@ func (m *Manager) mayWrite(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// project returns the files of a volume, if the pod has room for them.
-func (m *Manager) project(on *pass, volume *corev1.Volume, facts projection.Facts) (map[string]projection.File, error) {
-	files, err := projection.Files(on.pod, &volume.VolumeSource, facts)
-	if err != nil {
-		return nil, err
+// renew brings the files of a volume up to date that is set up. The error is about what keeps its
+// files: all of the volume, or sources of a projected one.
+func (m *Manager) renew(ctx context.Context, on *pass, volume *corev1.Volume, k *kind, facts projection.Facts) error {
+	var kept error
+	project := func() (map[string]projection.File, error) {
+		files, err := projection.Files(on.pod, &volume.VolumeSource, facts)
+		if err == nil || volume.Projected == nil {
+			return files, err
+		}
+		shown, failed := m.shown(ctx, on.pod, volume, k)
+		if failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+		kept = err
+		return projection.Renew(on.pod, volume.Projected, facts, shown), nil
 	}
+	err := m.withFiles(ctx, on, project, func(files map[string]projection.File) error {
+		return m.write(ctx, on.pod, volume, k, files)
+	})
+	return errors.Join(kept, err)
+}
+
+// take is an error unless the pod has room for the files of one more volume.
+func (p *pass) take(files map[string]projection.File) error {
 	size := projection.Size(files)
-	if on.taken+size > maxFiles {
-		return nil, fmt.Errorf("its files take %s of memory, and those of the volumes before it %s: a pod may have %s",
-			quantity(size), quantity(on.taken), quantity(maxFiles))
+	if p.taken+size > maxFiles {
+		return fmt.Errorf("its files take %s of memory, and those of the volumes before it %s: a pod may have %s",
+			quantity(size), quantity(p.taken), quantity(maxFiles))
 	}
-	on.taken += size
-	return files, nil
+	p.taken += size
+	return nil
 }
 
 // write shows files in a volume.
@@ -188,15 +217,40 @@ func (m *Manager) write(ctx context.Context, pod *corev1.Pod, volume *corev1.Vol
 	}
 	dir := m.dir(pod.UID, k, volume.Name)
 	return m.patience.Do(ctx, dir, func() error {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
+		return inVolume(dir, func(root *os.Root) error {
+			_, err := atomicfiles.Write(ctx, root, content)
 			return err
-		}
-		if err = inMemory(root); err == nil {
-			_, err = atomicfiles.Write(ctx, root, content)
-		}
-		return errors.Join(err, root.Close())
+		})
 	})
+}
+
+// shown returns the content of the files that a volume shows.
+func (m *Manager) shown(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, k *kind) (map[string][]byte, error) {
+	dir := m.dir(pod.UID, k, volume.Name)
+	read := func() (files map[string][]byte, err error) {
+		err = inVolume(dir, func(root *os.Root) (err error) {
+			files, err = atomicfiles.Read(root)
+			return err
+		})
+		return files, err
+	}
+	files, err := hostfs.Ask(ctx, m.patience, dir, read, func(map[string][]byte) {})
+	if err != nil {
+		return nil, fmt.Errorf("read the files that it shows: %w", err)
+	}
+	return files, nil
+}
+
+// inVolume does something in the tmpfs of a volume.
+func inVolume(dir string, do func(*os.Root) error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	if err = inMemory(root); err == nil {
+		err = do(root)
+	}
+	return errors.Join(err, root.Close())
 }
 
 // inMemory is an error unless an open directory is on a tmpfs, whatever its path leads to.

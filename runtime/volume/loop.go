@@ -63,6 +63,12 @@ type podVolumes struct {
 	// refreshErr is what the last refresh failed with.
 	refreshErr string
 
+	// notUpdated are the volumes whose files could not be brought up to date for so long that people
+	// should know.
+	notUpdated []fileError
+	// outdated: the pass has left files as they were. It belongs to who made running true.
+	outdated bool
+
 	// sources are what volumes with files were last set up for, by the path of the mark that says so
 	// on the disk. They belong to who made running true.
 	sources map[string]string
@@ -207,7 +213,11 @@ func (m *Manager) run(ctx context.Context, uid types.UID, p *podVolumes, wanted 
 	p.schedule()
 	if p.shown != nil && !p.refreshAt.IsZero() {
 		p.scheduleRefresh(nil)
+		if p.outdated || p.refreshErr != "" {
+			p.refreshAt = time.Now()
+		}
 	}
+	p.outdated = false
 	close(p.passed)
 	p.passed = make(chan struct{})
 	if wanted == nil && err == nil && p.asked == asked {

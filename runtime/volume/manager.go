@@ -40,6 +40,8 @@ type Config struct {
 	Allocatable corev1.ResourceList
 	// Changed is called when the conditions of a pod have changed; nil is allowed.
 	Changed func(types.UID)
+	// Warn writes an event FailedMount about a pod; nil is allowed.
+	Warn func(pod *corev1.Pod, message string)
 	// Logger gets what must not be in an event; the zero value discards it.
 	Logger logr.Logger
 }
@@ -71,6 +73,9 @@ func New(config Config) (*Manager, error) {
 	}
 	if config.Changed == nil {
 		config.Changed = func(types.UID) {}
+	}
+	if config.Warn == nil {
+		config.Warn = func(*corev1.Pod, string) {}
 	}
 	if config.Objects == nil {
 		config.Objects = noObjects{}
@@ -112,13 +117,19 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 }
 
 // Conditions say what people should know about the volumes of a pod.
-func (m *Manager) Conditions(uid types.UID) []corev1.PodCondition {
+func (m *Manager) Conditions(uid types.UID) (conditions []corev1.PodCondition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := m.pods[uid]; p != nil && p.pending != nil {
-		return []corev1.PodCondition{*p.pending}
+	p := m.pods[uid]
+	if p == nil {
+		return nil
 	}
-	return nil
+	for _, c := range []*corev1.PodCondition{p.pending, notUpdatedCondition(p.notUpdated)} {
+		if c != nil {
+			conditions = append(conditions, *c)
+		}
+	}
+	return conditions
 }
 
 // validate refuses names that could lead out of the pod's directory.

@@ -5,8 +5,6 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/panics"
-	"github.com/managedworkload/managedworkload/runtime/projection"
 )
 
 // Files are brought up to date when something has changed, and after this long and up to
@@ -32,8 +29,8 @@ type reference struct {
 }
 
 // Refresh brings the files of all pods up to date that refer to one of these objects. It
-// does not wait for it. A volume whose files cannot be brought up to date keeps what it
-// has, and the loop tries again.
+// does not wait for it. A volume or source whose files cannot be brought up to date keeps
+// what it has, and the loop tries again.
 func (m *Manager) Refresh(namespace string, refs []objects.Ref) {
 	m.mu.Lock()
 	found := false
@@ -151,7 +148,7 @@ func (m *Manager) show(p *podVolumes, pod *corev1.Pod) {
 	}
 	p.shown, p.refs, p.refreshAt = pod, nil, time.Time{}
 	if pod == nil || !m.hasFiles(pod) {
-		p.stale = false
+		p.stale, p.refreshErr, p.notUpdated = false, "", nil
 		return
 	}
 	for _, ref := range objects.Of(&corev1.PodSpec{Volumes: pod.Spec.Volumes}) {
@@ -175,7 +172,11 @@ func (m *Manager) hasFiles(pod *corev1.Pod) bool {
 
 // refresh brings the files of a pod up to date and keeps what came of it.
 func (m *Manager) refresh(ctx context.Context, p *podVolumes, pod *corev1.Pod) {
-	err := panics.Contain(m.config.Logger, "the files of pod "+string(p.uid), func() error { return m.refreshAll(ctx, p, pod) })
+	var failed []fileError
+	err := panics.Contain(m.config.Logger, "the files of pod "+string(p.uid), func() error {
+		failed = m.refreshAll(ctx, p, pod)
+		return joined(failed)
+	})
 	m.mu.Lock()
 	p.running = false
 	if p.shown != nil {
@@ -187,10 +188,19 @@ func (m *Manager) refresh(ctx context.Context, p *podVolumes, pod *corev1.Pod) {
 	}
 	isNew := text != p.refreshErr && text != "" && ctx.Err() == nil
 	p.refreshErr = text
+	before, isSaid := p.notUpdated, false
+	if ctx.Err() == nil && p.shown != nil {
+		p.notUpdated = p.lasting(failed)
+		isSaid = !sameErrors(before, p.notUpdated)
+	}
+	said := p.notUpdated
 	m.mu.Unlock()
 	if isNew {
 		m.config.Logger.Info("Failed to bring the files of volumes up to date; retrying",
 			"namespace", pod.Namespace, "pod", pod.Name, "podUID", p.uid, "reason", text)
+	}
+	if isSaid {
+		m.say(pod, before, said)
 	}
 	m.kick()
 }
@@ -207,18 +217,17 @@ func (p *podVolumes) scheduleRefresh(err error) {
 	p.refreshAt = time.Now().Add(wait)
 }
 
-func (m *Manager) refreshAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) error {
+func (m *Manager) refreshAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) (failed []fileError) {
 	on := &pass{p: p, pod: pod}
-	var errs []error
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if k := m.kindOf(&volume.VolumeSource); k != nil && k.files != 0 {
 			if err := m.refreshFiles(ctx, on, volume, k); err != nil {
-				errs = append(errs, fmt.Errorf("volume %q: %w", volume.Name, err))
+				failed = append(failed, fileError{volume.Name, err})
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return failed
 }
 
 func (m *Manager) refreshFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
@@ -230,7 +239,5 @@ func (m *Manager) refreshFiles(ctx context.Context, on *pass, volume *corev1.Vol
 	// A subPath must not be looked up while its file is replaced.
 	on.p.busy.Lock()
 	defer on.p.busy.Unlock()
-	return m.withFiles(ctx, on, volume, facts, func(files map[string]projection.File) error {
-		return m.write(ctx, on.pod, volume, k, files)
-	})
+	return m.renew(ctx, on, volume, k, facts)
 }

@@ -34,7 +34,7 @@ func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) 
 		if tooSmall, ok := errors.AsType[*sizeError](err); ok {
 			pending = append(pending, fmt.Sprintf("volume %q: %v", volume.Name, tooSmall))
 		} else if err != nil {
-			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err))
+			errs = append(errs, setUpFailed(volume.Name, err))
 		}
 	}
 	var first error
@@ -42,6 +42,11 @@ func (m *Manager) setUpAll(ctx context.Context, p *podVolumes, pod *corev1.Pod) 
 		first = errs[0]
 	}
 	return sizePending(pending), first
+}
+
+// setUpFailed is an error in the words of the kubelet's event FailedMount.
+func setUpFailed(volume string, err error) error {
+	return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume, err)
 }
 
 func (m *Manager) setUp(ctx context.Context, on *pass, volume *corev1.Volume) error {

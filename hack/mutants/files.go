@@ -31,8 +31,8 @@ var volumeMistakes = []mistake{
 		"if !same && ours != nil {", "if !same && ours != nil && false {"},
 	{"files are written where no tmpfs is", "inMemory",
 		"err == nil && stat.Type != unix.TMPFS_MAGIC", "err == nil && stat.Type == 1"},
-	{"files of volumes have no bound in sum", "Manager.project",
-		"on.taken+size > maxFiles", "size > maxFiles"},
+	{"files of volumes have no bound in sum", "pass.take",
+		"p.taken+size > maxFiles", "size > maxFiles"},
 	{"files change under containers of an earlier template", "Manager.refreshFiles",
 		"if err != nil || !isSetUp {", "if err != nil || !isSetUp && false {"},
 	{"what a pod waits for is not set up when it comes", "Manager.due",
@@ -59,6 +59,8 @@ var volumeMistakes = []mistake{
 		`account = cmp.Or(pod.Spec.ServiceAccountName, "default")`, `account = cmp.Or("default", pod.Spec.ServiceAccountName)`},
 	{"huge pages of two sizes are one", "pageSize",
 		"case found != 0 && size.Value() != found:", "case false:"},
+	{"a source without its key stops the others of its volume", "Manager.renew",
+		"if err == nil || volume.Projected == nil {", "if err == nil || volume != nil {"},
 }
 
 var atomicfilesMistakes = []mistake{
@@ -73,7 +75,7 @@ var atomicfilesMistakes = []mistake{
 var projectionMistakes = []mistake{
 	{"an optional object that was not received counts as missing", "resolve",
 		"optional && apierrors.IsNotFound(got.Err)", "optional && got.Err != apierrors.NewBadRequest(\"\")"},
-	{"a token is readable by all beside the group", "Facts.token",
+	{"a token is readable by all beside the group", "tokenFile",
 		"if owner != nil || hasGroup(pod) {", "if owner != nil {"},
 }
 

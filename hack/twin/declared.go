@@ -301,8 +301,11 @@ var rules = []rule{
 	{"A token is bound to the Node, not to a Pod", course.boundToNode},
 	{"A token is valid for an hour at most", course.hourAtMost},
 	{"The kubelet's own annotations are in the file with all annotations", course.ownAnnotations},
-	{"Files that outlive their object are no failure", func(c course, d difference) bool {
-		return c.deletesOwn && d.shim == "" && strings.HasPrefix(d.aspect, `event Warning FailedMount "MountVolume.SetUp failed for volume `) &&
+	{"Files that outlive their object are said once, at once, and by a condition", func(c course, d difference) bool {
+		if name, isStatus := field(d); isStatus && name == "condition VolumesOutdated" {
+			return c.deletesOwn && d.kubelet == ""
+		}
+		return c.deletesOwn && strings.HasPrefix(d.aspect, `event Warning FailedMount "MountVolume.SetUp failed for volume `) &&
 			strings.HasSuffix(d.aspect, `\"<own>\" not found" on `)
 	}},
 	{"Volumes of ConfigMaps are in memory", course.configMapInMemory},

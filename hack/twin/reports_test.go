@@ -91,6 +91,17 @@ func TestDeclaredReports(t *testing.T) {
 			scenario: scenario{deletesOwn: true}, want: true,
 			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, kubelet: "sent"},
 		},
+		"files that outlive their object, said before the kubelet does": {
+			scenario: scenario{deletesOwn: true}, want: true,
+			d: difference{aspect: `event Warning FailedMount "MountVolume.SetUp failed for volume \"v1\" : configmap \"<own>\" not found" on `, shim: "sent"},
+		},
+		"files that outlive their object, said by a condition": {
+			scenario: scenario{deletesOwn: true}, want: true,
+			d: difference{aspect: "status at end: condition VolumesOutdated", shim: "True FilesNotUpdated"},
+		},
+		"outdated files of an object that was not deleted": {
+			d: difference{aspect: "status at end: condition VolumesOutdated", shim: "True FilesNotUpdated"},
+		},
 		"back-off of a start without its object": {
 			scenario: scenario{deletesOwn: true}, want: true,
 			d: difference{aspect: `event Warning BackOff "Back-off restarting failed container c in pod <name>(<uid>)" on spec.containers{c}`, shim: "sent"},

@@ -183,8 +183,7 @@ func keyedLists(of reflect.Type, path, keys []string) (found []keyedList) {
 	if of.Kind() != reflect.Struct {
 		return nil
 	}
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		below, key := path, f.Tag.Get("patchMergeKey")
 		if name != "" {
@@ -205,9 +204,9 @@ func keyedLists(of reflect.Type, path, keys []string) (found []keyedList) {
 }
 
 func keyKind(element reflect.Type, key string) reflect.Kind {
-	for i := range element.NumField() {
-		if name, _, _ := strings.Cut(element.Field(i).Tag.Get("json"), ","); name == key {
-			return element.Field(i).Type.Kind()
+	for f := range element.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == key {
+			return f.Type.Kind()
 		}
 	}
 	return reflect.String
@@ -225,15 +224,15 @@ func (l keyedList) element(key string, number int) map[string]any {
 func (l keyedList) in(list []any) map[string]any {
 	var value any = list
 	keys := l.keys[:len(l.keys)-1]
-	for i := len(l.path) - 1; i >= 0; i-- {
-		value = map[string]any{l.path[i]: value}
+	for i, name := range slices.Backward(l.path) {
+		value = map[string]any{name: value}
 		if i > 0 && listNames[l.path[i-1]] {
-			parent := value.(map[string]any) //nolint:errcheck // it was just made
+			parent := value.(map[string]any)
 			parent[keys[len(keys)-1]], keys = "parent", keys[:len(keys)-1]
 			value = []any{parent}
 		}
 	}
-	return value.(map[string]any) //nolint:errcheck // a path is not empty
+	return value.(map[string]any)
 }
 
 // listNames are lists that hold keyed lists.
@@ -290,21 +289,18 @@ func indented(text, by string) (all string) {
 
 // everything sets each string of a value, and makes one element of each list and pointer.
 func everything(v reflect.Value, text string) {
-	switch v.Kind() {
-	case reflect.Pointer:
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		everything(v.Elem(), text)
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		everything(v.Index(0), text)
-	case reflect.String:
+	case kind == reflect.String:
 		v.SetString(text)
-	case reflect.Struct:
-		if v.Type().PkgPath() != reflect.TypeFor[corev1.PodSpec]().PkgPath() {
-			return
-		}
-		for i := range v.NumField() {
-			everything(v.Field(i), text)
+	case kind == reflect.Struct && v.Type().PkgPath() == reflect.TypeFor[corev1.PodSpec]().PkgPath():
+		for _, field := range v.Fields() {
+			everything(field, text)
 		}
 	}
 }
@@ -381,7 +377,7 @@ func TestKustomizeByURL(t *testing.T) {
 		{"add", "."},
 		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message=test"},
 	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...) //nolint:gosec // the arguments stand above
+		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = repository
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)

@@ -35,7 +35,7 @@ func templateWith(container map[string]any, spec map[string]any) map[string]any 
 // withMetadata is a template with more metadata.
 func withMetadata(metadata map[string]any) map[string]any {
 	template := templateWith(nil, nil)
-	maps.Copy(template["metadata"].(map[string]any), metadata) //nolint:errcheck // it was just made
+	maps.Copy(template["metadata"].(map[string]any), metadata)
 	return template
 }
 

@@ -34,6 +34,7 @@ wait_kill() {
 }
 
 title "1. Apply the samples and wait until they are ready"
+grant
 run kubectl apply -k config/samples
 run kubectl wait mw --all --for=condition=Ready --timeout=120s
 run kubectl get mw

@@ -27,6 +27,13 @@ up() {
   export KUBECACHEDIR="$state/kubectl-cache"
 }
 
+# grant lets the manager make tokens of the namespace's ServiceAccounts: templates ask for one
+# unless they say that they do not.
+grant() {
+  run kubectl create rolebinding managedworkload-tokens --clusterrole=managedworkload-tokens \
+    --serviceaccount=managedworkload-system:managedworkload-manager
+}
+
 # by_hand says how to continue after the demo.
 by_hand() {
   local set="KUBECONFIG=$KUBECONFIG KUBECACHEDIR=$KUBECACHEDIR CONTAINER_RUNTIME_ENDPOINT=unix://$state/containerd.sock"

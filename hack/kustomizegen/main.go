@@ -33,7 +33,7 @@ func write(folder string) error {
 		return err
 	}
 	for name, data := range map[string][]byte{"schema.json": schema, "configuration.yaml": configuration} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil { //nolint:gosec // a file of the repository
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 	}

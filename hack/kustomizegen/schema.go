@@ -47,7 +47,7 @@ func schemaFile() ([]byte, error) {
 		all[name] = r.reduced(name)
 	}
 	all["dev.managedworkload."+v1alpha1.GroupVersion.Version+".ManagedWorkload"] = managedWorkload()
-	return print(all)
+	return encode(all)
 }
 
 func managedWorkload() node {
@@ -131,8 +131,8 @@ func target(s *spec.Schema) string {
 	return strings.TrimPrefix(s.Ref.String(), reference)
 }
 
-// print writes one definition a line: small, and with readable differences.
-func print(definitions map[string]node) ([]byte, error) {
+// encode writes one definition a line: small, and with readable differences.
+func encode(definitions map[string]node) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{\"definitions\": {\n")
 	names := slices.Sorted(maps.Keys(definitions))

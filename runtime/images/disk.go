@@ -94,8 +94,8 @@ func (d disk) loadPreloaded() (p preloaded, broken bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("read the preloaded images: %w", err)
 	}
-	if json.Unmarshal(data, &p) != nil {
-		return nil, true, nil
+	if broken = json.Unmarshal(data, &p) != nil; broken {
+		p = nil
 	}
-	return p, false, nil
+	return p, broken, nil
 }

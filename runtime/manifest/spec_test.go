@@ -42,8 +42,8 @@ func TestEveryFieldOfASpecIsHonouredOrRefused(t *testing.T) {
 	for kind, spec := range map[string]reflect.Type{
 		"ManagedWorkload": reflect.TypeFor[v1alpha1.ManagedWorkloadSpec](), "NodeWorkload": reflect.TypeFor[v1alpha1.NodeWorkloadSpec](),
 	} {
-		for i := range spec.NumField() {
-			name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		for f := range spec.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			t.Run(kind+"."+name, func(t *testing.T) {
 				value, known := values[kind+"."+name]
 				if !known {

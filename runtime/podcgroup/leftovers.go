@@ -162,7 +162,7 @@ func processesIn(dirs []string) (leftovers, error) {
 			if err != nil {
 				return err
 			}
-			for _, field := range strings.Fields(string(content)) {
+			for field := range strings.FieldsSeq(string(content)) {
 				pid, err := strconv.Atoi(field)
 				if err != nil || pid <= 0 {
 					return fmt.Errorf("%s has a process that cannot be seen from here: %q", dir, field)

@@ -24,7 +24,7 @@ const (
 // signals returns those by which a container can be stopped.
 func signals() []corev1.Signal {
 	var all []corev1.Signal
-	for _, name := range strings.Fields(ordinary) {
+	for name := range strings.FieldsSeq(ordinary) {
 		all = append(all, corev1.Signal(name))
 	}
 	for i := range aboveRTMin {

@@ -165,8 +165,8 @@ func (p *problems) token(token *corev1.ServiceAccountTokenProjection, path *fiel
 // oneProjection checks that a source of a projected volume is of one kind.
 func (p *problems) oneProjection(source *corev1.VolumeProjection, path *field.Path) {
 	value, kinds := reflect.ValueOf(source).Elem(), 0
-	for i := range value.NumField() {
-		if !value.Field(i).IsNil() {
+	for _, kind := range value.Fields() {
+		if !kind.IsNil() {
 			kinds++
 		}
 	}

@@ -185,6 +185,11 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	if s.mem.peek().ends() {
 		return 0, nil
 	}
+	return s.settle(ctx, d, observed, actions, outcome, usable)
+}
+
+// settle takes over what a plan came to, and says when to look again.
+func (s *syncer) settle(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions, outcome plan.SyncOutcome, usable Usable) (time.Duration, error) {
 	s.remember(outcome)
 	killRetry := time.Duration(math.MaxInt64)
 	if wholePod(actions) {
@@ -198,7 +203,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	s.settleOwed(d, after)
 	s.mem.noteExits(d.pod, after)
 	s.awaitImages(ctx, d, after)
-	r = s.look(ctx, d, after, false)
+	r := s.look(ctx, d, after, false)
 	if s.advanceRequests(ctx, d, after, &r.pod) {
 		r = s.look(ctx, d, after, false) // with what is held now
 		s.wakeUp()

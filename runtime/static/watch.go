@@ -39,7 +39,7 @@ func (w watcher) gather(while time.Duration) {
 	for {
 		select {
 		case <-w.events:
-		case <-w.errors:
+		case <-w.errors: //nolint:errcheck // the look that follows says what is wrong
 		case <-over:
 			return
 		}

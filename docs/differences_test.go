@@ -77,6 +77,18 @@ func TestOlderKubeletsArePinned(t *testing.T) {
 	}
 }
 
+// What each loop that serves many does about one bad item has a test.
+func TestNeighboursArePinned(t *testing.T) {
+	for _, r := range tables(t, "faults.md", "loop") {
+		for i, cell := range r {
+			if cell == "" {
+				t.Errorf("%s: column %d is empty", r[0], i+1)
+			}
+		}
+		checkTests(t, r, "")
+	}
+}
+
 // checkTests checks that the tests in the last cell of a row exist, below a folder.
 func checkTests(t *testing.T, r row, folder string) {
 	t.Helper()

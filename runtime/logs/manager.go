@@ -85,6 +85,9 @@ type Manager struct {
 	links     *links
 	kicked    chan struct{}
 	rotations *prometheus.CounterVec
+	// resting are containers about which the runtime did not answer, by ID, and until when they
+	// are left alone.
+	resting map[string]time.Time
 	// listing and linking are what rounds fail with.
 	listing, linking trouble
 }
@@ -109,7 +112,8 @@ type containerLog struct {
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, logs: map[string]*containerLog{}, kicked: make(chan struct{}, 1),
-		watch: &watch{}, zip: newCompressor(config.Logger), links: &links{dir: config.Links, root: config.Root},
+		resting: map[string]time.Time{},
+		watch:   &watch{}, zip: newCompressor(config.Logger), links: &links{dir: config.Links, root: config.Root},
 		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "managedworkload_shim_log_rotations_total",
 			Help: "Rotations of container logs, by outcome: Rotated or Failed.",
@@ -248,19 +252,24 @@ func (m *Manager) round(ctx context.Context) {
 
 // list learns which containers there are. One whose log cannot be found out is left out.
 func (m *Manager) list(ctx context.Context) (listed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	listing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	containers, err := m.config.Runtime.LogContainers(ctx)
+	containers, err := m.config.Runtime.LogContainers(listing)
 	if err != nil {
 		return false, err
 	}
+	m.forgetRested()
 	before := m.logs
 	m.logs, m.unread = make(map[string]*containerLog, len(containers)), nil
 	var errs []error
 	for _, c := range containers {
 		l := before[c.ID]
+		if l == nil && m.rests(c.ID) {
+			m.unread = append(m.unread, c)
+			continue
+		}
 		if l == nil {
-			path, err := m.config.Runtime.LogPath(ctx, c.ID)
+			path, err := m.logPath(ctx, c.ID)
 			if runtimeerror.IsNotFound(err) || err == nil && path == "" {
 				continue
 			}
@@ -293,6 +302,9 @@ func (m *Manager) lookAtGrowing(ctx context.Context) {
 // failure that is the next round.
 func (m *Manager) look(ctx context.Context, l *containerLog) {
 	l.next = time.Time{}
+	if m.rests(l.ID) {
+		return
+	}
 	size, err := logSize(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = m.reopen(ctx, l); err == nil {
@@ -354,9 +366,15 @@ func (m *Manager) count(err error) {
 }
 
 func (m *Manager) reopen(ctx context.Context, l *containerLog) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return m.config.Runtime.ReopenLog(ctx, l.ID)
+	return m.ask(ctx, l.ID, func(ctx context.Context) error { return m.config.Runtime.ReopenLog(ctx, l.ID) })
+}
+
+func (m *Manager) logPath(ctx context.Context, id string) (path string, err error) {
+	err = m.ask(ctx, id, func(ctx context.Context) error {
+		path, err = m.config.Runtime.LogPath(ctx, id)
+		return err
+	})
+	return path, err
 }
 
 func (l *containerLog) note(log logr.Logger, err error) {

@@ -6,6 +6,7 @@ package objects
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -28,6 +30,10 @@ const (
 	// retryPause is the time between two tries to renew a token that is still valid, and
 	// between two tries of Prefetch.
 	retryPause = 10 * time.Second
+	// startAge is how old a token may be that a container starts with, and startPatience how long
+	// a start waits for a younger one.
+	startAge      = 10 * time.Second
+	startPatience = 2 * time.Second
 )
 
 // Issued is a token that the manager has given.
@@ -36,6 +42,8 @@ type Issued struct {
 	Lifetime time.Duration
 	// Node is the UID of the Node that it is bound to, "" if that is not known.
 	Node types.UID
+	// Account is the UID of its service account, "" if that is not known.
+	Account types.UID
 }
 
 // TokensConfig is what Tokens need.
@@ -79,6 +87,11 @@ type token struct {
 	busy chan struct{}
 
 	value string
+	// of is the account whose it is, and account the UID of that.
+	of      types.NamespacedName
+	account types.UID
+	// asked is when it was asked for.
+	asked time.Duration
 	// node is what it is bound to, and known what was known of the Node when it was asked for.
 	node, known      types.UID
 	renewAt, expires time.Duration
@@ -103,7 +116,7 @@ func NewTokens(config TokensConfig) *Tokens {
 
 // Token returns a token of the pod's service account. One at hand is returned at once, and
 // renewed in the background from when four fifths of its time are over, it is a day old, or
-// the Node has become another one; where that fails it remains as long as it is valid. (kubelet
+// the Node or the account has become another one; where that fails it remains as long as it is valid. (kubelet
 // token/token_manager.go:GetServiceAccountToken)
 func (t *Tokens) Token(ctx context.Context, pod *corev1.Pod, ask apiobjects.Token) (string, error) {
 	held := t.entry(pod, ask)
@@ -123,6 +136,37 @@ func (t *Tokens) Token(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 		return value, nil
 	}
 	return t.renew(ctx, pod, ask, held)
+}
+
+// StartToken returns a token for a container that starts. One at hand is renewed first, unless it is
+// young: its account may have been made again since, and then it is worth nothing. A manager that
+// does not answer soon leaves the one at hand.
+func (t *Tokens) StartToken(ctx context.Context, pod *corev1.Pod, ask apiobjects.Token) (string, error) {
+	held := t.entry(pod, ask)
+	if t.outgrown(held) {
+		t.renewLater(pod, ask, held)
+		patience := time.NewTimer(startPatience)
+		defer patience.Stop()
+		select {
+		case held.busy <- struct{}{}:
+			<-held.busy
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+	}
+	return t.Token(ctx, pod, ask)
+}
+
+// outgrown reports whether the token at hand is to be renewed before a start, and has it be due.
+func (t *Tokens) outgrown(held *token) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.config.Clock.SinceBoot()
+	if held.value == "" || now-held.asked < startAge || held.failed != nil && now < held.retryAt {
+		return false
+	}
+	held.renewAt = min(held.renewAt, now)
+	return true
 }
 
 // renewLater has a token renewed, unless that is under way. Close waits for it.
@@ -155,16 +199,32 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	node := t.config.NodeUID()
 	asked := t.config.Clock.SinceBoot()
 	issued, err := t.config.Request(ctx, pod, ask)
+	if err != nil {
+		return t.keep(pod, ask, held, err)
+	}
+	t.mu.Lock()
+	held.value, held.node, held.known, held.failed = issued.Token, cmp.Or(issued.Node, node), node, nil
+	held.account, held.asked = issued.Account, asked
+	held.retryAt = t.config.Clock.SinceBoot() + retryPause
+	held.expires, held.renewAt = asked+issued.Lifetime, asked+renewAfter(issued.Lifetime)
+	others := t.ofAnotherAccount(held)
+	t.mu.Unlock()
+	for _, uid := range others {
+		t.config.Fetched(uid)
+	}
+	return issued.Token, nil
+}
+
+// keep notes that a token could not be had, and returns the valid one at hand. One whose account
+// does not exist is not valid: another one of the name has other tokens.
+func (t *Tokens) keep(pod *corev1.Pod, ask apiobjects.Token, held *token, err error) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.config.Clock.SinceBoot()
-	if err == nil {
-		held.value, held.node, held.known, held.failed = issued.Token, cmp.Or(issued.Node, node), node, nil
-		held.retryAt = now + retryPause
-		held.expires, held.renewAt = asked+issued.Lifetime, asked+renewAfter(issued.Lifetime)
-		return held.value, nil
-	}
 	held.failed, held.retryAt = err, now+retryPause
+	if isAccountGone(err) {
+		held.value = ""
+	}
 	switch {
 	case held.value == "":
 		return "", fmt.Errorf("failed to fetch token: %w", err)
@@ -173,6 +233,30 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	}
 	t.config.Log.Error(err, "Couldn't update token", "namespace", pod.Namespace, "pod", pod.Name, "audience", ask.Audience)
 	return held.value, nil
+}
+
+// isAccountGone reports whether the API server says that there is no such service account.
+func isAccountGone(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "serviceaccounts"
+}
+
+// ofAnotherAccount has the tokens be due that are of the account's name and not of its UID: it was
+// made again. It returns their pods; t.mu is held.
+func (t *Tokens) ofAnotherAccount(newest *token) []types.UID {
+	var pods []types.UID
+	for uid, tokens := range t.pods {
+		found := false
+		for _, other := range tokens {
+			if other.of == newest.of && other.account != "" && newest.account != "" && other.account != newest.account {
+				other.renewAt, other.retryAt, found = 0, 0, true
+			}
+		}
+		if found {
+			pods = append(pods, uid)
+		}
+	}
+	return pods
 }
 
 // renewAfter is when a token is renewed. The jitter, up to a tenth of the time and always
@@ -209,7 +293,7 @@ func (t *Tokens) entry(pod *corev1.Pod, ask apiobjects.Token) *token {
 	if t.pods[pod.UID] == nil {
 		t.pods[pod.UID] = map[tokenKey]*token{}
 	}
-	held = &token{busy: make(chan struct{}, 1)}
+	held = &token{busy: make(chan struct{}, 1), of: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	t.pods[pod.UID][key] = held
 	return held
 }

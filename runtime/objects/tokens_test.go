@@ -27,6 +27,7 @@ type manager struct {
 	lifetime time.Duration
 	node     types.UID
 	bound    types.UID
+	account  types.UID
 	fetched  []types.UID
 	hold     chan struct{}
 }
@@ -46,7 +47,7 @@ func (m *manager) tokens() *Tokens {
 				return Issued{}, m.err
 			}
 			m.given++
-			return Issued{Token: fmt.Sprintf("%s-%d", ask.Audience, m.given), Lifetime: m.lifetime, Node: m.bound}, nil
+			return Issued{Token: fmt.Sprintf("%s-%d", ask.Audience, m.given), Lifetime: m.lifetime, Node: m.bound, Account: m.account}, nil
 		},
 		NodeUID: func() types.UID { return m.node },
 		Fetched: func(uid types.UID) { m.fetched = append(m.fetched, uid) },

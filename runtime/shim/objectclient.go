@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -98,7 +97,7 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 	if err != nil {
 		return objects.Issued{}, fmt.Errorf("request a token for NodeWorkload %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	node, err := checkToken(answer, pod)
+	held, err := checkToken(answer, pod)
 	if err != nil {
 		return objects.Issued{}, err
 	}
@@ -107,26 +106,27 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 		// By this the node's wall clock does not matter.
 		lifetime = time.Duration(*seconds) * time.Second
 	}
-	return objects.Issued{Token: answer.Status.Token, Lifetime: lifetime, Node: node}, nil
+	return objects.Issued{Token: answer.Status.Token, Lifetime: lifetime, Node: held.Kubernetes.Node.UID, Account: held.Kubernetes.ServiceAccount.UID}, nil
 }
 
 // checkToken refuses a token of another service account: the template may have changed
-// since the pod that asks was made. It returns the UID of the Node that the token is bound
-// to, "" if it does not say.
-func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) (node types.UID, err error) {
+// since the pod that asks was made. It returns what the token says of itself, nothing where that
+// cannot be read.
+func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) (claims, error) {
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
 	if answer.Status.Token == "" {
-		return "", errors.New("status.token: the manager's answer has no token")
+		return claims{}, errors.New("status.token: the manager's answer has no token")
 	}
 	want := "system:serviceaccount:" + pod.Namespace + ":" + account
-	if held, err := parseClaims(answer.Status.Token); err == nil {
-		if held.Subject != "" && held.Subject != want {
-			return "", fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
-		}
-		node = held.Kubernetes.Node.UID
+	held, err := parseClaims(answer.Status.Token)
+	if err != nil {
+		return claims{}, nil //nolint:nilerr // the API server may make tokens of another form
 	}
-	return node, nil
+	if held.Subject != "" && held.Subject != want {
+		return claims{}, fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
+	}
+	return held, nil
 }

@@ -35,7 +35,7 @@ func newTestClient(t *testing.T, handler http.HandlerFunc) *objectClient {
 }
 
 func accountToken(subject string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"sub":%q,"kubernetes.io":{"node":{"uid":"node-uid"}}}`, subject)) + ".c2ln"
+	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"sub":%q,"kubernetes.io":{"node":{"uid":"node-uid"},"serviceaccount":{"name":"sa","uid":"account-uid"}}}`, subject)) + ".c2ln"
 }
 
 func TestTokenRequest(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTokenRequest(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || got.Token != tt.want || got.Lifetime < tt.min || got.Lifetime > tt.max || got.Node != "node-uid" {
+			if err != nil || got.Token != tt.want || got.Lifetime < tt.min || got.Lifetime > tt.max || got.Node != "node-uid" || got.Account != "account-uid" {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})

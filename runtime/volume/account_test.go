@@ -42,6 +42,30 @@ func TestAccountOfTokensThatAreShown(t *testing.T) {
 	})
 }
 
+// A container starts with a token that is asked for to start with, also when it starts again: the
+// account may have been made again meanwhile. What runs gets those that are at hand.
+func TestTokensToStartWith(t *testing.T) {
+	if !mounttest.Isolate(t) {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := newObjects()
+		m := managerOf(t, api)
+		pod := withVolumes(tokenVolume("v"))
+		for i, step := range []func(){
+			func() { prepare(t, m, pod) }, func() { m.RefreshPod(pod.UID) }, func() { prepare(t, m, pod) },
+		} {
+			step()
+			synctest.Wait()
+			api.mu.Lock()
+			if want := i/2 + 1; api.starts != want {
+				t.Errorf("step %d: %d tokens to start with, want %d", i, api.starts, want)
+			}
+			api.mu.Unlock()
+		}
+	})
+}
+
 // A token that was renewed in the background is shown at once, in the pod that it is for.
 func TestRefreshPod(t *testing.T) {
 	if !mounttest.Isolate(t) {

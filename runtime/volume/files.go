@@ -38,6 +38,8 @@ type Objects interface {
 	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 	Secret(namespace, name string) (*corev1.Secret, error)
 	Token(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error)
+	// StartToken returns a token that containers start with.
+	StartToken(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error)
 }
 
 // noObjects is for a shim without a way to objects.
@@ -53,10 +55,14 @@ func (noObjects) Token(context.Context, *corev1.Pod, objects.Token) (string, err
 	return "", errNoObjects
 }
 
+func (noObjects) StartToken(context.Context, *corev1.Pod, objects.Token) (string, error) {
+	return "", errNoObjects
+}
+
 // setUpFiles makes a volume that shows objects, tokens or fields of the pod: a tmpfs of
 // its own, always, so that nothing secret comes to a disk.
 func (m *Manager) setUpFiles(ctx context.Context, on *pass, volume *corev1.Volume, k *kind) error {
-	facts := m.gather(ctx, on.pod, volume)
+	facts := m.gather(ctx, on.pod, volume, m.config.Objects.StartToken)
 	all := func() (map[string]projection.File, error) {
 		return projection.Files(on.pod, &volume.VolumeSource, facts)
 	}
@@ -131,8 +137,8 @@ func (m *Manager) unlessSetUp(ctx context.Context, on *pass, k *kind, volume *co
 	return nil
 }
 
-// gather asks for what a volume refers to.
-func (m *Manager) gather(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) projection.Facts {
+// gather asks for what a volume refers to, with ask for tokens.
+func (m *Manager) gather(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, ask askForToken) projection.Facts {
 	facts := projection.Facts{
 		ConfigMaps:  map[string]projection.Got[*corev1.ConfigMap]{},
 		Secrets:     map[string]projection.Got[*corev1.Secret]{},
@@ -150,17 +156,20 @@ func (m *Manager) gather(ctx context.Context, pod *corev1.Pod, volume *corev1.Vo
 			facts.Secrets[ref.Name] = projection.Got[*corev1.Secret]{Value: object, Err: err}
 		}
 	}
-	for _, ask := range objects.Tokens(alone) {
-		token, err := m.token(ctx, pod, ask)
-		facts.Tokens[ask] = projection.Got[string]{Value: token, Err: err}
+	for _, which := range objects.Tokens(alone) {
+		token, err := patiently(ctx, ask, pod, which)
+		facts.Tokens[which] = projection.Got[string]{Value: token, Err: err}
 	}
 	return facts
 }
 
-func (m *Manager) token(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error) {
+// askForToken is a way to ask for a token.
+type askForToken func(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error)
+
+func patiently(ctx context.Context, ask askForToken, pod *corev1.Pod, which objects.Token) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
-	return m.config.Objects.Token(ctx, pod, ask)
+	return ask(ctx, pod, which)
 }
 
 // mayWrite waits until few others write.

@@ -34,6 +34,7 @@ type fakeObjects struct {
 	data    map[objects.Ref]map[string]string
 	away    bool
 	reads   int
+	starts  int           // tokens asked for at starts
 	waiting chan struct{} // a token is given out when it is closed
 	renewed string        // what newer tokens have on top
 }
@@ -92,6 +93,13 @@ func (f *fakeObjects) Secret(namespace, name string) (*corev1.Secret, error) {
 		secret.Data[key] = []byte(text)
 	}
 	return secret, err
+}
+
+func (f *fakeObjects) StartToken(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error) {
+	f.mu.Lock()
+	f.starts++
+	f.mu.Unlock()
+	return f.Token(ctx, pod, ask)
 }
 
 func (f *fakeObjects) Token(ctx context.Context, pod *corev1.Pod, ask objects.Token) (string, error) {

@@ -235,7 +235,7 @@ func (m *Manager) refreshFiles(ctx context.Context, on *pass, volume *corev1.Vol
 	if err != nil || !isSetUp {
 		return err
 	}
-	facts := m.gather(ctx, on.pod, volume)
+	facts := m.gather(ctx, on.pod, volume, m.config.Objects.Token)
 	// A subPath must not be looked up while its file is replaced.
 	on.p.busy.Lock()
 	defer on.p.busy.Unlock()

@@ -1,0 +1,99 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A ServiceAccount that is deleted and made again is another one, and tokens of the first are worth
+// nothing: a container that starts gets a token of the second, and with it all other pods of the
+// account do, although their tokens have not expired.
+func TestAccountThatIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, account: "first"}
+		tokens := m.tokens()
+		starts, runs, other := pod("starts", "sa"), pod("runs", "sa"), pod("other", "other")
+		elsewhere := pod("elsewhere", "sa")
+		elsewhere.Namespace = "another"
+		for i, p := range []*corev1.Pod{starts, runs, other, elsewhere} {
+			wantToken(t, tokens, p, ask, fmt.Sprintf("api-%d", i+1))
+		}
+		m.account = "second"
+		time.Sleep(time.Minute)
+		if got, err := tokens.StartToken(t.Context(), starts, ask); got != "api-5" || err != nil {
+			t.Errorf("the container that starts gets %q, %v", got, err)
+		}
+		synctest.Wait()
+		if !slices.Equal(m.fetched, []types.UID{"runs", "starts"}) {
+			t.Errorf("the files of pods %v are looked at", m.fetched)
+		}
+		wantRenewed(t, tokens, runs, "api-2", "api-6")
+		wantRenewed(t, tokens, other, "api-3", "api-3")
+		wantRenewed(t, tokens, elsewhere, "api-4", "api-4")
+		wantRenewed(t, tokens, starts, "api-5", "api-5")
+	})
+}
+
+// While the account does not exist there is no token, although the one at hand has not expired: what
+// asks says why, and gets one when the account is there again.
+func TestAccountThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, account: "first"}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		time.Sleep(time.Minute)
+		gone := apierrors.NewNotFound(corev1.Resource("serviceaccounts"), "sa")
+		m.err = fmt.Errorf("request a token: %w", gone)
+		for range 2 {
+			_, err := tokens.StartToken(t.Context(), pod("1", "sa"), ask)
+			if want := `failed to fetch token: request a token: serviceaccounts "sa" not found`; err == nil || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		}
+		m.err = nil
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+	})
+}
+
+// A start waits for a younger token, and not for long: with a manager that does not answer, or has
+// not answered just now, it has the one at hand. Starts that follow one another ask once.
+func TestTokenOfAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour}
+		tokens := m.tokens()
+		start := func(when, want string, took time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if got, err := tokens.StartToken(t.Context(), pod("1", "sa"), ask); got != want || err != nil || time.Since(began) != took {
+				t.Errorf("%s: token %q, %v after %s; want %q after %s", when, got, err, time.Since(began), want, took)
+			}
+			if m.hold == nil {
+				synctest.Wait()
+			}
+		}
+		start("first", "api-1", 0)
+		time.Sleep(startAge - time.Second)
+		start("young", "api-1", 0)
+		time.Sleep(time.Second)
+		start("older", "api-2", 0)
+		time.Sleep(time.Minute)
+		m.err = errors.New("manager away")
+		start("manager away", "api-2", 0)
+		m.hold = make(chan struct{})
+		start("manager away just now", "api-2", 0)
+		time.Sleep(time.Minute)
+		start("manager that does not answer", "api-2", startPatience)
+		tokens.Close()
+	})
+}

@@ -104,7 +104,7 @@ func onItsWay(f *facts, t *tally, ready conditionState, summary string) overall 
 	}}
 }
 
-// conflicting: other objects have the names of NodeWorkloads. A roll-out goes on beside them.
+// conflicting: other objects have the names of NodeWorkloads. A roll-out continues beside them.
 func conflicting(f *facts, t *tally) overall {
 	rolling := len(t.by[standingUpdating]) > 0
 	message := conflictMessage(t)

@@ -38,7 +38,7 @@ func Watch(ctx context.Context, kube client.WithWatch, list client.ObjectList, s
 	return all, nil
 }
 
-// forward sends what is there, and then the changes, until they end or nobody wants them.
+// forward sends what is there, and then the changes, until they end or the watch is stopped.
 func forward(there []runtime.Object, changes watch.Interface, all *watch.ProxyWatcher, events chan<- watch.Event) {
 	defer close(events)
 	defer changes.Stop()

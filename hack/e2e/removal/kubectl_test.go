@@ -77,7 +77,7 @@ containers: [{name: c, image: `+testImage+`, args: [serve, --on-term=ignore]}]`)
 	if got, want := header(mw), "NAME DESIRED UPDATED READY FORCED STATUS AGE"; got != want {
 		t.Errorf("columns of mw %q, want %q", got, want)
 	}
-	if got, want := header(kubectl(t, "get", "mw", "-o", "wide", "-n", w.Namespace)), "NAME DESIRED CURRENT UPDATED READY AVAILABLE MISSCHEDULED UNREACHABLE FORCED STATUS AGE"; got != want {
+	if got, want := header(kubectl(t, "get", "mw", "-o", "wide", "-n", w.Namespace)), "NAME DESIRED CURRENT UPDATED READY AVAILABLE MISSCHEDULED DRAINED UNREACHABLE FORCED STATUS AGE"; got != want {
 		t.Errorf("wide columns of mw %q, want %q", got, want)
 	}
 	row := strings.Fields(strings.Split(mw, "\n")[1])

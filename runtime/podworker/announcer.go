@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
@@ -25,6 +27,16 @@ const (
 const (
 	publishRetryMin = time.Second
 	publishRetryMax = 30 * time.Second
+)
+
+// publishRetryAsked bounds the wait between two tries that the API server asks for.
+const publishRetryAsked = 2 * time.Minute
+
+// How long one try may take: longer after each that took too long, because an API server that is
+// slow for a while would otherwise do the work again and again, and never be done.
+const (
+	publishPatienceMin = 10 * time.Second
+	publishPatienceMax = 40 * time.Second
 )
 
 // errPanicked is the error of a write that ended in a panic.
@@ -46,6 +58,8 @@ type announcer struct {
 	news chan struct{}
 	// took is how long the latest write took.
 	took time.Duration
+	// patience is how long the next write may take.
+	patience time.Duration
 }
 
 // run publishes until the context is done, and tries again when that fails.
@@ -69,11 +83,33 @@ func (a *announcer) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		default:
-			a.log.Info("Failed to publish status; retrying", "reason", err.Error(), "in", delay.String())
-			retry.Reset(jitter(delay))
-			delay = min(2*delay, publishRetryMax)
+			wait := delay
+			if asked, ok := apierrors.SuggestsClientDelay(err); ok && asked > 0 {
+				wait = min(time.Duration(asked)*time.Second, publishRetryAsked)
+			} else {
+				delay = min(2*delay, publishRetryMax)
+			}
+			a.log.Info("Failed to publish status; retrying", "reason", err.Error(), "in", wait.String())
+			retry.Reset(jitter(wait))
 		}
 	}
+}
+
+// publish writes a status within the announcer's patience.
+func (a *announcer) publish(ctx context.Context, st *v1alpha1.NodeWorkloadStatus) error {
+	a.patience = max(a.patience, publishPatienceMin)
+	limited, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	begun := time.Now()
+	err := a.publisher.Publish(limited, a.id, st)
+	a.took = time.Since(begun)
+	switch {
+	case err == nil:
+		a.patience = publishPatienceMin
+	case limited.Err() != nil && ctx.Err() == nil:
+		a.patience = min(2*a.patience, publishPatienceMax)
+	}
+	return err
 }
 
 // gather waits a moment while a workload is on its way to the state that people wait
@@ -120,9 +156,7 @@ func (a *announcer) guardedPublish(ctx context.Context, news bool) error {
 func (a *announcer) dispatch(ctx context.Context, d dispatch) error {
 	var err error
 	if d.status != nil {
-		begun := time.Now()
-		err = a.publisher.Publish(ctx, a.id, d.status)
-		a.took = time.Since(begun)
+		err = a.publish(ctx, d.status)
 	}
 	send, failed := a.mem.endDispatch(d, err)
 	if send {

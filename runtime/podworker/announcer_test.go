@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -120,6 +121,70 @@ func TestPublishBacksOff(t *testing.T) {
 			t.Errorf("%d tries in 10 minutes, want one each 30 s to 45 s after the first few", tries)
 		}
 	})
+}
+
+// An API server that says when to come back is asked then, not less and less often.
+func TestPublishWaitsAsTheServerSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		tries := 0
+		overloaded := &answering{fakeNode: n, answer: func(context.Context) error {
+			tries++
+			return fmt.Errorf("update status: %w", apierrors.NewTooManyRequests("too many requests", 2))
+		}}
+		p := n.restore(t)
+		p.cfg.Publisher = overloaded
+		n.begin(t)
+		p.Update(workload("a"))
+		n.settle(10 * time.Minute)
+		if tries < 150 || tries > 310 {
+			t.Errorf("%d tries in 10 minutes, want one each 2 s to 3 s", tries)
+		}
+	})
+}
+
+// An API server that needs longer than a try may take gets more time with each: a write that is
+// given up is work for nothing.
+func TestSlowWriteGetsMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		var waits []time.Duration
+		slow := &answering{fakeNode: n, answer: func(ctx context.Context) error {
+			if deadline, ok := ctx.Deadline(); ok {
+				waits = append(waits, time.Until(deadline))
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(35 * time.Second):
+				return nil
+			}
+		}}
+		p := n.restore(t)
+		p.cfg.Publisher = slow
+		n.begin(t)
+		p.Update(workload("a"))
+		n.settle(3 * time.Minute)
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}; len(waits) < 3 || !slices.Equal(waits[:3], want) {
+			t.Errorf("tries may take %v, want %v at first", waits, want)
+		}
+		if st := n.published("a"); st.Summary != "Running" {
+			t.Errorf("status %+v is written", st)
+		}
+	})
+}
+
+// answering is a publisher that answers as a test says before it writes.
+type answering struct {
+	*fakeNode
+	answer func(context.Context) error
+}
+
+func (a *answering) Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error {
+	if err := a.answer(ctx); err != nil {
+		return err
+	}
+	return a.fakeNode.Publish(ctx, id, st)
 }
 
 // While a workload starts its steps are gathered, the longer the more time a write takes;

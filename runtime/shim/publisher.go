@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -33,6 +35,9 @@ type publisher struct {
 	// cached reads from the informer, live from the API server.
 	cached, live client.Reader
 	writer       client.Client
+	// started waits until the cache has started, and reports whether it has: workers that are
+	// restored begin before it does. nil where there is none.
+	started func(context.Context) bool
 
 	mu sync.Mutex
 	// written is what the last write left: the cache may lag.
@@ -146,8 +151,11 @@ func (p *publisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.
 // change applies a change to the latest known version of the object, and to a
 // fresh one after a conflict. ErrGone when there is no object with that UID.
 func (p *publisher) change(ctx context.Context, id podworker.Identity, apply func(context.Context, *v1alpha1.NodeWorkload) error) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, apiTimeout)
+		defer cancel()
+	}
 	nw, err := p.latest(ctx, id)
 	for range maxConflicts {
 		if err != nil {
@@ -175,6 +183,9 @@ func (p *publisher) change(ctx context.Context, id podworker.Identity, apply fun
 // cache's, or what the last write left.
 func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha1.NodeWorkload, error) {
 	nw, err := p.get(ctx, p.cached, id)
+	if notStarted := (*cache.ErrCacheNotStarted)(nil); errors.As(err, &notStarted) && p.started != nil && p.started(ctx) {
+		nw, err = p.get(ctx, p.cached, id)
+	}
 	if err != nil {
 		return nil, err
 	}

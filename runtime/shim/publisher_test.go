@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,6 +40,36 @@ func TestReleaseOfWhatIsNotDeleted(t *testing.T) {
 	got, err := p.Live(t.Context(), identity)
 	if err != nil || !slices.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) {
 		t.Errorf("object %+v, error %v, want its finalizer kept", got, err)
+	}
+}
+
+// Workers that are restored report before the cache has started: they wait for it, and no try fails.
+func TestStatusBeforeTheCacheHasStarted(t *testing.T) {
+	started := false
+	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
+	cached := newFakeAPI(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if !started {
+				return &cache.ErrCacheNotStarted{}
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+	p := newPublisher(cached, api, api)
+	if err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: "Running"}); err == nil {
+		t.Error("no error without a cache to wait for")
+	}
+	p.started = func(context.Context) bool { return false }
+	if err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: "Running"}); err == nil {
+		t.Error("no error although the cache has not started in time")
+	}
+	p.started = func(context.Context) bool { started = true; return true }
+	if err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: "Running"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Live(t.Context(), identity)
+	if err != nil || got.Status.Summary != "Running" {
+		t.Errorf("status %+v, error %v", got, err)
 	}
 }
 

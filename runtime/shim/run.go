@@ -153,6 +153,9 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	}
 	publisher := newPublisher(s.cached(), s.api, s.api)
 	publisher.clock = s.clock
+	if !s.alone {
+		publisher.started = s.mgr.GetCache().WaitForCacheSync
+	}
 	s.shutdown = s.makeShutdown(log)
 	if err := s.makeStatic(log, publisher, s.unfit(ctx)); err != nil { //nolint:contextcheck // a worker outlives this call
 		return err

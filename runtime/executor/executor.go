@@ -117,8 +117,8 @@ type Executor struct {
 	mu       sync.Mutex
 	inflight map[types.UID]map[*kill]struct{}
 	panicked map[string]int // by container ID
-	// preparing has a lock for each pod whose place was made ready.
-	preparing map[types.UID]*sync.Mutex
+	// places are those of the pods for which something was started or resized.
+	places map[types.UID]*place
 	// outlasted are the containers of which one kill has failed with its time over, by ID.
 	outlasted   map[string]bool
 	interrupted bool
@@ -142,7 +142,7 @@ func New(cfg Config) *Executor {
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},
-		preparing:   map[types.UID]*sync.Mutex{},
+		places:      map[types.UID]*place{},
 	}
 	hooks := &handlers{runtime: cfg.Runtime, events: cfg.Events, http: cfg.HTTP, differences: cfg.Differences}
 	if cfg.HTTP == nil {
@@ -158,10 +158,10 @@ func (e *Executor) moment() plan.Moment {
 }
 
 // Forget drops what is remembered about a pod that is gone: its image pull
-// back-off, and its lock.
+// back-off, and what its place is for.
 func (e *Executor) Forget(uid types.UID) {
 	e.mu.Lock()
-	delete(e.preparing, uid)
+	delete(e.places, uid)
 	e.mu.Unlock()
 	e.images.forget(uid)
 }

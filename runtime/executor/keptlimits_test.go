@@ -92,3 +92,59 @@ func TestPodCgroupHasRoomForWhatRunsOn(t *testing.T) {
 		})
 	}
 }
+
+// whileStopping does something while a container is being stopped.
+type whileStopping struct {
+	*limitsSeen
+	do func()
+}
+
+func (w *whileStopping) StopContainer(ctx context.Context, id string, timeout int64) error {
+	w.do()
+	return w.limitsSeen.StopContainer(ctx, id, timeout)
+}
+
+// What became of the other containers while a kill took its time has its room in the pod's cgroup
+// when the killed container is started again.
+func TestPodCgroupHasRoomForWhatChangedDuringAKill(t *testing.T) {
+	t.Parallel()
+	old, next := plan.Resources{MemoryLimit: 64 * mega}, plan.Resources{MemoryLimit: 128 * mega}
+	for name, during := range map[string]func(*testing.T, *Executor, *whileStopping, plan.SyncRequest){
+		"b is replaced": func(_ *testing.T, _ *Executor, w *whileStopping, _ plan.SyncRequest) {
+			b := w.Containers[1]
+			b.ID, b.Recorded.Resources = "b2-id", &next
+		},
+		"b is resized": func(t *testing.T, e *Executor, w *whileStopping, r plan.SyncRequest) {
+			r.Actions = plan.Actions{MemoryToUpdate: []plan.ResourceUpdate{{ID: "b-id", Name: "b", Current: old, Desired: next}}}
+			e.SyncPod(t.Context(), r)
+			w.calls = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &whileStopping{limitsSeen: &limitsSeen{fakeRuntime: newFakeRuntime()}}
+			w.Images = map[string]bool{"img:1": true}
+			pod := testPod(30, nil)
+			pod.Spec.Containers = nil
+			for _, c := range []string{"a", "b"} {
+				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c, Image: "img:1", Resources: next.Requirements()})
+				w.Containers = append(w.Containers, &fakeContainer{ContainerStatus: plan.ContainerStatus{
+					ID: c + "-id", Name: c, State: plan.ContainerRunning, Recorded: plan.Recorded{Resources: &old},
+				}})
+			}
+			e := New(Config{Runtime: w, Events: w, Kills: w, Prepare: w.prepare, PodCgroup: w, Differences: plan.AllDifferences()})
+			request := func(a plan.Actions) plan.SyncRequest {
+				return plan.SyncRequest{
+					Pod: pod, Observed: w.observed(), Actions: a, Backoff: map[string]*plan.Backoff{}, Actuated: map[string]plan.Resources{}, Beside: true,
+				}
+			}
+			w.do = func() { during(t, e, w, request(plan.Actions{})) }
+			e.SyncPod(t.Context(), request(plan.Actions{
+				ContainersToKill: []plan.Kill{{ID: "a-id", Name: "a", Container: &corev1.Container{Name: "a"}}}, ContainersToStart: []int{0},
+			}))
+			if diff := gocmp.Diff([]string{"prepare a 128 b 128"}, w.calls); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -112,6 +112,7 @@ func (s *syncRun) updateContainer(ctx context.Context, resizer Resizer, name cor
 	if s.in.Actuated != nil {
 		s.in.Actuated[u.ID] = to
 	}
+	s.e.noteGiven(s.in.Pod.UID, s.around, u.ID, to)
 	return nil
 }
 
@@ -121,11 +122,11 @@ func (s *syncRun) podWith(given func(*plan.ContainerStatus) bool) *corev1.Pod {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			c := &containers[i]
-			status := s.in.Observed.Current(c.Name)
+			status := s.around.Current(c.Name)
 			if status == nil || !given(status) {
 				continue
 			}
-			if last, ok := plan.Actuated(s.in.Actuated, status); ok && last != plan.ResourcesOf(&c.Resources) {
+			if last, ok := s.given(status); ok && last != plan.ResourcesOf(&c.Resources) {
 				c.Resources = last.Requirements()
 			}
 		}

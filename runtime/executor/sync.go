@@ -22,6 +22,8 @@ import (
 type syncRun struct {
 	e  *Executor
 	in plan.SyncRequest
+	// around is what the pod was seen to have last, beside what the sync itself changes.
+	around *plan.PodStatus
 	// sandboxID is the sandbox containers are created in, and ips its addresses.
 	sandboxID string
 	ips       []string
@@ -42,7 +44,7 @@ var errEnd = errors.New("the sync has ended")
 // container continues too, so that the kill that follows finds its result.
 // (kubelet kuberuntime_manager.go:SyncPod, from step 2)
 func (e *Executor) SyncPod(ctx context.Context, in plan.SyncRequest) plan.SyncOutcome {
-	s := &syncRun{e: e, in: in, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
+	s := &syncRun{e: e, in: in, around: in.Observed, sandboxID: in.Actions.SandboxID, ips: in.Observed.IPs}
 	steps := []func(context.Context) error{
 		s.kill, s.reset, s.pruneInitContainers, s.prepare, s.createSandbox, s.startContainers,
 	}
@@ -205,7 +207,7 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	if s.e.prepare == nil || !s.startsAny() {
 		return nil
 	}
-	err := s.e.prepareAlone(ctx, s.limited())
+	err := s.prepareAlone(ctx)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -217,21 +219,6 @@ func (s *syncRun) prepare(ctx context.Context) error {
 	}
 	s.e.events.Event(s.in.Pod, "", corev1.EventTypeWarning, reason, err.Error())
 	return fmt.Errorf("prepare pod %s: %w", podspec.Format(s.in.Pod), err)
-}
-
-// prepareAlone makes a pod's place ready for one of its syncs at a time: each asks for the limits of
-// what it leaves running.
-func (e *Executor) prepareAlone(ctx context.Context, pod *corev1.Pod) error {
-	e.mu.Lock()
-	alone := e.preparing[pod.UID]
-	if alone == nil {
-		alone = new(sync.Mutex)
-		e.preparing[pod.UID] = alone
-	}
-	e.mu.Unlock()
-	alone.Lock()
-	defer alone.Unlock()
-	return e.prepare(ctx, pod)
 }
 
 // createSandbox creates a sandbox if the plan wants one, and learns its

@@ -29,6 +29,9 @@ type SyncRequest struct {
 	RequestedBy, ChangedBy string
 	// Forgiven are instances whose end counts for no back-off.
 	Forgiven []string
+	// Beside: other syncs of the pod are carried out meanwhile (Actions.Apart), and may replace
+	// containers that Observed has, or change what they were given.
+	Beside bool
 }
 
 // Asks names who asked for a kill of this sync.

@@ -49,6 +49,7 @@ type part struct {
 // beginPart has a part carried out. The same once more is not done in a hurry.
 func (s *syncer) beginPart(ctx context.Context, d desired, in plan.Input, actions plan.Actions) {
 	p := &part{names: map[string]bool{}, request: s.request(d, in, actions), done: make(chan struct{})}
+	p.request.Beside = true
 	for _, k := range actions.ContainersToKill {
 		p.names[k.Name] = true
 	}
@@ -143,7 +144,9 @@ func (s *syncer) takePart(p *part) {
 	p.cancel()
 	outcome := p.outcome
 	s.keepBackoff(merged(s.mem.backoff(), p.backoff, p.request.Backoff))
-	s.keepActuated(merged(copyActuated(s.mem.actuated()), p.actuated, p.request.Actuated), p.request.Observed)
+	// What the part found says nothing of containers that were started since; the next sync of a step
+	// drops what does not run.
+	s.mem.keepActuated(merged(copyActuated(s.mem.actuated()), p.actuated, p.request.Actuated))
 	s.pulls.spent(p.request.Pod, p.request.Actions.Images, outcome)
 	if p.request.Actions.Resizes() {
 		s.resize.failed = outcome.ResizeError
@@ -196,6 +199,13 @@ func (p *parts) noteErrors(ended *part) {
 			p.errs[k.Name] = ended.outcome.KillError
 		}
 	}
+}
+
+// dropErrors forgets the containers that could not be killed and need not be any more: a plan has not
+// asked for it again.
+func (p *parts) dropErrors() {
+	names := p.underWay()
+	maps.DeleteFunc(p.errs, func(name, _ string) bool { return !names[name] })
 }
 
 // again is when the parts are looked at again: at once when one has ended meanwhile, whose wake an

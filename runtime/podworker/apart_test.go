@@ -16,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // threeRun has a, b and c run, of which a and b fail their liveness probes. A sync that kills waits
@@ -205,6 +206,104 @@ func TestWorkloadDoesNotEndBetweenKillAndStart(t *testing.T) {
 		n.settle(time.Second)
 		if got := n.published("a"); got.Phase != corev1.PodRunning || !n.did("start c image:2") {
 			t.Errorf("phase %s, %q", got.Phase, n.log())
+		}
+	})
+}
+
+// What a container was given in place while a kill took its time is known after the kill.
+func TestResizeDuringAKillIsDoneOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		n := newFakeNode(t)
+		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			if len(r.Actions.ContainersToKill) > 0 {
+				<-end
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.run(r)
+			for i := range n.pods["a"].containers {
+				if c := &n.pods["a"].containers[i]; c.Recorded.Resources == nil {
+					given := plan.ResourcesOf(&podspec.Container(r.Pod, c.Name).Resources)
+					c.Recorded.Resources = &given
+				}
+			}
+			for _, u := range r.Actions.CPUToUpdate {
+				n.note("resize %s to %d", u.Name, u.Desired.CPULimit)
+				r.Actuated[u.ID] = u.Desired
+			}
+			return plan.SyncOutcome{}
+		}
+		two := func(limit string) func(*v1alpha1.NodeWorkload) {
+			return func(nw *v1alpha1.NodeWorkload) {
+				cpu(limit)(nw)
+				spec := &nw.Spec.Template.Spec
+				spec.RestartPolicy = corev1.RestartPolicyAlways
+				spec.Containers = append(spec.Containers, corev1.Container{Name: "a", Image: "image:a"})
+			}
+		}
+		p := n.start(t)
+		p.Update(workload("a", two("100m")))
+		n.settle(time.Second)
+		n.mu.Lock()
+		n.verdicts = map[string]plan.ProbeResults{}
+		for _, c := range n.pods["a"].containers {
+			if c.Name == "a" {
+				n.verdicts[c.ID] = plan.ProbeResults{Liveness: plan.ProbeFailure}
+			}
+		}
+		n.mu.Unlock()
+		p.Wake("a")
+		n.settle(time.Second)
+		n.exitOne("c", 1)
+		p.Wake("a")
+		n.settle(time.Second)
+		p.Update(workload("a", two("200m"), generation(2)))
+		n.settle(time.Minute)
+		close(end)
+		n.settle(time.Minute)
+		times := 0
+		for _, call := range n.log() {
+			if call == "resize c to 200" {
+				times++
+			}
+		}
+		if times != 1 || n.starts("a") != 2 {
+			t.Errorf("c was resized %d times and a started %d times, want 1 and 2: %q", times, n.starts("a"), n.log())
+		}
+	})
+}
+
+// A container that could not be killed, and has ended by itself since, is not said to be killed in
+// vain, also while another one cannot be started.
+func TestKillThatIsNotNeededAnyMoreFailsNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := map[string]chan error{"a": make(chan error), "b": make(chan error)}
+		n, p := threeRun(t, ends)
+		ends["a"] <- errors.New("boom")
+		ends["b"] <- nil
+		n.settle(time.Millisecond)
+		if got := trueCondition(n, v1alpha1.ConditionKillFailing); got != "a: boom" {
+			t.Errorf("KillFailing: %q", got)
+		}
+		n.mu.Lock()
+		syncing := n.syncing
+		n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
+			with := len(r.Actions.ContainersToStart)
+			r.Actions.ContainersToStart = slices.DeleteFunc(slices.Clone(r.Actions.ContainersToStart), func(i int) bool { return r.Pod.Spec.Containers[i].Name == "c" })
+			out := syncing(ctx, r)
+			if len(r.Actions.ContainersToStart) < with {
+				out.Err = errors.New("cannot start c")
+			}
+			return out
+		}
+		n.mu.Unlock()
+		n.exitOne("c", 1)
+		n.exitOne("a", 1)
+		p.Wake("a")
+		n.settle(5 * time.Minute)
+		if got := trueCondition(n, v1alpha1.ConditionKillFailing); got != "" {
+			t.Errorf("KillFailing after a has ended: %q", got)
 		}
 	})
 }

@@ -169,6 +169,7 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	for _, part := range kills {
 		s.beginPart(ctx, d, in, part)
 	}
+	s.parts.dropErrors()
 	if actions = rest; !needed(actions) {
 		return jitter(resyncInterval), nil
 	}
@@ -265,6 +266,7 @@ func (s *scope) until(t time.Time) time.Duration { return t.Sub(s.cfg.Clock.Now(
 func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions plan.Actions) plan.SyncOutcome {
 	observed := in.Observed
 	request := s.request(d, in, actions)
+	request.Beside = s.parts.busy()
 	var outcome plan.SyncOutcome
 	begun := time.Now()
 	attend(ctx, s.wake,

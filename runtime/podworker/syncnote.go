@@ -13,9 +13,7 @@ import (
 
 // runs notes that the template runs, because there was nothing left to do but to wait.
 func (s *syncer) runs(ctx context.Context, d desired, observed *plan.PodStatus, r report, actions plan.Actions, usable Usable) {
-	if len(s.parts.list) == 0 {
-		s.parts.errs = nil // what could not be killed need not be any more
-	}
+	s.parts.dropErrors()
 	killed := s.mem.setKillError(s.parts.killError())
 	changed := s.noteTemplate(d, observed, actions)
 	if changed {

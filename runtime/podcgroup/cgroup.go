@@ -59,7 +59,7 @@ type Config struct {
 }
 
 // Manager keeps the cgroups of all pods of a node. It is safe for concurrent use;
-// calls about one pod come from one worker at a time.
+// calls about one pod come from one worker, and the syncs that it has carried out beside each other.
 type Manager struct {
 	parent   string
 	podPids  int64
@@ -71,8 +71,10 @@ type Manager struct {
 
 	mu     sync.Mutex
 	driver string
-	// applied are the limits that were set last, since the start of the process.
-	applied map[types.UID]limits
+	// applied are the limits that were set last, since the start of the process, and changing has a
+	// lock for each pod that is held from their reading to their setting.
+	applied  map[types.UID]limits
+	changing map[types.UID]*sync.Mutex
 	// vanished are the containers that ran when a pod's cgroup was missing, until it
 	// is known where they run.
 	vanished map[types.UID][]string
@@ -84,7 +86,7 @@ func New(config Config) (*Manager, error) {
 		parent: config.Parent, podPids: config.PodPids, hostRoot: config.HostRoot, process: config.Process,
 		bounds:      boundsKeeper{bounds: config.Bounds, file: config.BoundsFile},
 		cgroupMount: cgroupMount,
-		driver:      DriverFS, applied: map[types.UID]limits{}, vanished: map[types.UID][]string{},
+		driver:      DriverFS, applied: map[types.UID]limits{}, changing: map[types.UID]*sync.Mutex{}, vanished: map[types.UID][]string{},
 	}
 	bounded := config.PodPids > 0 || config.Bounds.limits(DriverFS) != Bounds{}.limits(DriverFS)
 	if bounded && filepath.Join("/", config.Parent) == "/" {
@@ -152,7 +154,21 @@ func (m *Manager) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.applied, uid)
+	delete(m.changing, uid)
 	delete(m.vanished, uid)
+}
+
+// alone waits until nothing else changes the limits of a pod; done is called when they are set.
+func (m *Manager) alone(uid types.UID) (done func()) {
+	m.mu.Lock()
+	changing := m.changing[uid]
+	if changing == nil {
+		changing = new(sync.Mutex)
+		m.changing[uid] = changing
+	}
+	m.mu.Unlock()
+	changing.Lock()
+	return changing.Unlock
 }
 
 // systemdPath nests slices as systemd does: /a with b is /a.slice/a-b.slice. A
@@ -196,6 +212,7 @@ func (m *Manager) Ensure(ctx context.Context, pod *corev1.Pod) error {
 	if err := m.bound(ctx); err != nil {
 		return err
 	}
+	defer m.alone(pod.UID)()
 	wanted := m.limitsOf(pod)
 	if last, ok := m.last(pod.UID); ok && last == wanted && cgroupExists(path) {
 		return nil

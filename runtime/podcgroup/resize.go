@@ -49,6 +49,7 @@ func (m *Manager) changeLimits(ctx context.Context, before, pod *corev1.Pod, cha
 	if path == "" || !cgroupExists(path) {
 		return nil
 	}
+	defer m.alone(pod.UID)()
 	now, ok := m.last(pod.UID)
 	if !ok {
 		now = m.limitsOf(before)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/containerd/cgroups/v3"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -87,6 +88,35 @@ func TestHigher(t *testing.T) {
 	for _, tt := range []struct{ a, b, want int64 }{{1, 2, 2}, {2, 1, 2}, {withoutLimit, 5, withoutLimit}, {5, withoutLimit, withoutLimit}} {
 		if got := higher(tt.a, tt.b); got != tt.want {
 			t.Errorf("higher(%d, %d) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+// Syncs that are carried out beside each other change the limits of one pod: none takes back what
+// the other has set.
+func TestLimitsThatChangeAtATimeAreAllSet(t *testing.T) {
+	limited := func(cpu, memory string) *corev1.Pod {
+		return withResources(corev1.ResourceRequirements{Limits: list(cpu, memory), Requests: list(cpu, memory)})
+	}
+	m := cgroupManager(t)
+	before := limited("1", "64Mi")
+	path := m.Path(before.UID)
+	for range 20 {
+		prepare(t, m, before)
+		var changes errgroup.Group
+		changes.Go(func() error {
+			return m.RaiseLimits(t.Context(), before, limited("2", "64Mi"), corev1.ResourceCPU)
+		})
+		changes.Go(func() error {
+			return m.RaiseLimits(t.Context(), before, limited("1", "96Mi"), corev1.ResourceMemory)
+		})
+		if err := changes.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		memory := strings.TrimSpace(read(t, controlFile(path, "memory.limit_in_bytes", "memory.max")))
+		quota, _, _ := strings.Cut(strings.TrimSpace(read(t, controlFile(path, "cpu.cfs_quota_us", "cpu.max"))), " ")
+		if memory != "100663296" || quota != "200000" {
+			t.Fatalf("memory %s, quota %s, want 100663296, 200000", memory, quota)
 		}
 	}
 }

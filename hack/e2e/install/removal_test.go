@@ -20,6 +20,8 @@ func remove(t *testing.T, _ *harness.Workload) {
 	}
 	kubectl(t, "delete", "mw", "--all", "--all-namespaces")
 	nothingRuns(t)
+	kubectl(t, "delete", "apiservice", "v1alpha1.subresources.managedworkload.dev", "--ignore-not-found")
+	kubectl(t, "delete", "namespace", "managedworkload-system", "--ignore-not-found")
 	kubectl(t, "delete", "-k", "config/default", "--ignore-not-found")
 	if left := kubectl(t, "get", "crd,clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding,namespace", "-o", "name"); len(ours(left)) > 0 {
 		t.Errorf("left in the cluster: %q", ours(left))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
+	"github.com/managedworkload/managedworkload/hack/localstack"
 )
 
 // ended checks that the container was ended as its template says.
@@ -35,6 +36,7 @@ func TestRemovalInOrder(t *testing.T) {
 			t.Errorf("%d containers still run", n)
 		}
 	}
+	kubectl(t, "delete", "namespace", localstack.SystemNamespace, "--timeout=60s")
 	kubectl(t, "delete", "-k", config(), "--ignore-not-found", "--timeout=60s")
 	stopPrograms(t)
 	if found := left(t); len(found) != 0 || !crdsGone() {

@@ -42,15 +42,54 @@ func (i installation) account(name string) string {
 func (i installation) apply(t *testing.T) {
 	t.Helper()
 	dir := i.applyAgain(t)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if _, err := stack.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=60s"); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { i.remove(t, dir) })
 	_, err := stack.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	must(t, err)
+}
+
+// apiService is the name of the APIService of the component objects.
+const apiService = "v1alpha1.subresources.managedworkload.dev"
+
+// crds are the CRDs of config/.
+var crds = []string{
+	"crd/managedworkloads.managedworkload.dev", "crd/managedworkloadrevisions.managedworkload.dev",
+	"crd/nodeworkloads.managedworkload.dev", "crd/killrequests.managedworkload.dev",
+}
+
+// remove removes the installation in the order of docs/operations.md: while an APIService has no
+// server, no namespace ends, and one whose kinds are deleted at the same time may be tried again only
+// after a minute. Of the rest only the CRDs take time: kubectl would ask for five objects a second
+// whether they are gone. A removal that does not end says what it waits for.
+func (i installation) remove(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"delete", "apiservice", apiService, "--ignore-not-found", "--timeout=60s"},
+		{"delete", "namespace", i.namespace, "--ignore-not-found", "--timeout=60s"},
+		{"delete", "-k", dir, "--ignore-not-found", "--wait=false"},
+		append([]string{"wait", "--for=delete", "--timeout=60s"}, crds...),
+	} {
+		begun := time.Now()
+		_, err := stack.Kubectl(ctx, args...)
+		t.Logf("%s %s: %s", args[0], args[1], time.Since(begun).Round(time.Second))
+		if err != nil {
+			t.Error(err)
+			sayWhatIsLeft(ctx, t)
+			return
+		}
+	}
+}
+
+// sayWhatIsLeft logs what is being deleted, and why that takes long.
+func sayWhatIsLeft(ctx context.Context, t *testing.T) {
+	t.Helper()
+	const deleted = `jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{.metadata.name}: {.status.conditions}{"\n"}{end}`
+	for _, args := range [][]string{{"namespaces", "-o", deleted}, {"crds", "-o", deleted}, {"apiservices"}} {
+		out, err := stack.Kubectl(ctx, append([]string{"get"}, args...)...)
+		t.Logf("%s: %v\n%s", args[0], err, out)
+	}
+	t.Log(stack.ControllerManager.Tail())
 }
 
 // applyAgain applies the installation over one that is there, and returns its folder.
@@ -117,6 +156,12 @@ func create(t *testing.T, objects ...client.Object) {
 			err := admin.Patch(ctx, bare, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 			if err = errors.Join(client.IgnoreNotFound(err), client.IgnoreNotFound(admin.Delete(ctx, o))); err != nil {
 				t.Error(err)
+			}
+			if _, is := o.(*corev1.Namespace); is { // it would be in the way of the next
+				if _, err := stack.Kubectl(ctx, "wait", "--for=delete", "--timeout=60s", "namespace/"+o.GetName()); err != nil {
+					t.Error(err)
+					sayWhatIsLeft(ctx, t)
+				}
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestRequestedKillThatFailedIsForgotten(t *testing.T) {
 		after time.Duration
 		phase corev1.PodPhase
 	}{
-		"it ends soon":  {30 * time.Second, corev1.PodRunning},
+		"it ends soon":  {20 * time.Second, corev1.PodRunning}, // 30 s of grace and 10 s more, from a failure up to 15 s before
 		"it ends later": {time.Hour, corev1.PodSucceeded},
 	} {
 		t.Run(name, func(t *testing.T) {

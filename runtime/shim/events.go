@@ -29,6 +29,8 @@ type events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder
 	node        string
+	// backlog has what the API server has not taken yet, nil without one.
+	backlog *eventBacklog
 	// ended is closed with the context of the process: what fails then fails
 	// because of that and is not reported.
 	ended <-chan struct{}
@@ -40,6 +42,8 @@ type events struct {
 const eventBurst = 100
 
 func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, node string, alone bool) (*events, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = apiTimeout
 	api, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for events: %w", err)
@@ -52,8 +56,12 @@ func newEvents(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, no
 		})
 		return newRecorder(ctx, broadcaster, scheme, node), nil
 	}
-	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, log: logr.FromContextOrDiscard(ctx), ended: ctx.Done()})
-	return newRecorder(ctx, broadcaster, scheme, node), nil
+	log := logr.FromContextOrDiscard(ctx)
+	backlog := newEventBacklog(api, log)
+	broadcaster.StartRecordingToSink(&lateSink{EventSink: &typedcorev1.EventSinkImpl{Interface: api.Events("")}, backlog: backlog, log: log, ended: ctx.Done()})
+	e := newRecorder(ctx, broadcaster, scheme, node)
+	e.backlog = backlog
+	return e, nil
 }
 
 func newRecorder(ctx context.Context, broadcaster record.EventBroadcaster, scheme *runtime.Scheme, node string) *events {
@@ -73,30 +81,42 @@ const lateBy = 300 * time.Millisecond
 // error of the event: it would end the shim in the broadcaster's goroutine.
 type lateSink struct {
 	record.EventSink
-	log   logr.Logger
-	ended <-chan struct{}
+	// backlog takes what the API server does not take; nil is allowed.
+	backlog *eventBacklog
+	log     logr.Logger
+	ended   <-chan struct{}
 }
 
 // Create implements record.EventSink.
 func (s *lateSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	return s.write(event, func() (*corev1.Event, error) { return s.EventSink.Create(event) })
+	return s.write(&lateEvent{event: event}, func() (*corev1.Event, error) { return s.EventSink.Create(event) })
 }
 
 // Patch implements record.EventSink.
 func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	return s.write(event, func() (*corev1.Event, error) { return s.EventSink.Patch(event, data) })
+	return s.write(&lateEvent{event, data}, func() (*corev1.Event, error) { return s.EventSink.Patch(event, data) })
 }
 
-func (s *lateSink) write(event *corev1.Event, write func() (*corev1.Event, error)) (written *corev1.Event, err error) {
+// write writes an event, or leaves it to the backlog where the API server takes none: the next ones
+// do not wait for it.
+func (s *lateSink) write(late *lateEvent, write func() (*corev1.Event, error)) (written *corev1.Event, err error) {
+	if s.backlog != nil && s.backlog.newest() != nil {
+		s.backlog.put(late)
+		return late.event, nil
+	}
 	returned := false
 	err = panics.Contain(s.log, "the write of an event", func() (err error) {
-		s.wait(event)
+		s.wait(late.event)
 		written, err = write()
 		returned = true
 		return err
 	})
 	if !returned {
 		err = apierrors.NewInternalError(err) // client-go does not try one again that was rejected
+	}
+	if s.backlog != nil && mayPass(err) {
+		s.backlog.put(late)
+		return late.event, nil
 	}
 	return written, err
 }
@@ -165,6 +185,14 @@ func bounded(message string) string {
 		return message
 	}
 	return text.Cut(message, maxEventMessage) + "..."
+}
+
+// run writes what the API server has not taken at once, until the context is done.
+func (e *events) run(ctx context.Context) error {
+	if e.backlog == nil {
+		return nil
+	}
+	return e.backlog.run(ctx)
 }
 
 // close waits for nothing: what is not written yet is lost.

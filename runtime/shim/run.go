@@ -209,7 +209,7 @@ func (s *shim) run(ctx context.Context) error {
 		s.volumes.Run, s.pool.Run, s.static.Run,
 		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
 		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
-		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep,
+		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep, s.events.run,
 	}
 	if !s.alone {
 		parts = append(parts, s.lease.keep, s.mirrors.run, s.mirrors.runStatuses, s.usagePoster(logr.FromContextOrDiscard(ctx)).run)

@@ -1,0 +1,118 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+// busySink is an API server whose answer to events a test says.
+type busySink struct {
+	record.EventSink
+	err   error
+	tries int
+	took  []string
+}
+
+func (s *busySink) write(event *corev1.Event) error {
+	s.tries++
+	if s.err == nil {
+		s.took = append(s.took, event.Reason)
+	}
+	return s.err
+}
+
+func (s *busySink) Create(event *corev1.Event) (*corev1.Event, error) { return event, s.write(event) }
+
+func (s *busySink) Patch(event *corev1.Event, _ []byte) (*corev1.Event, error) {
+	return event, s.write(event)
+}
+
+// An event that the API server does not take holds no other up, and is not lost: once it takes
+// events again the newest comes first, and it is asked no sooner than it has said.
+func TestEventsOfABusyAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &busySink{}
+		backlog := &eventBacklog{added: make(chan struct{}, 1), write: func(_ context.Context, late *lateEvent) error { return sink.write(late.event) }}
+		late := &lateSink{EventSink: sink, backlog: backlog, ended: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- backlog.run(ctx) }()
+		record := func(reason string) {
+			t.Helper()
+			begun := time.Now()
+			event := &corev1.Event{Reason: reason, LastTimestamp: metav1.NewTime(begun)}
+			if _, err := late.Create(event); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(begun); took > lateBy {
+				t.Errorf("event %s held the next one up for %s", reason, took)
+			}
+			synctest.Wait()
+		}
+		record("a")
+		sink.err = apierrors.NewTooManyRequests("too many requests", 20)
+		record("b")
+		record("c")
+		record("d")
+		if sink.tries != 3 { // a, b and b again
+			t.Errorf("%d tries", sink.tries)
+		}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if sink.tries != 3 {
+			t.Errorf("%d tries before the time that the API server has said", sink.tries)
+		}
+		sink.err = nil
+		record("e")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		record("f")
+		if want := []string{"a", "e", "d", "c", "b", "f"}; !slices.Equal(sink.took, want) {
+			t.Errorf("written %q, want %q", sink.took, want)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What the API server rejects is not tried again, and what has too many behind it is lost.
+func TestBoundsOfTheBacklog(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"away":       {errors.New("connection refused"), true},
+		"slow":       {fmt.Errorf("write: %w", context.DeadlineExceeded), true},
+		"busy":       {apierrors.NewTooManyRequests("", 1), true},
+		"restarting": {apierrors.NewServiceUnavailable(""), true},
+		"rejected":   {apierrors.NewBadRequest(""), false},
+		"written":    {apierrors.NewAlreadyExists(corev1.Resource("events"), "e"), false},
+		"no error":   {nil, false},
+	} {
+		if got := mayPass(tt.err); got != tt.want {
+			t.Errorf("%s: tried again: %t", name, got)
+		}
+	}
+	b := &eventBacklog{added: make(chan struct{}, 1)}
+	for i := range maxBacklog + 5 {
+		b.put(&lateEvent{event: &corev1.Event{Reason: fmt.Sprint(i)}})
+	}
+	if len(b.events) != maxBacklog || b.events[0].event.Reason != "5" || b.newest().event.Reason != fmt.Sprint(maxBacklog+4) {
+		t.Errorf("%d wait, from %s to %s", len(b.events), b.events[0].event.Reason, b.newest().event.Reason)
+	}
+}

@@ -31,6 +31,7 @@ var waits = map[rollout.Reason]string{
 	rollout.WaitBlocked:      "another object has the name of its NodeWorkload",
 	rollout.WaitEnding:       "its NodeWorkload is being deleted",
 	rollout.WaitRevision:     "the revision that it should get is gone",
+	rollout.WaitQuota:        "a ResourceQuota has no room for it",
 	rollout.WaitBatch:        "in a later batch",
 }
 

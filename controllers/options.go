@@ -19,7 +19,8 @@ type Options struct {
 	options.Shared
 	// LeaderElect lets only one of several managers act.
 	LeaderElect bool
-	// IgnoreResourceQuotas accepts templates in namespaces whose quotas limit Pods and
+	// IgnoreResourceQuotas lets workloads have what quotas limit for Pods, and accepts templates
+	// in namespaces whose quotas limit Pods and
 	// do not count NodeWorkloads.
 	IgnoreResourceQuotas bool
 	// Reserve makes Pods reserve what NodeWorkloads request.
@@ -49,7 +50,7 @@ var DefaultLoad = Load{QPS: 100, Burst: 200, ConcurrentReconciles: 4}
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Shared.AddFlags(fs, ":8080", ":8081")
 	fs.BoolVar(&o.IgnoreResourceQuotas, "ignore-resource-quotas", false,
-		"Accept templates in namespaces with a ResourceQuota that limits Pods, although none counts nodeworkloads.managedworkload.dev")
+		"Keep to no ResourceQuota that limits Pods, and accept templates in its namespace although none counts nodeworkloads.managedworkload.dev")
 	fs.BoolVar(&o.Reserve, "reserve", true,
 		"Have the Pods of the DaemonSet managedworkload-reserved request what the NodeWorkloads of their nodes request")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Let only one of several managers act at a time")

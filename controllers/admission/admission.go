@@ -83,7 +83,8 @@ type knownVerdict struct {
 
 // Options are what an administrator decides about templates.
 type Options struct {
-	// IgnoreQuotas accepts templates in namespaces whose quotas would not count them.
+	// IgnoreQuotas: workloads may use what quotas do not leave for Pods, and templates are
+	// accepted in namespaces whose quotas do not count them.
 	IgnoreQuotas bool
 	// NoTokens: the component objects is not installed, so nothing gives nodes ConfigMaps,
 	// Secrets and tokens. A template that is silent about its token gets none; one that needs

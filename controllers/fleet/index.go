@@ -27,7 +27,9 @@ type Index struct {
 	// a node. orphans are those that nothing controls, by namespace and workload label.
 	byWorkload map[types.UID]shares
 	byNode     map[string]shares
-	orphans    map[types.NamespacedName]shares
+	// byNamespace finds the shares of a namespace.
+	byNamespace map[string]shares
+	orphans     map[types.NamespacedName]shares
 	// byRequest finds the shares that a KillRequest is about, by its namespace and name.
 	byRequest map[types.NamespacedName]shares
 	// seen is the resourceVersion up to which everything is known, "" before the first list.
@@ -60,8 +62,8 @@ type Change struct {
 func NewIndex(kills *Ledger, shims *Shims) *Index {
 	x := &Index{
 		kills: kills, shims: shims, shares: shares{}, byWorkload: map[types.UID]shares{}, byNode: map[string]shares{}, orphans: map[types.NamespacedName]shares{},
-		byRequest: map[types.NamespacedName]shares{},
-		listed:    map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
+		byRequest: map[types.NamespacedName]shares{}, byNamespace: map[string]shares{},
+		listed: map[types.UID]bool{}, synced: make(chan struct{}), log: logr.Discard(),
 	}
 	shims.Listen(x.date)
 	return x
@@ -177,7 +179,7 @@ func (x *Index) reset(all shares, version string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.shares, x.byWorkload, x.byNode, x.orphans = make(shares, len(all)), map[types.UID]shares{}, map[string]shares{}, map[types.NamespacedName]shares{}
-	x.byRequest = map[types.NamespacedName]shares{}
+	x.byRequest, x.byNamespace = map[types.NamespacedName]shares{}, map[string]shares{}
 	for _, s := range all {
 		x.put(s)
 		version = Later(version, s.ResourceVersion)
@@ -189,6 +191,7 @@ func (x *Index) put(s *Share) {
 	s = x.shims.dated(s)
 	x.shares[s.Key()] = s
 	file(x.byNode, s.Node, s)
+	file(x.byNamespace, s.Namespace, s)
 	if uid := s.Workload(); uid != "" {
 		file(x.byWorkload, uid, s)
 	}
@@ -206,6 +209,7 @@ func (x *Index) drop(s *Share) {
 	}
 	delete(x.shares, s.Key())
 	unfile(x.byNode, s.Node, s)
+	unfile(x.byNamespace, s.Namespace, s)
 	for _, key := range s.requestKeys() {
 		unfile(x.byRequest, key, s)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
 
@@ -45,7 +46,9 @@ type Share struct {
 	// References are what that template refers to, never nil.
 	References *References
 	// Amount is what it requests of a node.
-	Amount         Amount
+	Amount Amount
+	// Usage is what it uses of quotas.
+	Usage          *quota.Usage
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -116,6 +119,7 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
 		Requests: requestsOf(nw),
 	}
+	s.Usage = usageOf(nw, before, s.SpecHash)
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}

@@ -33,6 +33,8 @@ const (
 	WaitEnding Reason = "Terminating"
 	// WaitRevision: the revision that it should get was deleted by hand.
 	WaitRevision Reason = "RevisionNotFound"
+	// WaitQuota: a ResourceQuota has no room for what it would use.
+	WaitQuota Reason = "QuotaExceeded"
 	// WaitBatch: it is in one of the next batches.
 	WaitBatch Reason = "NextBatch"
 )
@@ -43,7 +45,7 @@ func (r Reason) Holds() bool {
 	switch r {
 	case WaitOnDelete, WaitNodeSelector, WaitPartition:
 		return true
-	case WaitPaused, WaitBudget, WaitShim, WaitNoShim, WaitBlocked, WaitEnding, WaitRevision, WaitBatch:
+	case WaitPaused, WaitBudget, WaitShim, WaitNoShim, WaitBlocked, WaitEnding, WaitRevision, WaitQuota, WaitBatch:
 	}
 	return false
 }

@@ -166,6 +166,10 @@ func TestNext(t *testing.T) {
 			strategy: one(), nodes: []Node{empty("a", away, func(n *Node) { n.NoShim = true }), up("b", "old")},
 			want: []string{"a waits: ShimNotFound", "b: new"},
 		},
+		"a node for which a quota has no room": {
+			strategy: one(), nodes: []Node{empty("a", func(n *Node) { n.NoRoom = true }), up("b", "old")},
+			want: []string{"a: new", "b: new"},
+		},
 		"a name that is taken": {
 			strategy: one(), nodes: []Node{empty("a", func(n *Node) { n.Blocked = true }), up("b", "old")},
 			want: []string{"a waits: NameConflict", "b: new"},

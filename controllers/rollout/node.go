@@ -23,6 +23,8 @@ type Node struct {
 	Refused bool
 	// Blocked: something that is not the workload's is in the place of its share.
 	Blocked bool
+	// NoRoom: a quota had no room for a share of it when one was last asked for.
+	NoRoom bool
 	// Responds: its shim renews its lease.
 	Responds bool
 	// NoShim: it never had a shim.
@@ -85,7 +87,7 @@ func (n *Node) counts(s *Strategy, update string, now time.Time) bool {
 	case !n.Desired:
 		return n.Present && !n.Ending && n.Responds && !n.settled() // what it lacks otherwise is no matter of the budget
 	case !n.Present:
-		return true
+		return !n.NoRoom // or an update to a template that fits would wait for it
 	case !n.Observed && !n.Responds:
 		return false // it has nothing of the workload yet
 	case n.Ending && !n.Responds:

@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -85,6 +87,9 @@ func (r *Reconciler) createBatch(ctx context.Context, s *scope, changes []change
 	}
 	wg.Wait()
 	for i, nw := range made {
+		if nw != nil {
+			s.room.Wrote(client.ObjectKeyFromObject(nw), nw.ResourceVersion, errs[i], time.Now())
+		}
 		switch {
 		case errs[i] == nil:
 			share := fleet.ShareOf(nw, nil)

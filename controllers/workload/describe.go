@@ -100,7 +100,7 @@ func rollingMessage(f *facts, t *tally) string {
 	if late := slices.Concat(t.by[standingNotReady], t.by[standingYoung], t.by[standingFailed]); len(late) > 0 {
 		message = with(message, "not available: "+describeAll(late))
 	}
-	return with(message, waitingMessage(waiting, f.waits))
+	return with(with(message, waitingMessage(waiting, f.waits)), f.overQuota)
 }
 
 // busyMessage says what keeps nodes from running what they should.

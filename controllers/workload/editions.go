@@ -10,6 +10,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
@@ -19,7 +20,9 @@ type edition struct {
 	revision, hash string
 	// admitted is nil until it was asked for.
 	admitted *corev1.PodTemplateSpec
-	object   *v1alpha1.ManagedWorkloadRevision
+	// usage is what it uses of quotas, nil until it was asked for.
+	usage  *quota.Usage
+	object *v1alpha1.ManagedWorkloadRevision
 }
 
 // template is what the edition runs.
@@ -32,6 +35,18 @@ func (e *edition) template() (*corev1.PodTemplateSpec, error) {
 		e.admitted = admitted
 	}
 	return e.admitted, nil
+}
+
+// uses is what the edition uses of quotas.
+func (e *edition) uses() (*quota.Usage, error) {
+	if e.usage == nil {
+		admitted, err := e.template()
+		if err != nil {
+			return nil, err
+		}
+		e.usage = quota.UsageOf(&admitted.Spec)
+	}
+	return e.usage, nil
 }
 
 // update is the edition of the current template.

@@ -48,6 +48,8 @@ const (
 	eventRevisionEdited = "RevisionEdited"
 	// eventFieldsIgnored: the template has fields that have no effect.
 	eventFieldsIgnored = "FieldsIgnored"
+	// eventQuotaExceeded: a ResourceQuota has no room for what nodes should get.
+	eventQuotaExceeded = "QuotaExceeded"
 	// eventBadAnnotation: the annotation for a deletion cannot be used.
 	eventBadAnnotation = "BadAnnotation"
 )
@@ -82,6 +84,7 @@ func (r *Reconciler) announce(mw *v1alpha1.ManagedWorkload, old, status *v1alpha
 		r.warn(mw, c.Reason, c.Message)
 	}
 	r.announceGrace(mw, s, f)
+	r.announceQuota(mw, s)
 }
 
 // announceRollOut says when a roll-out begins and when all nodes are available with it.

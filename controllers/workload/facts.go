@@ -42,6 +42,8 @@ type facts struct {
 	waits  rollout.Waits
 	answer admission.Answer
 	held   int
+	// overQuota is why a quota has no room for what nodes wait for, "" where none waits for it.
+	overQuota string
 	// objects are those that the template refers to, nil where that is not known.
 	objects *objectsAsked
 	// backoff is that of the current spec.

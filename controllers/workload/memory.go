@@ -38,6 +38,10 @@ type memory struct {
 	warned, held string
 	// refused is why a change failed, by node.
 	refused map[string]string
+	// noRoom are the nodes without a NodeWorkload because a quota has no room for one, and
+	// overQuota is what an event said of that last.
+	noRoom    map[string]bool
+	overQuota string
 	// began is when it began, and generation that of the workload then.
 	began      time.Time
 	generation int64
@@ -62,7 +66,7 @@ func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	}
 	return memory{
 		uid: mw.UID, began: time.Now(), generation: mw.Generation,
-		imposed: map[string]bool{}, refused: map[string]string{}, replaced: map[string]replacement{},
+		imposed: map[string]bool{}, refused: map[string]string{}, noRoom: map[string]bool{}, replaced: map[string]replacement{},
 	}
 }
 
@@ -79,6 +83,7 @@ func (m *memories) keep(mw *v1alpha1.ManagedWorkload, known memory) {
 func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	kept := m.of(mw)
 	kept.wrote, kept.wroteSelf, kept.refused, kept.imposed = known.wrote, known.wroteSelf, known.refused, known.imposed
+	kept.noRoom = known.noRoom
 	kept.replaced, kept.began, kept.generation = known.replaced, known.began, known.generation
 	m.keep(mw, kept)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
+	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/controllers/writes"
 )
@@ -49,6 +50,8 @@ type Reconciler struct {
 	admission     *admission.Judge
 	killsInterval time.Duration
 	memories      memories
+	// quotas knows what NodeWorkloads were promised of quotas.
+	quotas *quota.Ledger
 	// queue is that of its controller, nil without one.
 	queue requestQueue
 }
@@ -67,7 +70,10 @@ type Fleet struct {
 // through live where a decision cannot be taken back. recentKills are written at most once
 // in killsInterval.
 func NewReconciler(c client.Client, live client.Reader, recorder record.EventRecorder, f Fleet, judge *admission.Judge, killsInterval time.Duration) *Reconciler {
-	return &Reconciler{client: c, live: live, recorder: recorder, fleet: f, admission: judge, killsInterval: killsInterval}
+	return &Reconciler{
+		client: c, live: live, recorder: recorder, fleet: f, admission: judge, killsInterval: killsInterval,
+		quotas: quota.NewLedger(f.Shares),
+	}
 }
 
 // scope is one reconciliation: what was read, and what came of it.
@@ -93,6 +99,10 @@ type scope struct {
 	objects *objectsAsked
 	// held is how many nodes do not get their template for an answer of admission.
 	held int
+	// room is what quotas have for this reconciliation's changes, nil where none was asked,
+	// and overQuota why there is none for a change.
+	room      *quota.Room
+	overQuota quota.Refusal
 	// left is how many NodeWorkloads wait for the next reconciliation to be repaired.
 	left int
 	// editions are what revisions run, by revision, nil before the verdict.
@@ -324,5 +334,6 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
 	r.fleet.Kills.Forget(name)
 	r.admission.Forget(name)
+	r.quotas.Wait(name, false)
 	r.fleet.Shares.NoteRollOut(r.memories.forget(name), nil)
 }

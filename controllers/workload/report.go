@@ -88,6 +88,7 @@ func (r *Reconciler) survey(s *scope) *facts {
 		deadline:     progressDeadline(&s.mw.Spec),
 		answer:       s.answer,
 		held:         s.held,
+		overQuota:    s.overQuota.String(),
 		objects:      s.objects,
 		backoff:      s.mw.Spec.RestartBackoff,
 		progress:     s.memory.progress,

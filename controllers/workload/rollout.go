@@ -81,13 +81,18 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 		if !counts {
 			continue
 		}
-		n.Selected, n.Refused = selector.Matches(labels.Set(node.Labels)), s.memory.refused[node.Name] != ""
+		n.Selected, n.Refused = selector.Matches(labels.Set(node.Labels)), s.memory.refused[node.Name] != "" || s.memory.noRoom[node.Name]
+		n.NoRoom = s.memory.noRoom[node.Name]
 		g.at[node.Name] = len(g.in.Nodes)
 		g.in.Nodes = append(g.in.Nodes, n)
 	}
 	maps.DeleteFunc(s.memory.refused, func(node, _ string) bool {
 		i, there := g.at[node]
 		return !there || g.in.Nodes[i].Has(s.hash) // it succeeded although its answer was lost
+	})
+	maps.DeleteFunc(s.memory.noRoom, func(node string, _ bool) bool {
+		i, there := g.at[node]
+		return !there || g.in.Nodes[i].Present
 	})
 	g.batch = rollout.Next(&g.in)
 	g.tally = rollout.Count(&g.in, &g.batch)
@@ -134,10 +139,14 @@ func (r *Reconciler) rollOut(ctx context.Context, s *scope) error {
 	defer leave()
 	may, err := r.mayAllSpread(ctx, s, changes)
 	errs.add(err)
+	settled := len(changes) == 0
+	changes, err = r.fit(ctx, s, changes, may)
+	errs.add(err)
+	defer s.room.Close()
 	without, err := r.changeAll(ctx, s, changes, may)
 	errs.add(err)
 	errs.add(r.createAll(ctx, s, without))
-	if len(changes) == 0 && s.rolling.tally.Complete {
+	if settled && s.rolling.tally.Complete {
 		errs.add(r.markRolledOut(ctx, s))
 	}
 	return errs.err()
@@ -171,6 +180,7 @@ func (r *Reconciler) changeAll(ctx context.Context, s *scope, changes []change, 
 			return nil, errs.err() // its change has woken this workload
 		default:
 			err := r.carryOut(ctx, s, &c)
+			s.room.Wrote(c.share.Key(), s.shares[c.node].ResourceVersion, err, time.Now())
 			s.note(c.node, err)
 			errs.add(err)
 		}

@@ -86,6 +86,11 @@ func (r *Reconciler) watchShares(q requestQueue) {
 		}
 		wake(q, c.Old, after)
 		wake(q, c.New, after)
+		if c.FreesQuota() {
+			for _, waiting := range r.waitingForQuota(c.Old.Namespace) {
+				q.Add(waiting)
+			}
+		}
 	})
 }
 
@@ -228,6 +233,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr manager.Manager, options con
 		WatchesRawSource(r.fleet.Shims.Source(r.watchShims(ctx))).
 		Owns(&v1alpha1.ManagedWorkloadRevision{}, builder.WithPredicates(contain.Updates(log, predicate.GenerationChangedPredicate{}))).
 		Watches(&corev1.Namespace{}, contain.Handler{EventHandler: r.watchNamespaces()}, builder.WithPredicates(contain.Updates(log, securityChanged()))).
+		Watches(&corev1.ResourceQuota{}, contain.Handler{EventHandler: r.watchQuotas()}, builder.WithPredicates(contain.Updates(log, quotaMadeRoom()))).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {

@@ -1,0 +1,51 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/quota"
+)
+
+// usages are those of templates, by their hashes.
+var usages = &shared[*quota.Usage]{most: maxSets}
+
+// usageOf is what the template of a NodeWorkload uses of quotas, the same value for all that
+// have it. It is not looked at again while its generation stays.
+func usageOf(nw *v1alpha1.NodeWorkload, before *Share, hash string) *quota.Usage {
+	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
+		return before.Usage
+	}
+	return usages.one(hash, func() *quota.Usage { return quota.UsageOf(&nw.Spec.Template.Spec) }).value
+}
+
+// used is what a Share, which may be nil, uses of quotas: what has ended for good uses nothing
+// once no container runs.
+func (s *Share) used() *quota.Usage {
+	if s == nil || s.Terminal() && !s.Runs {
+		return nil
+	}
+	return s.Usage
+}
+
+// Usages implements quota.NodeWorkloads.
+func (x *Index) Usages(namespace string) map[types.NamespacedName]*quota.Usage {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	found := make(map[types.NamespacedName]*quota.Usage, len(x.byNamespace[namespace]))
+	for key, s := range x.byNamespace[namespace] {
+		if used := s.used(); used != nil {
+			found[key] = used
+		}
+	}
+	return found
+}
+
+// FreesQuota reports whether a NodeWorkload may use less of quotas than before.
+func (c Change) FreesQuota() bool {
+	was := c.Old.used()
+	return was != nil && was != c.New.used()
+}

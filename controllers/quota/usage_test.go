@@ -1,0 +1,76 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func list(pairs ...string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+func container(requested, limited corev1.ResourceList) corev1.Container {
+	return corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Requests: requested, Limits: limited}}
+}
+
+// A NodeWorkload uses of a quota what a Pod of its template would: init containers that end
+// count only as far as they ask for more, sidecars and the overhead beside the containers.
+func TestUsageIsAPods(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := container(list("cpu", "50m"), nil)
+	sidecar.RestartPolicy = &always
+	for name, tt := range map[string]struct {
+		spec corev1.PodSpec
+		want corev1.ResourceList
+	}{
+		"nothing is asked for": {
+			corev1.PodSpec{Containers: []corev1.Container{container(nil, nil)}},
+			list("pods", "1", "count/pods", "1"),
+		},
+		"requests and limits": {
+			corev1.PodSpec{Containers: []corev1.Container{
+				container(list("cpu", "100m", "memory", "1Mi", "ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi"), list("cpu", "1", "memory", "2Mi", "hugepages-2Mi", "4Mi")),
+				container(list("cpu", "200m"), nil),
+			}},
+			list("pods", "1", "count/pods", "1", "cpu", "300m", "requests.cpu", "300m", "memory", "1Mi", "requests.memory", "1Mi",
+				"ephemeral-storage", "1Gi", "requests.ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi", "requests.hugepages-2Mi", "4Mi",
+				"limits.cpu", "1", "limits.memory", "2Mi"),
+		},
+		"init containers, sidecars and overhead": {
+			corev1.PodSpec{
+				InitContainers: []corev1.Container{sidecar, container(list("cpu", "120m"), nil)},
+				Containers:     []corev1.Container{container(list("cpu", "100m"), nil)},
+				Overhead:       list("cpu", "7m"),
+			},
+			list("pods", "1", "count/pods", "1", "cpu", "177m", "requests.cpu", "177m"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, UsageOf(&tt.spec).amounts); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A pod that asks for something as a whole is not of those without resources.
+func TestBestEffortOfAPod(t *testing.T) {
+	spec := &corev1.PodSpec{
+		Containers: []corev1.Container{container(nil, nil)},
+		Resources:  &corev1.ResourceRequirements{Requests: list("memory", "1Mi")},
+	}
+	q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}}
+	if Matches(q, UsageOf(spec)) {
+		t.Error("a pod with a request counts as one without")
+	}
+}

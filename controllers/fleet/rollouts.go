@@ -25,6 +25,8 @@ type RollOut struct {
 	// Stays are nodes on which it may stay although the placement says otherwise, and Blocked
 	// those where another object has the name of its NodeWorkload.
 	Stays, Blocked map[string]bool
+	// NoRoom are nodes for whose NodeWorkload a quota had no room.
+	NoRoom map[string]bool
 }
 
 // rollOuts are those of all workloads, by their UID.
@@ -72,7 +74,7 @@ func (r *RollOut) Facts(node string, place placement.Placement, share *Share, sh
 	}
 	shim := shims.Of(node, now).Believed(share)
 	return rollout.NodeOf(rollout.Place{
-		Name: node, Desired: place.ShouldRun, Blocked: r.Blocked[node], Selected: true,
+		Name: node, Desired: place.ShouldRun, Blocked: r.Blocked[node], NoRoom: r.NoRoom[node], Selected: true,
 		Responds: shim.Responding(), NoShim: shim.Reason == v1alpha1.ReasonShimNotFound,
 	}, share.rollOut(), &r.Templates), true
 }

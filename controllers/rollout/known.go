@@ -29,6 +29,8 @@ type Place struct {
 	Desired, Selected bool
 	// Refused: a change of its share failed before. Blocked: something else has its name.
 	Refused, Blocked bool
+	// NoRoom: a quota had no room for a share of it when one was last asked for.
+	NoRoom bool
 	// Responds: its shim does. NoShim: there was never one.
 	Responds, NoShim bool
 }
@@ -74,7 +76,7 @@ func (t *Templates) Runs(hash, likely string) string {
 // none. Whatever is decided within the budget of a roll-out is decided by it.
 func NodeOf(p Place, share *Share, t *Templates) Node {
 	n := Node{
-		Name: p.Name, Desired: p.Desired, Selected: p.Selected, Refused: p.Refused, Blocked: p.Blocked,
+		Name: p.Name, Desired: p.Desired, Selected: p.Selected, Refused: p.Refused, Blocked: p.Blocked, NoRoom: p.NoRoom,
 		Responds: p.Responds, NoShim: p.NoShim,
 	}
 	if share == nil {

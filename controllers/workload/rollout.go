@@ -81,8 +81,7 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 		if !counts {
 			continue
 		}
-		n.Selected, n.Refused = selector.Matches(labels.Set(node.Labels)), s.memory.refused[node.Name] != "" || s.memory.noRoom[node.Name]
-		n.NoRoom = s.memory.noRoom[node.Name]
+		n.Selected, n.Refused = selector.Matches(labels.Set(node.Labels)), s.memory.refused[node.Name] != "" || n.NoRoom
 		g.at[node.Name] = len(g.in.Nodes)
 		g.in.Nodes = append(g.in.Nodes, n)
 	}
@@ -102,7 +101,7 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 
 // goesBy is what the roll-out goes by beside its nodes, for KillRequests within its budget too.
 func (s *scope) goesBy() *fleet.RollOut {
-	g := &fleet.RollOut{Templates: *s.templates(), Placer: new(s.placer), Stays: s.stays}
+	g := &fleet.RollOut{Templates: *s.templates(), Placer: new(s.placer), Stays: s.stays, NoRoom: maps.Clone(s.memory.noRoom)}
 	if len(s.inTheWay) > 0 {
 		g.Blocked = make(map[string]bool, len(s.inTheWay))
 		for node := range s.inTheWay {

@@ -24,6 +24,7 @@ func mutants() []mutant.Mutant {
 		in("controllers/fleet", turnMistakes),
 		in("controllers/workload", rollOutTurnMistakes),
 		in("controllers/reservation", reservationMistakes),
+		in("controllers/quota", quotaMistakes),
 		in("controllers/rollout", rolloutMistakes),
 		in("runtime/cri", criMistakes),
 		in("runtime/hostfs", hostfsMistakes),

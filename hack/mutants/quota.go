@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package mutants
+package main
 
 var quotaMistakes = []mistake{
 	{"two workloads get the same room of a quota", "Ledger.Ask",

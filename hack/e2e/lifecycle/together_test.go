@@ -64,7 +64,7 @@ containers:
 			return k.Container == container && k.Phase == v1alpha1.KillPhaseDone
 		})
 	}
-	w.AwaitTrigger("a", v1alpha1.TriggerLivenessProbe)
+	w.AwaitPhase("a", v1alpha1.KillPhaseStopping)
 	w.Await("c was started again", func(nw *v1alpha1.NodeWorkload) bool { return nw.Status.ContainerStatuses[2].RestartCount > 0 })
 	restarted := time.Now()
 	a, b := done("a"), done("b")

@@ -6,6 +6,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -26,11 +27,7 @@ type known struct {
 func (k *known) Usages(string) map[types.NamespacedName]*Usage {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := map[types.NamespacedName]*Usage{}
-	for key, usage := range k.usages {
-		all[key] = usage
-	}
-	return all
+	return maps.Clone(k.usages)
 }
 
 func (k *known) Seen(version string) bool {

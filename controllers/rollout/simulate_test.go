@@ -409,8 +409,11 @@ func TestSimulation(t *testing.T) {
 			},
 			"select": func(t *rapid.T) { m := pick(t); m.selected = !m.selected },
 			"refuse": func(t *rapid.T) { m := pick(t); m.refused = !m.refused },
-			"remove": func(t *rapid.T) { m := pick(t); m.there = !m.there },
-			"taint":  func(t *rapid.T) { m := pick(t); m.desired = !m.desired },
+			"remove": func(t *rapid.T) {
+				m := pick(t)
+				m.there, m.spent = !m.there, false // a Node that is deleted takes up no budget, nor when it is back
+			},
+			"taint": func(t *rapid.T) { m := pick(t); m.desired = !m.desired },
 			"delete": func(t *rapid.T) {
 				if m := pick(t); m.share {
 					m.ending = true

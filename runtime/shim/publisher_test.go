@@ -48,7 +48,7 @@ func TestStatusBeforeTheCacheHasStarted(t *testing.T) {
 	started := false
 	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
 	cached := newFakeAPI(t, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if !started {
 				return &cache.ErrCacheNotStarted{}
 			}

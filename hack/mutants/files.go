@@ -120,6 +120,12 @@ var usernsMistakes = []mistake{
 }
 
 var podcgroupMistakes = []mistake{
+	{"a process that is left in a cgroup stays", "Manager.killAll",
+		"errs = append(errs, m.killIn(uid, process.PID))", "_, _ = process, uid"},
+	{"a process that has left the cgroup of its pod is killed", "Manager.killIn",
+		"!namesPod(string(content), uid)", "!namesPod(string(content), uid) && false"},
+	{"a paused process that is left stays", "Manager.killAll",
+		"eachCgroup(dir, thawV1)", "eachCgroup(dir, func(string) error { return nil })"},
 	{"a busy cgroup is not tried again", "removeCgroupDir",
 		"|| try == cgroupRemovals {", "|| try <= cgroupRemovals {"},
 	{"a cgroup file system that cannot be seen counts as a missing cgroup", "Manager.State",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // parts are what plan.Actions.Apart has taken from plans: kills of single containers, each with the
@@ -221,6 +222,23 @@ func (p *parts) again() (time.Duration, bool) {
 		}
 	}
 	return left, found
+}
+
+// noteStartedByParts notes what parts have started from a template that has changed since: an
+// instance is probed, and reported, by what it was made from.
+func (s *syncer) noteStartedByParts(observed *plan.PodStatus) {
+	for _, p := range slices.Concat(s.parts.recent, s.parts.list) {
+		for name := range p.names {
+			c, status := podspec.Container(p.request.Pod, name), observed.Current(name)
+			if c == nil || status == nil || s.made[status.ID] != nil || plan.Redefined(c, status) {
+				continue
+			}
+			if s.made == nil {
+				s.made = plan.Made{}
+			}
+			s.made[status.ID] = c
+		}
+	}
 }
 
 // merged returns the latest entries with what a part has changed of those that it found.

@@ -43,6 +43,7 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared, in.Missing = s.pulls.prepared(), nil
 	old := plan.RunsEarlier(in.Definitions, observed)
+	s.noteStartedByParts(observed)
 	in.Probed = plan.ProbedPod(d.pod, s.made, observed, old)
 	actions := s.withObjects(ctx, &in, s.confirmed(ctx, &in, s.withPresent(ctx, &in)))
 	if actions.Replaces() || actions.Resizes() {

@@ -5,7 +5,9 @@ package main
 
 var togetherMistakes = []mistake{
 	{"a sidecar ends before the containers that it serves", "planner.orderKills",
-		"if len(p.actions.ContainersToKill) < 2 {", "if true {"},
+		"if len(p.actions.ContainersToKill) == 0 {", "if true {"},
+	{"a sidecar does not wait for a kill of an earlier sync", "planner.orderKills",
+		"begun := p.killsBegun()", "var begun []string"},
 	{"a sidecar that has failed waits", "onPurpose",
 		"return deliberate(k.Trigger)", "return true || deliberate(k.Trigger)"},
 	{"kills that wait for each other are carried out apart", "Actions.together",

@@ -116,6 +116,8 @@ type Executor struct {
 
 	mu       sync.Mutex
 	inflight map[types.UID]map[*kill]struct{}
+	// turns are those of kills under way, by pod.
+	turns    map[types.UID]map[*turns]struct{}
 	panicked map[string]int // by container ID
 	// places are those of the pods for which something was started or resized.
 	places map[types.UID]*place
@@ -140,6 +142,7 @@ func New(cfg Config) *Executor {
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Images, cfg.Events, cfg.Differences),
 		inflight:    map[types.UID]map[*kill]struct{}{},
+		turns:       map[types.UID]map[*turns]struct{}{},
 		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},
 		places:      map[types.UID]*place{},

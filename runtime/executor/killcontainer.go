@@ -26,7 +26,11 @@ import (
 // stays open for Resume. A StopContainer under way continues.
 // (kubelet kuberuntime_container.go:killContainer)
 func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, decided plan.Kill) error {
-	return e.newKill(pod, decided).carryOut(ctx)
+	k := e.newKill(pod, decided)
+	turns, leave := e.takeTurns(pod.UID, []plan.Kill{decided})
+	defer leave()
+	k.turns = turns
+	return k.carryOut(ctx)
 }
 
 // newKill returns a kill that is about to begin.

@@ -50,7 +50,8 @@ func (e *Executor) KillPod(ctx context.Context, r plan.KillRequest) ([]plan.Resu
 func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results []plan.Result, stopSandboxes bool, cut error) {
 	kills := plan.PodKills(r, e.differences)
 	e.closeRecords(ctx, r, kills)
-	turns := newTurns(kills)
+	turns, leave := e.takeTurns(r.Pod.UID, kills)
+	defer leave()
 	results = make([]plan.Result, len(kills))
 	errs := make([]error, len(kills))
 	hurried := make([]bool, len(kills))

@@ -47,7 +47,8 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 		}
 	}
 	kills := plan.ResumedKills(pod, left, statuses, e.differences)
-	turns := newTurns(kills)
+	turns, leave := e.takeTurns(pod.UID, kills)
+	defer leave()
 	ends := make([]error, len(kills))
 	var wg sync.WaitGroup
 	for i := range kills {

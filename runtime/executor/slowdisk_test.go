@@ -48,7 +48,7 @@ func TestWaitForTheDiskIsOutsideTheGraceOfTheNextProcess(t *testing.T) {
 				k := e.newKill(pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination}))
 				if name == "wait" {
 					k.WaitsFor = []string{"other"} // which does not end
-					k.turns = newTurns([]plan.Kill{k.Kill, {Name: "other"}})
+					k.turns, _ = e.takeTurns(pod.UID, []plan.Kill{k.Kill, {Name: "other"}})
 				}
 				go func() { done <- k.carryOut(t.Context()) }()
 				time.Sleep(7 * time.Second)

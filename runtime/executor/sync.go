@@ -78,7 +78,9 @@ func (s *syncRun) kill(ctx context.Context) error {
 		return s.killInTurn(ctx)
 	}
 	kills := a.ContainersToKill
-	turns, ends := newTurns(kills), make([]error, len(kills))
+	turns, leave := s.e.takeTurns(s.in.Pod.UID, kills)
+	defer leave()
+	ends := make([]error, len(kills))
 	var wg sync.WaitGroup
 	for i := range kills {
 		wg.Go(func() {

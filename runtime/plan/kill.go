@@ -39,7 +39,8 @@ type Kill struct {
 	// not name the container and its record does not count: then it cannot be
 	// killed, as in the kubelet.
 	Container *corev1.Container
-	// WaitsFor names the containers of the same pod kill, or sync, that end before this one.
+	// WaitsFor names the containers of the same pod kill, or sync, and those that an earlier sync
+	// kills, that end before this one.
 	WaitsFor []string
 	// FromRecord is whether Container and Grace are those recorded at creation.
 	FromRecord bool
@@ -135,7 +136,7 @@ func PodKills(r KillRequest, d Differences) []Kill {
 		}
 	}
 	sortKills(r.Pod, kills)
-	return inOrder(r.Pod, kills, func(Kill) bool { return true })
+	return inOrder(r.Pod, kills, nil, func(Kill) bool { return true })
 }
 
 // ResumedKills decides how kills that were cut off continue, one for each status
@@ -148,7 +149,7 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 		why := Kill{Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy}
 		kills[i] = DecideKill(pod, &statuses[i], why, &grace, d)
 	}
-	return inOrder(pod, kills, onPurpose)
+	return inOrder(pod, kills, nil, onPurpose)
 }
 
 // panicsBeforeNoHook is how often a kill may panic before it runs no hook.

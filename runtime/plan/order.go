@@ -45,12 +45,12 @@ func TerminationOrder(pod *corev1.Pod, running []string) map[string][]string {
 	return order
 }
 
-// inOrder sets which of the kills that may wait do so, and for which. Without a grace period there
-// is nothing to wait with.
-func inOrder(pod *corev1.Pod, kills []Kill, mayWait func(Kill) bool) []Kill {
-	names := make([]string, len(kills))
+// inOrder sets which of the kills that may wait do so, and for which: of these, and of the containers
+// whose kills began earlier. Without a grace period there is nothing to wait with.
+func inOrder(pod *corev1.Pod, kills []Kill, begun []string, mayWait func(Kill) bool) []Kill {
+	names := slices.Clone(begun)
 	for i := range kills {
-		names[i] = kills[i].Name
+		names = append(names, kills[i].Name)
 	}
 	order := TerminationOrder(pod, names)
 	for i := range kills {
@@ -62,18 +62,19 @@ func inOrder(pod *corev1.Pod, kills []Kill, mayWait func(Kill) bool) []Kill {
 }
 
 // orderKills is the one place that decides which kills of a sync wait. A sidecar that is killed on
-// purpose works, and the main containers need it until they have ended, whatever ends them; so does
-// the sidecar before it. That is the order of a termination. A sidecar that is killed because it
+// purpose works, and the main containers need it until they have ended, whatever ends them, and
+// whenever that began; so does the sidecar before it. That is the order of a termination. A sidecar that is killed because it
 // has failed is of no use to them, and no other kill waits. The kubelet's follow one another in
 // the order of a map.
 func (p *planner) orderKills() {
-	if len(p.actions.ContainersToKill) < 2 {
+	if len(p.actions.ContainersToKill) == 0 {
 		return
 	}
-	kills := inOrder(p.Pod, p.actions.ContainersToKill, onPurpose)
+	begun := p.killsBegun()
+	kills := inOrder(p.Pod, p.actions.ContainersToKill, begun, onPurpose)
 	for i := range kills {
 		if k := &kills[i]; k.Removed && k.Grace.Seconds > 0 && p.wasSidecar(k.ID) {
-			k.WaitsFor = p.mainsAmong(kills)
+			k.WaitsFor = p.mainsAmong(kills, begun)
 		}
 	}
 }
@@ -88,11 +89,22 @@ func (p *planner) wasSidecar(id string) bool {
 	return slices.ContainsFunc(p.Observed.Containers, func(s ContainerStatus) bool { return s.ID == id && s.Recorded.Sidecar })
 }
 
-// mainsAmong names the main containers that are killed.
-func (p *planner) mainsAmong(kills []Kill) []string {
+// killsBegun names the containers that run and whose kill is under way.
+func (p *planner) killsBegun() []string {
+	var names []string
+	for i := range p.Observed.Containers {
+		if s := &p.Observed.Containers[i]; p.UnderWay[s.Name] && s.State != ContainerExited && s.State != ContainerCreated {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// mainsAmong names the main containers that are killed, or whose kill began earlier.
+func (p *planner) mainsAmong(kills []Kill, begun []string) []string {
 	var names []string
 	for i := range p.Pod.Spec.Containers {
-		if name := p.Pod.Spec.Containers[i].Name; killed(kills, name) {
+		if name := p.Pod.Spec.Containers[i].Name; killed(kills, name) || slices.Contains(begun, name) {
 			names = append(names, name)
 		}
 	}

@@ -105,6 +105,27 @@ func TestOrderOfKillsInASync(t *testing.T) {
 			}
 		}
 	}
+	removed := func(in *plan.Input) {
+		in.Pod.Spec.InitContainers = in.Pod.Spec.InitContainers[1:]
+		in.Observed.Containers[0].Recorded.Sidecar = true
+		in.Definitions = plan.Define(in.Pod)
+		in.Observed.Sandboxes[0].Hash = in.Definitions.Pod
+	}
+	begun := func(names ...string) func(*plan.Input) {
+		return func(in *plan.Input) {
+			in.UnderWay = map[string]bool{}
+			for _, name := range names {
+				in.UnderWay[name] = true
+			}
+		}
+	}
+	exited := func(in *plan.Input) {
+		for i := range in.Observed.Containers {
+			if in.Observed.Containers[i].Name == "a" {
+				in.Observed.Containers[i].State = plan.ContainerExited
+			}
+		}
+	}
 	all := map[string][]string{"a": nil, "b": nil, "s1": {"a", "b", "s2"}, "s2": {"a", "b"}}
 	tests := map[string]struct {
 		edits []func(*plan.Input)
@@ -120,12 +141,17 @@ func TestOrderOfKillsInASync(t *testing.T) {
 		"both fail":                          {[]func(*plan.Input){fail("s1", "s2", "a")}, map[string][]string{"a": nil, "s1": nil, "s2": nil}},
 		"a failed sidecar, a changed app":    {[]func(*plan.Input){fail("s1"), change("a")}, map[string][]string{"a": nil, "s1": nil}},
 		"a failed sidecar before one in use": {[]func(*plan.Input){fail("s2"), change("s1")}, map[string][]string{"s1": {"s2"}, "s2": nil}},
-		"a removed sidecar, a changed app": {[]func(*plan.Input){change("a"), func(in *plan.Input) {
-			in.Pod.Spec.InitContainers = in.Pod.Spec.InitContainers[1:]
-			in.Observed.Containers[0].Recorded.Sidecar = true
-			in.Definitions = plan.Define(in.Pod)
-			in.Observed.Sandboxes[0].Hash = in.Definitions.Pod
-		}}, map[string][]string{"a": nil, "s1": {"a"}}},
+		"a changed sidecar, a kill of the app that began earlier": {
+			[]func(*plan.Input){change("s1"), begun("a")}, map[string][]string{"s1": {"a"}}},
+		"a failed sidecar, a kill of the app that began earlier": {
+			[]func(*plan.Input){fail("s1"), begun("a")}, map[string][]string{"s1": nil}},
+		"a removed sidecar, a kill of the app that began earlier": {
+			[]func(*plan.Input){removed, begun("a")}, map[string][]string{"s1": {"a"}}},
+		"a changed sidecar, a kill of the next one that began earlier": {
+			[]func(*plan.Input){change("s1", "b"), begun("s2")}, map[string][]string{"b": nil, "s1": {"b", "s2"}}},
+		"a changed sidecar, an app that starts again after its kill": {
+			[]func(*plan.Input){change("s1"), begun("a"), exited}, map[string][]string{"s1": nil}},
+		"a removed sidecar, a changed app": {[]func(*plan.Input){change("a"), removed}, map[string][]string{"a": nil, "s1": {"a"}}},
 	}
 	for name, tt := range tests {
 		for _, atOnce := range []bool{true, false} {

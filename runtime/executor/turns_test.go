@@ -1,0 +1,65 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// A sidecar waits for a main container whose kill another sync began before, as for one of its own sync: as
+// long as that kill goes on, and no longer than its own grace period.
+func TestSidecarWaitsForAKillOfAnEarlierSync(t *testing.T) {
+	for name, tc := range map[string]struct {
+		app     func(*fakeContainer)
+		shorten bool // to 4 s, 5 s after the first kill began
+		want    []stopCall
+	}{
+		"until the main container has ended":              {func(c *fakeContainer) { c.StopSeconds = 8 }, false, []stopCall{{"app", 0, 60}, {"side", 8, 25}}},
+		"within its own grace period":                     {ignoresTerm, false, []stopCall{{"app", 0, 60}, {"side", 33, 2}}},
+		"within the time that a deletion leaves":          {ignoresTerm, true, []stopCall{{"app", 0, 60}, {"app", 5, 4}, {"side", 9, 2}}},
+		"not for a kill that has ended":                   {nil, false, []stopCall{{"app", 0, 60}, {"side", 3, 30}}},
+		"not for a kill that has failed":                  {func(c *fakeContainer) { c.StopError = "Unavailable" }, false, []stopCall{{"app", 0, 60}, {"side", 3, 30}}},
+		"within its grace period for one that fails late": {func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true }, false, []stopCall{{"app", 0, 60}, {"side", 33, 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", tc.app)
+				f.running("side", nil)
+				e, pod := newFakeExecutor(f), testPod(30, withSidecar)
+				begin := func(k plan.Kill, seconds int64) {
+					k = plan.DecideKill(pod, &plan.ContainerStatus{ID: k.Name + "-id", Name: k.Name}, k, nil, plan.AllDifferences())
+					k.Grace.Seconds = seconds
+					k.WaitsFor = map[string][]string{"side": {"app"}}[k.Name] // as the plan has it
+					e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: f.observed(), Actions: plan.Actions{
+						SandboxID: "sb", ContainersToKill: []plan.Kill{k},
+					}})
+				}
+				var syncs sync.WaitGroup
+				syncs.Go(func() { begin(plan.Kill{Name: "app", Trigger: v1alpha1.TriggerLivenessProbe}, 60) })
+				time.Sleep(3 * time.Second)
+				syncs.Go(func() { begin(plan.Kill{Name: "side", Trigger: v1alpha1.TriggerDefinitionChanged}, 30) })
+				time.Sleep(2 * time.Second)
+				if tc.shorten {
+					e.Shorten(testUID, 4)
+				}
+				syncs.Wait()
+				if diff := gocmp.Diff(tc.want, f.stopCalls()); diff != "" {
+					t.Errorf("StopContainer (-want +got):\n%s", diff)
+				}
+				if len(e.turns) > 0 {
+					t.Errorf("turns of kills that are over are kept: %v", e.turns)
+				}
+			})
+		})
+	}
+}

@@ -124,7 +124,7 @@ func (k *kill) resume() {
 	k.begun = time.Now().Add(-seconds(k.open.Spent(k.left)))
 	k.ends = time.Now().Add(seconds(k.left))
 	if rec.Phase == v1alpha1.KillPhaseStopping && rec.StopTime != nil {
-		k.turns = nil
+		k.WaitsFor = nil
 	}
 	if k.open.HookOver(k.left) {
 		k.rec.PreStop.Outcome = v1alpha1.PreStopTimedOut

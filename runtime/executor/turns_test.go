@@ -63,3 +63,24 @@ func TestSidecarWaitsForAKillOfAnEarlierSync(t *testing.T) {
 		})
 	}
 }
+
+// A sidecar whose wait was cut off waits, in the next process too, no longer than the kill of the main
+// container takes, which had been asked to stop.
+func TestResumedSidecarStopsAfterItsMainContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.StopSeconds = 5 })
+		f.running("side", nil)
+		app := stopping(cutRecord(10*time.Second, v1alpha1.KillPhaseStopping, 60), 10*time.Second, 60)
+		side := cutRecord(10*time.Second, v1alpha1.KillPhaseWaitingForTurn, 60)
+		side.ID, side.Container, side.ContainerID = "k2", "side", "side-id"
+		app.Trigger, side.Trigger = v1alpha1.TriggerRestartRequested, v1alpha1.TriggerRestartRequested
+		open := []plan.KillProgress{{Record: app}, {Record: side}}
+		if err := newFakeExecutor(f).Resume(t.Context(), testPod(60, withSidecar), open); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]stopCall{{"app", 0, 50}, {"side", 5, 45}}, f.stopCalls()); diff != "" {
+			t.Errorf("StopContainer (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -63,9 +63,9 @@ func inOrder(pod *corev1.Pod, kills []Kill, begun []string, mayWait func(Kill) b
 
 // orderKills is the one place that decides which kills of a sync wait. A sidecar that is killed on
 // purpose works, and the main containers need it until they have ended, whatever ends them, and
-// whenever that began; so does the sidecar before it. That is the order of a termination. A sidecar that is killed because it
-// has failed is of no use to them, and no other kill waits. The kubelet's follow one another in
-// the order of a map.
+// whenever that began; so does the sidecar before it. That is the order of a termination. A
+// sidecar that is killed because it has failed is of no use to them, and no other kill waits. The
+// kubelet's follow one another in the order of a map.
 func (p *planner) orderKills() {
 	if len(p.actions.ContainersToKill) == 0 {
 		return

@@ -287,13 +287,15 @@ func TestForeignPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := env.New(t)
-	w.Apply(plain)
-	nw := w.Await("the condition names the foreign pod", func(nw *v1alpha1.NodeWorkload) bool {
+	seen := func(nw *v1alpha1.NodeWorkload) bool {
 		return slices.ContainsFunc(nw.Status.Conditions, func(c metav1.Condition) bool {
 			return c.Type == v1alpha1.ConditionRuntimeUsable && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonForeignPods
 		})
-	})
+	}
+	running.Await("the shim has seen the foreign pod", seen)
+	w := env.New(t)
+	w.Apply(plain)
+	nw := w.Await("the condition names the foreign pod", seen)
 	if len(containers(t, w)) != 0 {
 		t.Errorf("containers were started beside a foreign pod")
 	}

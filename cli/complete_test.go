@@ -17,7 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// completed returns what kubectl is told to offer.
+// completed returns the completions that the plugin gives kubectl.
 func completed(t *testing.T, args ...string) []string {
 	t.Helper()
 	var out, errOut bytes.Buffer

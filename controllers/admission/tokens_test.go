@@ -61,7 +61,7 @@ func TestTokensNeedAGrant(t *testing.T) {
 		},
 		"asks for one in a volume, with a grant": {edit: explicit, allowed: "ns/web"},
 		"without the component objects":          {options: Options{NoTokens: true}},
-		"nobody answers":                         {err: errors.New("the API server is away")},
+		"the API server does not answer":         {err: errors.New("the API server is away")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

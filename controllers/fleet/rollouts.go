@@ -15,8 +15,8 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
-// RollOut is what the roll-out of a workload goes by beside its nodes: what only its own
-// controller knows. It is not changed once it is noted.
+// RollOut holds the facts about the roll-out of a workload that only its own controller knows,
+// beside those about its nodes. It does not change after NoteRollOut.
 type RollOut struct {
 	Templates rollout.Templates
 	// Placer places the workload as admission left it; nil where that is not known, and it stays
@@ -35,7 +35,7 @@ type rollOuts struct {
 	of map[types.UID]*RollOut
 }
 
-// NoteRollOut notes what the roll-out of a workload goes by, nil for one that is gone.
+// NoteRollOut stores the facts about the roll-out of a workload, nil for one that is gone.
 func (x *Index) NoteRollOut(workload types.UID, r *RollOut) {
 	x.rollOuts.mu.Lock()
 	defer x.rollOuts.mu.Unlock()
@@ -49,7 +49,7 @@ func (x *Index) NoteRollOut(workload types.UID, r *RollOut) {
 	x.rollOuts.of[workload] = r
 }
 
-// RollOut is what the roll-out of a workload goes by, nil before it was looked at.
+// RollOut returns the facts about the roll-out of a workload, nil before it was looked at.
 func (x *Index) RollOut(workload types.UID) *RollOut {
 	x.rollOuts.mu.Lock()
 	defer x.rollOuts.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *RollOut) Place(node *corev1.Node, share *Share) placement.Placement {
 	return p
 }
 
-// Facts is what a roll-out goes by on a node with that share, nil for none; false where it is no
+// Facts returns the facts that a roll-out uses on a node with that share, nil for none; false where it is no
 // matter of the roll-out.
 func (r *RollOut) Facts(node string, place placement.Placement, share *Share, shims *Shims, now time.Time) (rollout.Node, bool) {
 	if !place.ShouldRun && (share == nil || !place.ShouldContinue) {
@@ -79,7 +79,7 @@ func (r *RollOut) Facts(node string, place placement.Placement, share *Share, sh
 	}, share.rollOut(), &r.Templates), true
 }
 
-// rollOut is what a roll-out goes by of a share, nil without one.
+// rollOut returns the facts of a share that a roll-out uses, nil without one.
 func (s *Share) rollOut() *rollout.Share {
 	if s == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
-// budget finds what the roll-out of the workload has left, by what the roll-out goes by: nothing
+// budget finds what the roll-out of the workload has left, by the facts that the roll-out uses: nothing
 // before it was looked at.
 func (r *Reconciler) budget(f *facts) {
 	goesBy := r.fleet.Shares.RollOut(f.mw.UID)

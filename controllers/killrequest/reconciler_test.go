@@ -89,7 +89,7 @@ func (b *bench) restart() {
 	b.refresh()
 }
 
-// rollsOut notes what the roll-out of web goes by: what admission made of its template, and where
+// rollsOut stores the facts about the roll-out of web: what admission made of its template, and where
 // another object has the name of its NodeWorkload.
 func (b *bench) rollsOut(admitted *corev1.PodTemplateSpec, blocked map[string]bool) {
 	b.fleet.Shares.NoteRollOut("web-uid", &fleet.RollOut{

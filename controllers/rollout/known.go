@@ -72,7 +72,7 @@ func (t *Templates) Runs(hash, likely string) string {
 	return ""
 }
 
-// NodeOf is what a roll-out goes by on a node, from all that is known: share is nil where there is
+// NodeOf returns the facts that a roll-out uses on a node, from all that is known: share is nil where there is
 // none. Whatever is decided within the budget of a roll-out is decided by it.
 func NodeOf(p Place, share *Share, t *Templates) Node {
 	n := Node{

@@ -99,7 +99,7 @@ func (r *Reconciler) planRollOut(s *scope) *rolling {
 	return g
 }
 
-// goesBy is what the roll-out goes by beside its nodes, for KillRequests within its budget too.
+// goesBy returns the facts that the roll-out uses beside its nodes, for KillRequests within its budget too.
 func (s *scope) goesBy() *fleet.RollOut {
 	g := &fleet.RollOut{Templates: *s.templates(), Placer: new(s.placer), Stays: s.stays, NoRoom: maps.Clone(s.memory.noRoom)}
 	if len(s.inTheWay) > 0 {

@@ -54,7 +54,7 @@ func TestKillLeftovers(t *testing.T) {
 	if os.Getuid() != 0 || cgroups.Mode() == cgroups.Unavailable {
 		t.Skip("needs root and cgroups")
 	}
-	m := newManager(t, Config{Parent: "/mw-leftovers-test"})
+	m := newManager(t, Config{Parent: "/mw-leftovers-test-" + strconv.Itoa(os.Getpid())})
 	pods := []*corev1.Pod{testPod(nil), testPod(func(p *corev1.Pod) { p.UID = "another" })}
 	for _, pod := range pods {
 		prepare(t, m, pod)
@@ -109,7 +109,7 @@ func TestKillLeftoversOfAnotherCgroup(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- program.Wait() }()
-	m := newManager(t, Config{Parent: "/mw-leftovers-test"})
+	m := newManager(t, Config{Parent: "/mw-leftovers-test-" + strconv.Itoa(os.Getpid())})
 	if err := m.killIn("0f1c-22", program.Process.Pid); err != nil {
 		t.Error(err)
 	}

@@ -23,7 +23,12 @@ func (w *Workload) logDir(nw *v1alpha1.NodeWorkload) string {
 // Log is what a container wrote so far, in its nth run (from 0).
 func (w *Workload) Log(container string, run int) string {
 	w.t.Helper()
-	file := filepath.Join(w.logDir(w.Node()), container, fmt.Sprintf("%d.log", run))
+	return w.logOf(w.Node(), container, run)
+}
+
+func (w *Workload) logOf(nw *v1alpha1.NodeWorkload, container string, run int) string {
+	w.t.Helper()
+	file := filepath.Join(w.logDir(nw), container, fmt.Sprintf("%d.log", run))
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		w.t.Fatalf("read log: %v", err)

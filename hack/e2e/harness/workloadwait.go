@@ -91,13 +91,14 @@ func (w *Workload) AwaitObject(what string, done func(*v1alpha1.ManagedWorkload)
 	return mw
 }
 
-// AwaitReady waits until all nodes run the current template and are ready.
+// AwaitReady waits until all nodes run the current template and are ready, and their programs serve.
 func (w *Workload) AwaitReady() *v1alpha1.NodeWorkload {
 	w.t.Helper()
 	w.AwaitObject("it is ready", func(mw *v1alpha1.ManagedWorkload) bool {
 		ready := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReady)
 		return mw.Status.ObservedGeneration == mw.Generation && ready != nil && ready.Status == metav1.ConditionTrue && int(mw.Status.ReadyNodes) == w.Nodes
 	})
+	w.awaitServing()
 	return w.Node()
 }
 

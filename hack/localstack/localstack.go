@@ -119,6 +119,8 @@ type Options struct {
 	// Containerd is another containerd than the pinned one, such as Debian's;
 	// empty means MW_CONTAINERD of the environment, if set.
 	Containerd string
+	// PodLogDir holds the logs of the first node's containers. Default: in the stack's folder.
+	PodLogDir string
 	// ManagerArgs and ShimArgs come after the flags that Start gives itself.
 	ManagerArgs, ShimArgs []string
 

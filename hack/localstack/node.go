@@ -98,7 +98,12 @@ func (n *Node) ShimStateDir() string { return n.layout.shimState() }
 func (n *Node) LogLinks() string { return n.layout.logLinks() }
 
 // PodLogDir holds the containers' logs.
-func (n *Node) PodLogDir() string { return n.layout.podLogs() }
+func (n *Node) PodLogDir() string {
+	if n.number == 1 && n.stack.opts.PodLogDir != "" {
+		return n.stack.opts.PodLogDir
+	}
+	return n.layout.podLogs()
+}
 
 // CgroupParent is the group of cgroups that the shim's containers live under.
 func (n *Node) CgroupParent() string { return n.layout.cgroupParent() }

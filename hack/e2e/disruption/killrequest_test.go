@@ -66,7 +66,7 @@ volumes: [{name: dir, hostPath: {path: $DIR}}, {name: gate, hostPath: {path: $DI
 	if got.Phase != v1alpha1.KillPhaseDone || got.Outcome != v1alpha1.KillOutcomeForced || got.RequestedBy == "" || got.RequestedBy != kr.Spec.RequestedBy {
 		t.Errorf("phase %s, outcome %q, requested by %q, want %q", got.Phase, got.Outcome, got.RequestedBy, kr.Spec.RequestedBy)
 	}
-	if len(w.Find("c", "started")) != 2 || len(w.Find("c", "signal SIGTERM")) != 1 {
+	if len(w.AwaitFind("c", "started", 2)) != 2 || len(w.Find("c", "signal SIGTERM")) != 1 {
 		t.Errorf("the container saw %q, want two starts and one SIGTERM", harness.Texts(w.Journal("c")))
 	}
 }

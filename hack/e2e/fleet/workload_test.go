@@ -110,7 +110,7 @@ func (w *workload) wantProcesses(want map[string]int) {
 func (w *workload) wantStarts(want int) {
 	w.t.Helper()
 	for _, n := range env.Stack.Nodes {
-		started, stopped := len(w.Find(n.NodeName(), "started")), len(w.Find(n.NodeName(), "signal SIGTERM"))
+		started, stopped := len(w.AwaitFind(n.NodeName(), "started", want)), len(w.Find(n.NodeName(), "signal SIGTERM"))
 		if started != want || stopped != want-1 {
 			w.t.Errorf("%s: %d starts, want %d: %q", n.NodeName(), started, want, harness.Texts(w.Journal(n.NodeName())))
 		}

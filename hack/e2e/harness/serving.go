@@ -24,7 +24,7 @@ func (w *Workload) awaitServing() {
 	ctx, cancel := context.WithTimeout(w.t.Context(), Timeout)
 	defer cancel()
 	for {
-		waiting := w.notServing(ctx)
+		waiting := w.notServing(w.t.Context())
 		if len(waiting) == 0 {
 			return
 		}

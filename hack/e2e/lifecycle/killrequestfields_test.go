@@ -247,6 +247,7 @@ containers:
 	nw := w.Await("it runs again", func(nw *v1alpha1.NodeWorkload) bool {
 		return ids(nw)["a"] != "" && ids(nw)["a"] != before["a"] && meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionReady)
 	})
+	w.AwaitFind("a", "started", 2)
 	got := harness.Texts(w.Journal("a"))
 	if len(got) != 4 || !slices.Equal(got[1:3], []string{"signal SIGTERM", "stopped code=0"}) || len(nw.Status.Kills) != 1 || ids(nw)["b"] != before["b"] {
 		t.Errorf("a saw %q; containers %v, were %v; kills %+v", got, ids(nw), before, nw.Status.Kills)

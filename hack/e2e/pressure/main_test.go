@@ -57,8 +57,7 @@ func run(m *testing.M) (status int) {
 		}
 	}()
 	logs = dir
-	return harness.Run(m, &env, localstack.Options{ShimArgs: []string{
-		"--pod-log-dir=" + filepath.Join(dir, "pods"),
+	return harness.Run(m, &env, localstack.Options{PodLogDir: filepath.Join(dir, "pods"), ShimArgs: []string{
 		fmt.Sprintf("--eviction-hard=nodefs.available<%dMi", sizeFree>>20),
 		fmt.Sprintf("--eviction-soft=nodefs.inodesFree<%d", inodesFree),
 		"--eviction-soft-grace-period=nodefs.inodesFree=1s",

@@ -163,6 +163,7 @@ func checkMemory(ctx context.Context, resizer Resizer, updates []plan.ResourceUp
 		}
 		use, err := resizer.MemoryUse(ctx, u.ID)
 		switch {
+		case runtimeerror.IsNotFound(err): // what is gone is not among the statistics, its update says so
 		case err != nil:
 			errs = append(errs, fmt.Errorf("missing container %q memory usage", u.Name))
 		case use >= uint64(limit):

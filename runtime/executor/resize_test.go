@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -23,6 +25,7 @@ type resizable struct {
 	calls  []string
 	failOn string
 	use    uint64
+	gone   bool // so that nothing can be asked of the container
 }
 
 func (r *resizable) note(format string, args ...any) error {
@@ -38,7 +41,12 @@ func (r *resizable) UpdateContainerResources(_ context.Context, _ *corev1.Pod, c
 	return r.note("update %s %s cpu %d->%d memory %d->%d", c.Name, id, from.CPULimit, to.CPULimit, from.MemoryLimit/mega, to.MemoryLimit/mega)
 }
 
-func (r *resizable) MemoryUse(context.Context, string) (uint64, error) { return r.use, nil }
+func (r *resizable) MemoryUse(context.Context, string) (uint64, error) {
+	if r.gone {
+		return 0, status.Error(codes.NotFound, "not found")
+	}
+	return r.use, nil
+}
 
 func (r *resizable) RaiseLimits(_ context.Context, before, _ *corev1.Pod, name corev1.ResourceName) error {
 	return r.note("raise %s from %s", name, before.Spec.Containers[0].Resources.Limits.Cpu())
@@ -80,6 +88,7 @@ func TestResize(t *testing.T) {
 	tests := map[string]struct {
 		failOn      string
 		use         uint64
+		gone        bool
 		change      func(*plan.SyncRequest)
 		want        []string
 		wantGiven   plan.Resources
@@ -93,6 +102,9 @@ func TestResize(t *testing.T) {
 		"memory in use": {
 			use:         32 * mega,
 			wantMessage: `cannot decrease memory limits: attempting to set container "app" memory limit (33554432) below current usage (33554432)`,
+		},
+		"a container that is gone: its update says so": {
+			gone: true, failOn: updateMemory, want: all[:2], wantMessage: "not possible",
 		},
 		"a killed pod is not resized": {change: func(in *plan.SyncRequest) {
 			in.Actions = plan.Actions{KillPod: true, CPUToUpdate: in.Actions.CPUToUpdate}
@@ -109,7 +121,7 @@ func TestResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeRuntime()
-			r := &resizable{fakeRuntime: f, failOn: tt.failOn, use: tt.use}
+			r := &resizable{fakeRuntime: f, failOn: tt.failOn, use: tt.use, gone: tt.gone}
 			in := resizeInput(f)
 			if tt.change != nil {
 				tt.change(&in)

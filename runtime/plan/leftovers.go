@@ -16,10 +16,10 @@ const leftoverPatience = 5 * time.Second
 
 // MayKillLeftovers reports whether processes in the cgroup of a pod that has ended are killed: where its
 // place could not be given back for a while, and the runtime has nothing of the pod that may have a
-// process. (kubelet cm/pod_container_manager_linux.go:Destroy)
+// process of its own. (kubelet cm/pod_container_manager_linux.go:Destroy)
 func MayKillLeftovers(observed *PodStatus, failingFor time.Duration) bool {
 	return failingFor >= leftoverPatience &&
-		!slices.ContainsFunc(observed.Containers, func(c ContainerStatus) bool { return c.State != ContainerExited }) &&
+		!slices.ContainsFunc(observed.Containers, func(c ContainerStatus) bool { return c.State == ContainerRunning || c.State == ContainerUnknown }) &&
 		!slices.ContainsFunc(observed.Sandboxes, func(s SandboxStatus) bool { return s.State == SandboxReady })
 }
 

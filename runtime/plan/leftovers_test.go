@@ -17,13 +17,13 @@ func TestMayKillLeftovers(t *testing.T) {
 		failing  time.Duration
 		want     bool
 	}{
-		"all has ended":                {ended, time.Minute, true},
-		"all is removed":               {PodStatus{}, time.Minute, true},
-		"just now":                     {ended, time.Second, false},
-		"a sandbox that is ready":      {PodStatus{Sandboxes: []SandboxStatus{{State: SandboxReady}}}, time.Hour, false},
-		"a container in unknown state": {PodStatus{Containers: []ContainerStatus{{State: ContainerUnknown}}}, time.Hour, false},
-		"a created container":          {PodStatus{Containers: []ContainerStatus{{State: ContainerCreated}}}, time.Hour, false},
-		"a running container":          {PodStatus{Containers: []ContainerStatus{{State: ContainerExited}, {State: ContainerRunning}}}, time.Hour, false},
+		"all has ended":                           {ended, time.Minute, true},
+		"all is removed":                          {PodStatus{}, time.Minute, true},
+		"just now":                                {ended, time.Second, false},
+		"a sandbox that is ready":                 {PodStatus{Sandboxes: []SandboxStatus{{State: SandboxReady}}}, time.Hour, false},
+		"a container in unknown state":            {PodStatus{Containers: []ContainerStatus{{State: ContainerUnknown}}}, time.Hour, false},
+		"a container of which no program has run": {PodStatus{Containers: []ContainerStatus{{State: ContainerCreated}}}, time.Hour, true},
+		"a running container":                     {PodStatus{Containers: []ContainerStatus{{State: ContainerExited}, {State: ContainerRunning}}}, time.Hour, false},
 	} {
 		if got := MayKillLeftovers(&tt.observed, tt.failing); got != tt.want {
 			t.Errorf("%s: %t, want %t", name, got, tt.want)

@@ -99,6 +99,7 @@ type fakeNode struct {
 
 type fakePod struct {
 	sandbox    string
+	stopped    bool
 	onTheHost  bool
 	foreign    []plan.ForeignContainer
 	containers []plan.ContainerStatus
@@ -279,7 +280,7 @@ func (n *fakeNode) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatu
 			ID: p.sandbox, State: plan.SandboxReady, NetworkNamespace: "POD",
 			Network: &plan.SandboxNetwork{IP: "10.0.0.2"}, CreatedAt: time.Now(),
 		}}
-		if n.sandboxStopped {
+		if p.stopped || n.sandboxStopped {
 			st.Sandboxes[0].State = plan.SandboxNotReady
 		}
 		if p.onTheHost {
@@ -314,6 +315,9 @@ func (n *fakeNode) StopSandbox(_ context.Context, id string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.note("stop sandbox %s", id)
+	for _, p := range n.pods {
+		p.stopped = p.stopped || p.sandbox == id
+	}
 	return nil
 }
 

@@ -51,8 +51,9 @@ func (l *leftovers) retryLater(least time.Duration) time.Duration {
 	return delay
 }
 
-// free gives back what only running containers need. Where that fails for some time, processes that
-// the runtime does not know are in the way: they are killed, once all is dead that it knows.
+// free gives back what an ended workload does not need. Where that fails for some time, processes that
+// the runtime does not know are in the way: they are killed, once all is dead that it knows. (containerd
+// does not remove a container whose start was cut off while the process of that start is there.)
 // (kubelet cm/pod_container_manager_linux.go:Destroy)
 func (s *remover) free(ctx context.Context, d desired, observed *plan.PodStatus, usable Usable, give func(context.Context, Identity) error) error {
 	err := give(ctx, s.id)

@@ -60,6 +60,37 @@ func TestLeftoversOfADeletion(t *testing.T) {
 	})
 }
 
+// containerd does not remove a container whose start was cut off as long as the process of that start
+// is there, which it does not know: the process is killed, and the container, the sandbox and the object go.
+func TestLeftoversOfAContainerThatIsNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.leftovers = initProcess
+		left := ""
+		n.removing = func(id string) error {
+			if left == "" {
+				left = id
+			}
+			if id == left && !slices.Contains(n.calls, "kill leftovers") {
+				return errors.New("cannot delete running task")
+			}
+			return nil
+		}
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		p.Update(workload("a", deleted(nil)))
+		n.settle(2 * time.Second)
+		if n.did("kill leftovers") {
+			t.Error("killed what may just be on its way out")
+		}
+		n.settle(20 * time.Second)
+		if n.times("kill leftovers") != 1 || !n.did("release a") {
+			t.Errorf("calls %q", n.log())
+		}
+	})
+}
+
 // A process that does not end (state D) is said, and is tried again with a pause; the kill has one
 // record.
 func TestLeftoversThatDoNotEnd(t *testing.T) {

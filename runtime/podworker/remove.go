@@ -60,11 +60,9 @@ func (s *remover) step(ctx context.Context, d desired, usable Usable) (time.Dura
 	if wait := s.rest(d.deleted); wait > 0 {
 		return wait, nil
 	}
-	if err := s.removeContainers(ctx, observed); err != nil {
+	remove := func(ctx context.Context, id Identity) error { return s.remove(ctx, id, observed) }
+	if err := s.free(ctx, d, observed, usable, remove); err != nil {
 		return s.removalFailed(err)
-	}
-	if err := s.free(ctx, d, &plan.PodStatus{}, usable, s.cfg.PodDir.Remove); err != nil {
-		return s.removalFailed(fmt.Errorf("remove the pod's directories: %w", err))
 	}
 	if !s.mem.flushed() {
 		signal(s.news)
@@ -96,22 +94,40 @@ func (s *remover) removalFailed(err error) (time.Duration, error) {
 	return s.retryLater(killRetryMin), err
 }
 
-// removeContainers removes containers and sandboxes that do not run.
+// remove removes containers and sandboxes, of which none runs, and the pod's place.
+func (s *remover) remove(ctx context.Context, id Identity, observed *plan.PodStatus) error {
+	if err := s.removeContainers(ctx, observed); err != nil {
+		return err
+	}
+	if err := s.cfg.PodDir.Remove(ctx, id); err != nil {
+		return fmt.Errorf("remove the pod's directories: %w", err)
+	}
+	return nil
+}
+
+// removeContainers removes containers and sandboxes that do not run. A container that the runtime
+// does not remove keeps its sandbox, and holds up no other.
 func (s *remover) removeContainers(ctx context.Context, observed *plan.PodStatus) error {
-	for _, c := range observed.Containers {
-		if err := s.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil && !runtimeerror.IsNotFound(err) {
-			return fmt.Errorf("remove container %q: %w", c.Name, err)
+	runtime := s.cfg.Runtime
+	var errs []error
+	failed := func(what, name string, err error) {
+		if err != nil && !runtimeerror.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("%s %q: %w", what, name, err))
 		}
+	}
+	for _, c := range observed.Containers {
+		failed("remove container", c.Name, runtime.RemoveContainer(ctx, c.ID))
 	}
 	for _, sandbox := range observed.Sandboxes {
 		if sandbox.State == plan.SandboxReady {
-			if err := s.cfg.Runtime.StopSandbox(ctx, sandbox.ID); err != nil && !runtimeerror.IsNotFound(err) {
-				return fmt.Errorf("stop sandbox %q: %w", sandbox.ID, err)
-			}
-		}
-		if err := s.cfg.Runtime.RemoveSandbox(ctx, sandbox.ID); err != nil && !runtimeerror.IsNotFound(err) {
-			return fmt.Errorf("remove sandbox %q: %w", sandbox.ID, err)
+			failed("stop sandbox", sandbox.ID, runtime.StopSandbox(ctx, sandbox.ID))
 		}
 	}
-	return nil
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, sandbox := range observed.Sandboxes {
+		failed("remove sandbox", sandbox.ID, runtime.RemoveSandbox(ctx, sandbox.ID))
+	}
+	return errors.Join(errs...)
 }

@@ -273,6 +273,14 @@ func TestCheck(t *testing.T) {
 			}},
 			wantRules: []string{"record disagrees with the journal"},
 		},
+		"a hook beside a program that left by itself": {
+			history: History{Lives: []Life{obeyed(func(l *Life) { l.Term = time.Time{} })}, Requests: []Request{deleted()}, Records: []Record{
+				recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopSucceeded}
+					r.ExitedDuring = v1alpha1.KillPhasePreStop
+				}),
+			}},
+		},
 		"a hook that ran before the program took signals": {
 			history: History{
 				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(-0.5), Done: true}},

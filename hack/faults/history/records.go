@@ -88,13 +88,19 @@ func (j *judge) disagreement(r *Record, l *Life) string {
 	if wrong := outcomeDisagrees(r, l); wrong != "" {
 		return wrong
 	}
-	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) {
+	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) && !leftDuringHook(r, l) {
 		return "the hook never reached the container"
 	}
 	if r.UID != l.UID {
 		return "the record is on the NodeWorkload " + r.UID
 	}
 	return j.triggerDisagrees(r, l)
+}
+
+// leftDuringHook reports that the program left by itself beside its hook, as the record says: what the
+// hook sends reaches it no more.
+func leftDuringHook(r *Record, l *Life) bool {
+	return r.ExitedDuring == v1alpha1.KillPhasePreStop && l.Stopped && l.Term.IsZero()
 }
 
 func outcomeDisagrees(r *Record, l *Life) string {

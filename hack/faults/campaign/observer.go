@@ -64,7 +64,11 @@ func (o *observer) take(change inject.Change) error {
 		o.gone[uid] = time.Now()
 	}
 	for _, kill := range nw.Status.Kills {
-		o.records[uid+"/"+kill.ID] = history.Record{Workload: nw.Labels[v1alpha1.LabelWorkload], UID: uid, KillRecord: kill}
+		key := uid + "/" + kill.ID
+		if o.records[key].Phase == v1alpha1.KillPhaseDone && kill.Phase != v1alpha1.KillPhaseDone {
+			continue // a restored etcd has it as it was
+		}
+		o.records[key] = history.Record{Workload: nw.Labels[v1alpha1.LabelWorkload], UID: uid, KillRecord: kill}
 	}
 	return nil
 }

@@ -24,9 +24,6 @@ type Change struct {
 // watchAnswer is what etcd's JSON gateway streams.
 type watchAnswer struct {
 	Result struct {
-		Header struct {
-			Revision int64 `json:"revision,string"`
-		} `json:"header"`
 		Canceled        bool   `json:"canceled"`
 		CancelReason    string `json:"cancel_reason"`
 		CompactRevision int64  `json:"compact_revision,string"`
@@ -39,8 +36,9 @@ type watchAnswer struct {
 }
 
 type stored struct {
-	Key   []byte `json:"key"`
-	Value []byte `json:"value"`
+	Key         []byte `json:"key"`
+	Value       []byte `json:"value"`
+	ModRevision int64  `json:"mod_revision,string"`
 }
 
 // Watch passes on every change of the keys with a prefix from a revision on. It
@@ -83,9 +81,7 @@ func (e *Etcd) Watch(ctx context.Context, prefix string, revision int64, on func
 			if err := on(change); err != nil {
 				return last, err
 			}
-		}
-		if len(result.Events) > 0 {
-			last = result.Header.Revision
+			last = event.KV.ModRevision // that of the answer may be ahead of its events
 		}
 	}
 }

@@ -26,6 +26,8 @@ type parts struct {
 	recent []*part
 	// errs are why containers could not be killed, by name, until they are.
 	errs map[string]string
+	// failures is how often the kill of a container has failed since it worked, by name.
+	failures map[string]int
 }
 
 // part is one of them. All but done, outcome and err belongs to the goroutine of the worker.
@@ -168,7 +170,7 @@ func (s *syncer) retryPart(p *part) time.Duration {
 		if errs := s.parts.errs; slices.ContainsFunc(slices.Collect(maps.Keys(p.names)), func(name string) bool { return errs[name] != "" }) {
 			maps.DeleteFunc(p.names, func(name string, _ bool) bool { return errs[name] == "" })
 		}
-		return s.killRetry()
+		return killRetryAfter(s.parts.noteFailure(p))
 	}
 	s.killFailures = 0
 	if p.err == nil && p.outcome.Err == nil {
@@ -181,9 +183,22 @@ func (s *syncer) retryPart(p *part) time.Duration {
 	return delay
 }
 
+// noteFailure counts a failure of the containers of a part, and is how often the worst of them has failed.
+func (p *parts) noteFailure(failed *part) (worst int) {
+	if p.failures == nil {
+		p.failures = map[string]int{}
+	}
+	for name := range failed.names {
+		p.failures[name]++
+		worst = max(worst, p.failures[name])
+	}
+	return worst
+}
+
 // noteErrors notes why containers of a part could not be killed.
 func (p *parts) noteErrors(ended *part) {
 	maps.DeleteFunc(p.errs, func(name, _ string) bool { return ended.names[name] })
+	defer p.forgetFailures()
 	if ended.outcome.KillError == "" {
 		return
 	}
@@ -207,6 +222,12 @@ func (p *parts) noteErrors(ended *part) {
 func (p *parts) dropErrors() {
 	names := p.underWay()
 	maps.DeleteFunc(p.errs, func(name, _ string) bool { return !names[name] })
+	p.forgetFailures()
+}
+
+// forgetFailures keeps the counts of containers that could not be killed.
+func (p *parts) forgetFailures() {
+	maps.DeleteFunc(p.failures, func(name string, _ int) bool { return p.errs[name] == "" })
 }
 
 // again is when the parts are looked at again: at once when one has ended meanwhile, whose wake an

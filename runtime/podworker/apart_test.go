@@ -143,6 +143,33 @@ func TestAKillThatFailsHoldsUpNoOtherContainer(t *testing.T) {
 	})
 }
 
+// The wait before a kill is tried again grows with its own failures, not with those of other kills.
+func TestAKillThatFailsDelaysNoOtherRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := map[string]chan error{"a": make(chan error), "b": make(chan error)}
+		threeRun(t, ends)
+		ends["a"] <- errors.New("boom")
+		ends["b"] <- errors.New("boom")
+		last := map[string]time.Time{"a": time.Now(), "b": time.Now()}
+		for failures := range 3 {
+			for range 2 {
+				name := "a"
+				select {
+				case ends["a"] <- errors.New("boom"):
+				case ends["b"] <- errors.New("boom"):
+					name = "b"
+				}
+				if took, most := time.Since(last[name]), killRetryMin<<failures*3/2; took > most {
+					t.Errorf("%s was tried again %s after failure %d, want %s at most", name, took, failures+1, most)
+				}
+				last[name] = time.Now()
+			}
+		}
+		ends["a"] <- nil
+		ends["b"] <- nil
+	})
+}
+
 // trueCondition is the message of a condition that is True; empty if it is not.
 func trueCondition(n *fakeNode, kind string) string {
 	for _, c := range n.published("a").Conditions {

@@ -46,9 +46,13 @@ const (
 
 // killRetry is when a kill is tried again that has failed once more.
 func (s *scope) killRetry() time.Duration {
-	delay := min(killRetryMin<<min(s.killFailures, 10), errorDelay)
 	s.killFailures++
-	return jitter(delay)
+	return killRetryAfter(s.killFailures)
+}
+
+// killRetryAfter is when a kill is tried again that has failed so often.
+func killRetryAfter(failures int) time.Duration {
+	return jitter(min(killRetryMin<<min(failures-1, 10), errorDelay))
 }
 
 // killRetryOf is when to look again for the sake of the kills of a sync: for ever where
@@ -63,7 +67,7 @@ func (s *scope) killRetryOf(outcome plan.SyncOutcome) time.Duration {
 
 // observeRetry is when to look again after the runtime did not answer.
 func (s *scope) observeRetry() time.Duration {
-	if s.killFailures > 0 {
+	if s.killFailures > 0 || len(s.parts.failures) > 0 {
 		return s.killRetry()
 	}
 	return jitter(errorDelay)

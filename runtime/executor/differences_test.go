@@ -6,6 +6,8 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +63,44 @@ func pullSix(t *testing.T, differences plan.Differences, want int32) {
 			t.Errorf("result %+v", result)
 		}
 	}
+}
+
+// Pulls that hang, as many as there are places, keep no other namespace waiting for long. It gets one
+// place more: what hangs there costs its own.
+func TestPullsThatHangCostTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &slowPulls{fakeRuntime: newFakeRuntime(), released: make(chan struct{})}
+		e := New(Config{Runtime: r, Events: r.fakeRuntime, Kills: r.fakeRuntime, Differences: plan.AllDifferences()})
+		var pulls sync.WaitGroup
+		start := func(namespace string, pods int) {
+			for i := range pods {
+				pod := testPod(30, func(pod *corev1.Pod) {
+					pod.Namespace, pod.UID = namespace, types.UID(fmt.Sprintf("%s-%d", namespace, i))
+				})
+				pulls.Go(func() { e.SyncPod(t.Context(), startApp(pod, r.fakeRuntime)) })
+			}
+		}
+		start("hangs", parallelPulls+2)
+		synctest.Wait()
+		start("other", 2)
+		time.Sleep(pullPatience - time.Second)
+		synctest.Wait()
+		if got := r.underWay.Load(); got != parallelPulls {
+			t.Errorf("%d pulls at once, want %d", got, parallelPulls)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := r.underWay.Load(); got != parallelPulls+1 {
+			t.Errorf("%d pulls at once, want one of the other namespace too", got)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := r.underWay.Load(); got != parallelPulls+1 {
+			t.Errorf("%d pulls at once an hour later", got)
+		}
+		close(r.released)
+		pulls.Wait()
+	})
 }
 
 // A pod can have two ready sandboxes: the container of the older one does not

@@ -29,9 +29,6 @@ const (
 	imageBackoffMax  = 300 * time.Second
 )
 
-// parallelPulls bounds the pulls at one time.
-const parallelPulls = 4
-
 // imageManager sees to it that images are there, and that a pod starts from none that it
 // may not use. (kubelet images/image_manager.go)
 type imageManager struct {
@@ -39,14 +36,13 @@ type imageManager struct {
 	access  *images.Manager
 	events  Events
 	backoff *flowcontrol.Backoff
-	// slots holds a token for each pull under way.
-	slots chan struct{}
+	room    *pullRoom
 
 	mu sync.Mutex
 	// lastError is what the last pull of a pod and image failed with.
 	lastError map[types.UID]map[string]string
 	// aheads hold a token for a pull ahead of a kill that is under way, by pod: one at a
-	// time, so that no pod takes all slots.
+	// time, so that no pod takes all places.
 	aheads map[types.UID]chan struct{}
 }
 
@@ -54,14 +50,14 @@ func newImageManager(runtime Runtime, access *images.Manager, events Events, d p
 	if access == nil {
 		access = images.New(images.Config{Events: events}, logr.Discard())
 	}
-	slots := 1
+	places := 1
 	if d.ParallelPulls {
-		slots = parallelPulls
+		places = parallelPulls
 	}
 	return &imageManager{
 		runtime: runtime, access: access, events: events,
 		backoff:   flowcontrol.NewBackOff(imageBackoffBase, imageBackoffMax),
-		slots:     make(chan struct{}, slots),
+		room:      newPullRoom(places),
 		lastError: map[types.UID]map[string]string{},
 		aheads:    map[types.UID]chan struct{}{},
 	}
@@ -240,14 +236,19 @@ func (p *imagePull) pull(ctx context.Context) (string, error) {
 
 // pullNow pulls as soon as there is room among the pulls at one time.
 func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration, err error) {
-	for _, room := range p.rooms() {
+	if own := p.turn(); own != nil {
 		select {
-		case room <- struct{}{}:
+		case own <- struct{}{}:
 		case <-ctx.Done():
 			return "", 0, ctx.Err()
 		}
-		defer func() { <-room }()
+		defer func() { <-own }()
 	}
+	leave, err := p.room.enter(ctx, p.pod.Namespace)
+	if err != nil {
+		return "", 0, err
+	}
+	defer leave()
 	begun := time.Now()
 	ref, err = p.access.Pull(ctx, func(ctx context.Context, login *images.Login) (string, error) {
 		return p.runtime.PullImage(ctx, p.image, p.pod, login)
@@ -255,11 +256,10 @@ func (p *imagePull) pullNow(ctx context.Context) (ref string, took time.Duration
 	return ref, time.Since(begun), err
 }
 
-// rooms are what a pull takes a place in. A start waits for no pull ahead of a kill of
-// its own pod.
-func (p *imagePull) rooms() []chan struct{} {
+// turn is what pulls ahead of kills of one pod wait for, nil for a start: it waits for none of them.
+func (p *imagePull) turn() chan struct{} {
 	if p.begins == nil {
-		return []chan struct{}{p.slots}
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,7 +268,7 @@ func (p *imagePull) rooms() []chan struct{} {
 		own = make(chan struct{}, 1)
 		p.aheads[p.pod.UID] = own
 	}
-	return []chan struct{}{own, p.slots}
+	return own
 }
 
 func (p *imagePull) pullFailed(key string, err error) error {

@@ -64,8 +64,10 @@ type announcer struct {
 
 // run publishes until the context is done, and tries again when that fails.
 func (a *announcer) run(ctx context.Context) {
-	retry := time.NewTimer(0)
+	retry := idleTimer()
 	defer retry.Stop()
+	begin := make(chan struct{}, 1)
+	signal(begin)
 	delay := publishRetryMin
 	for {
 		news := false
@@ -74,6 +76,7 @@ func (a *announcer) run(ctx context.Context) {
 			return
 		case <-a.news:
 			news = true
+		case <-begin:
 		case <-retry.C:
 		}
 		err := a.guardedPublish(ctx, news)

@@ -34,6 +34,8 @@ type parts struct {
 type part struct {
 	names   map[string]bool
 	request plan.SyncRequest
+	// open are kills that an earlier process began: they are finished, and nothing is started.
+	open []plan.KillProgress
 	// backoff and actuated are as the part found them.
 	backoff  map[string]*plan.Backoff
 	actuated map[string]plan.Resources
@@ -65,15 +67,19 @@ func (s *syncer) beginPart(ctx context.Context, d desired, in plan.Input, action
 		return
 	}
 	p.backoff, p.actuated = maps.Clone(p.request.Backoff), maps.Clone(p.request.Actuated)
+	s.carryOutPart(ctx, p, func(ctx context.Context) error {
+		p.outcome = s.cfg.Executor.SyncPod(ctx, p.request)
+		return nil
+	})
+}
+
+func (s *syncer) carryOutPart(ctx context.Context, p *part, do func(context.Context) error) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	s.parts.list = append(s.parts.list, p)
 	go func() {
 		defer s.wakeUp()
 		defer close(p.done)
-		p.err = panics.Contain(s.log, "killing containers", func() error {
-			p.outcome = s.cfg.Executor.SyncPod(ctx, p.request)
-			return nil
-		})
+		p.err = panics.Contain(s.log, "killing containers", func() error { return do(ctx) })
 	}()
 }
 
@@ -131,13 +137,21 @@ func (p *parts) killError() string {
 // runtime, so that what is looked at is not older.
 func (s *syncer) takeOver(d desired) {
 	for _, p := range s.parts.list {
-		if !p.ended && p.over() {
+		switch {
+		case p.ended || !p.over():
+		case p.open != nil:
+			s.takeResumed(p)
+		default:
 			s.takePart(p)
 		}
 	}
 	s.parts.recent = slices.DeleteFunc(s.parts.recent, func(p *part) bool { return time.Since(p.endedAt) >= repeatDelay })
 	s.parts.list = slices.DeleteFunc(s.parts.list, func(p *part) bool {
-		return p.ended && (p.request.Pod != d.pod || !time.Now().Before(p.until))
+		over := p.ended && (p.request.Pod != d.pod || !time.Now().Before(p.until))
+		if over {
+			s.resume = append(s.resume, p.open...)
+		}
+		return over
 	})
 }
 
@@ -199,11 +213,14 @@ func (p *parts) noteFailure(failed *part) (worst int) {
 func (p *parts) noteErrors(ended *part) {
 	maps.DeleteFunc(p.errs, func(name, _ string) bool { return ended.names[name] })
 	defer p.forgetFailures()
-	if ended.outcome.KillError == "" {
+	if ended.outcome.KillError == "" && (ended.open == nil || ended.err == nil) {
 		return
 	}
 	if p.errs == nil {
 		p.errs = map[string]string{}
+	}
+	for _, k := range ended.open {
+		p.errs[k.Record.Container] = ended.err.Error()
 	}
 	for _, k := range ended.request.Actions.ContainersToKill {
 		i := slices.IndexFunc(ended.outcome.Results, func(r plan.Result) bool {
@@ -299,5 +316,8 @@ func (s *scope) endParts(ctx context.Context, d desired) {
 			s.cfg.Executor.NoteExits(ctx, s.id.UID)
 			s.refresh(ctx, now, begun)
 		})
+	for _, p := range s.parts.list {
+		s.resume = append(s.resume, s.leftOpen(p)...)
+	}
 	s.parts = parts{}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -139,6 +140,65 @@ func TestAKillThatFailsHoldsUpNoOtherContainer(t *testing.T) {
 		n.settle(time.Second)
 		if got := trueCondition(n, v1alpha1.ConditionKillFailing); n.starts("a") != 2 || got != "" {
 			t.Errorf("starts of a %d, KillFailing %q", n.starts("a"), got)
+		}
+	})
+}
+
+// Kills that an earlier process left behind hold up the restart of their own containers only, and what
+// is asked of the whole pod; one that fails is tried again.
+func TestResumedKillsHoldUpNoOtherContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		n.start(t).Update(workload("a", three))
+		n.settle(time.Second)
+		for i, name := range []string{"a", "b"} {
+			n.pool.Kill("a", plan.KillProgress{Record: v1alpha1.KillRecord{
+				ID: name, Container: name, ContainerID: n.pods["a"].containers[i].ID, Trigger: v1alpha1.TriggerLivenessProbe,
+				Phase: v1alpha1.KillPhaseStopping, StartTime: metav1.NowMicro(),
+			}})
+		}
+		n.settle(time.Second)
+
+		m := restarted(t, n)
+		m.apiDown = false
+		ends := map[string]chan error{"a": make(chan error), "b": make(chan error)}
+		m.resuming = func(kills []plan.KillProgress) error {
+			name := kills[0].Record.Container
+			if len(kills) != 1 {
+				t.Errorf("kills %+v are resumed together", kills)
+			}
+			if err := <-ends[name]; err != nil {
+				return err
+			}
+			m.exitOne(name, 137)
+			return nil
+		}
+		p := m.start(t)
+		p.Update(workload("a", three))
+		m.settle(time.Second)
+		check := func(when string, a, b, c int) {
+			t.Helper()
+			if m.starts("a") != a || m.starts("b") != b || m.starts("c") != c {
+				t.Errorf("%s: starts of a %d, b %d, c %d; want %d, %d, %d", when, m.starts("a"), m.starts("b"), m.starts("c"), a, b, c)
+			}
+		}
+		m.exitOne("c", 1)
+		p.Wake("a")
+		m.settle(time.Second)
+		check("both kills are under way", 0, 0, 1)
+		ends["a"] <- nil
+		m.settle(time.Second)
+		check("the kill of a is over", 1, 0, 1)
+		ends["b"] <- errors.New("boom")
+		m.settle(time.Second / 2)
+		if got := trueCondition(m, v1alpha1.ConditionKillFailing); got != "boom" {
+			t.Errorf("KillFailing: %q", got)
+		}
+		ends["b"] <- nil // the next try
+		m.settle(time.Second)
+		check("the kill of b is over", 1, 1, 1)
+		if got := trueCondition(m, v1alpha1.ConditionKillFailing); got != "" {
+			t.Errorf("KillFailing: %q", got)
 		}
 	})
 }

@@ -73,6 +73,14 @@ func (s *scope) observeRetry() time.Duration {
 	return jitter(errorDelay)
 }
 
+// idleTimer returns a timer that is not set. One that is due at once is not made: where two of a
+// synctest bubble fire together, Go's race detector crashes.
+func idleTimer() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
 // jitter adds up to half of d.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/2+1) //nolint:gosec // spreading load needs no secret

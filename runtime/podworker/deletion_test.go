@@ -73,7 +73,7 @@ func TestDeletionWhileResuming(t *testing.T) {
 		m := restarted(t, n)
 		m.apiDown = false
 		resumed := make(chan struct{})
-		m.resuming = func(context.Context) { <-resumed }
+		m.resuming = func([]plan.KillProgress) error { <-resumed; return nil }
 		m.syncing = func(ctx context.Context, _ plan.SyncRequest) plan.SyncOutcome {
 			<-ctx.Done()
 			return plan.SyncOutcome{Err: ctx.Err()}

@@ -49,7 +49,7 @@ type fakeNode struct {
 	// removing answers a removal before anything is removed, if set.
 	removing func(id string) error
 	// resuming is what finishing an earlier process's kills waits for, if set.
-	resuming func(ctx context.Context)
+	resuming func(kills []plan.KillProgress) error
 	// api is what was published last, and gone the objects that do not exist.
 	api     map[types.UID]*v1alpha1.NodeWorkloadStatus
 	gone    map[types.UID]bool
@@ -440,14 +440,16 @@ func (n *fakeNode) RemoveDead(_ context.Context, _ *plan.PodStatus, exitedID str
 	return nil
 }
 
-func (n *fakeNode) Resume(ctx context.Context, pod *corev1.Pod, kills []plan.KillProgress) error {
+func (n *fakeNode) Resume(_ context.Context, pod *corev1.Pod, kills []plan.KillProgress) error {
 	n.mu.Lock()
 	n.resumed = append(n.resumed, kills...)
 	n.note("resume")
 	resuming := n.resuming
 	n.mu.Unlock()
 	if resuming != nil {
-		resuming(ctx)
+		if err := resuming(kills); err != nil {
+			return err
+		}
 	}
 	for _, k := range kills {
 		k.Record.Phase, k.Record.Outcome = v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeGraceful

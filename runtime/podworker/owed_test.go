@@ -194,7 +194,7 @@ func TestRequestedKillIsResumed(t *testing.T) {
 		m.apiDown = false
 		failing(m)
 		m.synced = make([]plan.SyncRequest, 8) // instances are named by that
-		m.resuming = func(context.Context) { m.exit("a", 0) }
+		m.resuming = func([]plan.KillProgress) error { m.exit("a", 0); return nil }
 		later := m.start(t)
 		later.Update(workload("a", policy(corev1.RestartPolicyNever), generation(3))) // the request is gone
 		m.settle(time.Minute)

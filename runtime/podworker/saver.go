@@ -80,8 +80,9 @@ func (s *saver) start() (stop func()) {
 
 // run writes when asked to, and again after a failure, until the end.
 func (s *saver) run(end <-chan struct{}) {
-	retry := time.NewTimer(0)
+	retry := idleTimer()
 	defer retry.Stop()
+	s.save()
 	delay, waiting := saveRetryMin, false
 	for {
 		select {

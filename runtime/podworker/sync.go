@@ -50,13 +50,7 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		s.report(d, s.unseen(), usable)
 		return s.observeRetry(), fmt.Errorf("observe: %w", err)
 	}
-	if err := s.finishResumed(ctx, d, observed, usable); err != nil {
-		return s.killRetry(), err
-	}
-	if s.mem.changed() {
-		// finishResumed consumed the wake-up; handle the change first.
-		return 0, nil
-	}
+	s.resumeKills(ctx, d)
 	if !s.parts.busy() {
 		s.removeDead(ctx, observed)
 	}

@@ -164,8 +164,9 @@ func (w *worker) run(ctx context.Context) bool {
 	defer func() { w.parts.wait() }()
 	defer cancel()
 	announcing.Go(func() { w.announcer.run(ctx) })
-	timer := time.NewTimer(0)
+	timer := idleTimer()
 	defer timer.Stop()
+	w.wakeUp()
 	for {
 		select {
 		case <-ctx.Done():
@@ -191,7 +192,11 @@ func (w *worker) run(ctx context.Context) bool {
 				w.quietUntil = calm
 			}
 		}
-		timer.Reset(delay)
+		if delay > 0 {
+			timer.Reset(delay)
+		} else {
+			w.wakeUp()
+		}
 	}
 }
 

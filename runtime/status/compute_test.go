@@ -118,6 +118,16 @@ func TestComputeReadiness(t *testing.T) {
 			previous:           of("other", corev1.ContainerStatus{Started: &started, Ready: true}),
 			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
 		},
+		"had not started, and its probe is not known any more": {
+			previous: of("c-0", corev1.ContainerStatus{
+				Started: new(false), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}),
+			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",
+		},
+		"had not started because it did not run": {
+			previous:    of("c-0", corev1.ContainerStatus{Started: new(false)}),
+			wantStarted: true, wantReady: true, wantReadyCondition: corev1.ConditionTrue,
+		},
 		"readiness without a verdict": {
 			container: corev1.Container{ReadinessProbe: probe}, wantStarted: true,
 			wantReadyCondition: corev1.ConditionFalse, wantReadyConditionReason: "ContainersNotReady",

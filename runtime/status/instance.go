@@ -34,7 +34,7 @@ func (c *conversion) convert(container *corev1.Container, cs *plan.ContainerStat
 		carryOver(&status, old)
 	}
 	c.setState(&status, cs, old)
-	if cs.State == plan.ContainerRunning && c.counts(&status, old) && old.Started != nil {
+	if cs.State == plan.ContainerRunning && c.counts(&status, old) && old.Started != nil && (*old.Started || old.State.Running != nil) {
 		started := *old.Started
 		status.Started = &started
 	}

@@ -44,7 +44,7 @@ func (c *conversion) applyProbesTo(status *corev1.ContainerStatus, container *co
 }
 
 // isStarted reports whether an instance runs and has passed its startup probe, if it has one.
-// Without a verdict it is what it was. (kubelet prober/prober_manager.go:isContainerStarted)
+// Without a verdict it is what it was, also where nothing is known of the probe that it has. (kubelet prober/prober_manager.go:isContainerStarted)
 func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1.Container) bool {
 	if status.State.Running == nil {
 		return false
@@ -52,8 +52,8 @@ func (c *conversion) isStarted(status *corev1.ContainerStatus, container *corev1
 	if verdict := c.probes(status.ContainerID).Startup; verdict != "" {
 		return verdict == plan.ProbeSuccess
 	}
-	if status.Started != nil && *status.Started {
-		return true
+	if status.Started != nil && (*status.Started || !c.in.AsKubelet) {
+		return *status.Started
 	}
 	return container.StartupProbe == nil || c.in.AsKubelet
 }

@@ -15,11 +15,10 @@ import (
 func (m *memory) noteExits(pod *corev1.Pod, observed *plan.PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	exits := m.rec.Exits.Seen(pod, observed)
 	if plan.AllContainersRestarting(m.rec.PodStatus) {
-		exits = nil // the shim itself removes them, to start over
+		return // report has dropped what there was
 	}
-	if !maps.Equal(exits, m.rec.Exits) {
+	if exits := m.rec.Exits.Seen(pod, observed); !maps.Equal(exits, m.rec.Exits) {
 		m.rec.Exits = exits
 		m.touch()
 	}

@@ -142,3 +142,26 @@ func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
 		}
 	})
 }
+
+// A look during the reset of all containers, when none is left, makes no init container one that has
+// completed: all of them run again.
+func TestRestartOfAllForgetsExitsAtOnce(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "c"}}}}
+	m := newMemory(Identity{UID: "a"}, "boot")
+	m.noteExits(pod, &plan.PodStatus{Containers: []plan.ContainerStatus{
+		{ID: "1", Name: "i", SandboxID: "s", State: plan.ContainerExited}, {ID: "2", Name: "c", SandboxID: "s", State: plan.ContainerExited, ExitCode: 42},
+	}})
+	if len(m.exits()) != 2 {
+		t.Fatalf("exits %+v", m.exits())
+	}
+	for _, restarting := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse} {
+		m.report(desired{pod: pod}, report{pod: corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: corev1.AllContainersRestarting, Status: restarting}},
+		}}, nil, plan.Moment{})
+	}
+	m.noteExits(pod, &plan.PodStatus{})
+	if exits := m.exits(); len(exits) != 0 {
+		t.Errorf("exits %+v after the reset", exits)
+	}
+}

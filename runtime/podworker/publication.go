@@ -42,6 +42,9 @@ func (m *memory) report(d desired, r report, conditions []metav1.Condition, now 
 		m.touch()
 	}
 	m.rec.PodStatus = &r.pod
+	if plan.AllContainersRestarting(&r.pod) {
+		m.rec.Exits = nil // the shim itself removes them, to start over
+	}
 	m.seeActivity(now)
 	m.rec.Status = status.NodeWorkload(status.NodeWorkloadInput{
 		Previous:         &before,

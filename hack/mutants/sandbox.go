@@ -25,6 +25,6 @@ var sandboxMistakes = []mistake{
 }
 
 var exitMistakes = []mistake{
-	{"a restart of all leaves out what has completed", "memory.noteExits", "exits = nil", "_ = exits"},
+	{"a restart of all leaves out what has completed", "memory.report", "m.rec.Exits = nil", ""},
 	{"a status forgets what has completed", "memory.adopt", "m.rec.Exits = plan.ExitsByStatus(m.rec.PodStatus)", ""},
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +25,10 @@ import (
 // garbageInterval is the time between two collections.
 // (kubelet kubelet.go:ContainerGCPeriod)
 const garbageInterval = time.Minute
+
+// garbagePatience is how long the garbage of other pods waits for that of one: a runtime that
+// does not answer about one container answers about the others.
+const garbagePatience = 2 * time.Second
 
 // leftoverTimeout bounds the removal of one pod's files.
 const leftoverTimeout = time.Minute
@@ -47,6 +53,10 @@ type collector struct {
 	dirs     podFiles
 	pool     *podworker.Pool
 	orphans  *orphanKeeper
+
+	mu sync.Mutex
+	// busy are the pods whose garbage is being collected.
+	busy map[types.UID]bool
 }
 
 // run collects containers and sandboxes each minute until the context is done.
@@ -77,62 +87,125 @@ func eachMinute(ctx context.Context, part string, collect func(context.Context) 
 }
 
 // Reclaim removes at once what would be removed within the minute, and all containers of
-// workloads that have ended and still have their object. (kubelet
+// workloads that have ended and still have their object. It waits for all of that. (kubelet
 // container/container_gc.go:DeleteAllUnusedContainers)
-func (c *collector) Reclaim(ctx context.Context) error { return c.collect(ctx, true) }
+func (c *collector) Reclaim(ctx context.Context) error {
+	left, err := c.collect(ctx, true)
+	errs := []error{err}
+	for _, done := range left {
+		errs = append(errs, <-done)
+	}
+	return errors.Join(errs...)
+}
 
 // collectContainers removes dead containers and sandboxes that are too many. A pod
 // that cannot be read keeps its own.
-func (c *collector) collectContainers(ctx context.Context) error { return c.collect(ctx, false) }
+func (c *collector) collectContainers(ctx context.Context) error {
+	_, err := c.collect(ctx, false)
+	return err
+}
 
-// collect removes what is too many; ended says that all goes of workloads that have ended.
-func (c *collector) collect(ctx context.Context, ended bool) error {
-	var unread []error
-	var known map[types.UID]podworker.Known
+// collect removes what is too many, pod by pod; ended says that all goes of workloads that have
+// ended. A pod that takes longer than garbagePatience is continued beside the others, and left
+// are the results of those.
+func (c *collector) collect(ctx context.Context, ended bool) (left []<-chan error, err error) {
+	pods, err := c.runtime.ListPods(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	workers := indexKnown(c.pool.Known())
+	var errs []error
+	for _, p := range pods {
+		worker, known := workers[p.UID]
+		if !known || !mayHaveGarbage(p, worker, ended) {
+			continue
+		}
+		done := c.begin(ctx, p, worker, ended)
+		if done == nil {
+			errs = append(errs, fmt.Errorf("pod %s: an earlier collection has not ended", p.UID))
+			continue
+		}
+		select {
+		case err := <-done:
+			errs = append(errs, err)
+		case <-time.After(garbagePatience):
+			left = append(left, done)
+		}
+	}
+	return left, summarize(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+}
+
+// mayHaveGarbage reports whether something of a pod may be too many: it has more than one dead
+// instance of a container, or more than one sandbox, and with ended it is one of which nothing is
+// started any more. To read all would be much to ask of a node where nothing happens.
+func mayHaveGarbage(p cri.Pod, worker podworker.Known, ended bool) bool {
+	if !p.Ours || worker.Deleting {
+		return false
+	}
+	return p.Dead > 1 || len(p.Sandboxes) > 1 || ended && worker.Terminated
+}
+
+// begin begins to collect what a pod has too many of, and returns where its result comes; nil if
+// that was begun before and has not ended. No call is cut off: to cancel a stop of a container
+// would take its grace period from it.
+func (c *collector) begin(ctx context.Context, p cri.Pod, worker podworker.Known, ended bool) <-chan error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[p.UID] {
+		return nil
+	}
+	if c.busy == nil {
+		c.busy = map[types.UID]bool{}
+	}
+	c.busy[p.UID] = true
+	done := make(chan error, 1)
+	go func() {
+		err := panics.Contain(logr.FromContextOrDiscard(ctx), "garbage collector", func() error {
+			return c.collectPod(ctx, p, worker, ended)
+		})
+		c.mu.Lock()
+		delete(c.busy, p.UID)
+		c.mu.Unlock()
+		done <- err
+	}()
+	return done
+}
+
+// collectPod removes what a pod has too many of.
+func (c *collector) collectPod(ctx context.Context, p cri.Pod, worker podworker.Known, ended bool) error {
 	err := c.executor.CollectGarbage(ctx, executor.GarbageOptions{
-		List: func(ctx context.Context) (garbage executor.Garbage, err error) {
-			known = indexKnown(c.pool.Known())
-			garbage, unread, err = c.list(ctx, known, ended)
-			return garbage, err
-		},
+		List: func(ctx context.Context) (executor.Garbage, error) { return c.list(ctx, p) },
 		// The containers of workloads that are gone are their workers' business.
 		ContentRemoved:      func(types.UID) bool { return false },
-		RuntimeRemoved:      func(uid types.UID) bool { return known[uid].Terminated },
+		RuntimeRemoved:      func(types.UID) bool { return worker.Terminated },
 		EvictNonDeletedPods: ended,
 		AllKnown:            c.orphans.synced(),
 		Policy:              executor.DefaultGarbagePolicy(),
 	})
 	if err != nil {
-		err = fmt.Errorf("collect garbage: %w", err)
+		return fmt.Errorf("collect garbage: %w", err)
 	}
-	return errors.Join(err, summarize(unread))
+	return nil
 }
 
-// list lists what may be too many: the pods that have more than one dead
-// instance of a container, or more than one sandbox, and with ended those of which nothing is
-// started any more. To read all would be much to ask of a node where nothing happens.
-// A pod that cannot be read is left out of it.
-func (c *collector) list(ctx context.Context, workers map[types.UID]podworker.Known, ended bool) (garbage executor.Garbage, unread []error, err error) {
-	pods, err := c.runtime.ListPods(ctx)
-	if err != nil {
-		return executor.Garbage{}, nil, err
-	}
-	for _, p := range pods {
-		worker, known := workers[p.UID]
-		if !p.Ours || !known || worker.Deleting {
-			continue
-		}
-		if p.Dead <= 1 && len(p.Sandboxes) <= 1 && !(ended && worker.Terminated) {
-			continue
-		}
-		observed, err := c.runtime.PodStatus(ctx, p.UID)
+// list lists what is there of a pod. Where a sandbox may go, what others have in it is listed
+// again: the round may have waited for other pods since.
+func (c *collector) list(ctx context.Context, p cri.Pod) (garbage executor.Garbage, err error) {
+	if len(p.Sandboxes) > 1 {
+		pods, err := c.runtime.ListPods(ctx)
 		if err != nil {
-			unread = append(unread, fmt.Errorf("observe pod %s: %w", p.UID, err))
-			continue
+			return executor.Garbage{}, err
 		}
-		addGarbage(&garbage, p, observed)
+		if i := slices.IndexFunc(pods, func(now cri.Pod) bool { return now.UID == p.UID }); i >= 0 {
+			p = pods[i]
+		}
 	}
-	return garbage, unread, nil
+	observed, err := c.runtime.PodStatus(ctx, p.UID)
+	if err != nil {
+		return executor.Garbage{}, fmt.Errorf("observe pod %s: %w", p.UID, err)
+	}
+	addGarbage(&garbage, p, observed)
+	return garbage, nil
 }
 
 func addGarbage(garbage *executor.Garbage, p cri.Pod, observed *plan.PodStatus) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,22 +36,58 @@ type garbageRuntime struct {
 	statuses map[types.UID]*plan.PodStatus
 	// unreadable are the pods whose status cannot be read.
 	unreadable map[types.UID]bool
-	asked      []types.UID
-	touched    []string
-	removing   func(id string) // called by removals of containers
+	// hangs is what a call about does not come back before released is closed, and atOnce the
+	// largest number of such calls at one moment.
+	hangs    string
+	released chan struct{}
+	mu       sync.Mutex
+	hanging  int
+	atOnce   int
+	asked    []types.UID
+	touched  []string
+	removing func(id string) // called by removals of containers
+}
+
+// hang does not come back where a call is to hang.
+func (r *garbageRuntime) hang(ctx context.Context, about string) error {
+	if r.hangs != about {
+		return nil
+	}
+	count := func(n int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hanging += n
+		r.atOnce = max(r.atOnce, r.hanging)
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.released:
+		return errors.New("the runtime does not answer")
+	}
 }
 
 func (r *garbageRuntime) ListPods(context.Context) ([]cri.Pod, error) { return r.pods, nil }
 
-func (r *garbageRuntime) PodStatus(_ context.Context, uid types.UID) (*plan.PodStatus, error) {
+func (r *garbageRuntime) PodStatus(ctx context.Context, uid types.UID) (*plan.PodStatus, error) {
+	r.mu.Lock()
 	r.asked = append(r.asked, uid)
+	r.mu.Unlock()
+	if err := r.hang(ctx, string(uid)); err != nil {
+		return nil, err
+	}
 	if r.unreadable[uid] {
 		return nil, errors.New("the runtime does not answer")
 	}
 	return r.statuses[uid], nil
 }
 
-func (r *garbageRuntime) ContainerStatus(_ context.Context, id string) (plan.ContainerStatus, error) {
+func (r *garbageRuntime) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	if err := r.hang(ctx, "status "+id); err != nil {
+		return plan.ContainerStatus{}, err
+	}
 	for _, s := range r.statuses {
 		for _, c := range s.Containers {
 			if c.ID == id {
@@ -62,11 +99,16 @@ func (r *garbageRuntime) ContainerStatus(_ context.Context, id string) (plan.Con
 }
 
 func (r *garbageRuntime) touch(what, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.touched = append(r.touched, what+" "+id)
 	return nil
 }
 
-func (r *garbageRuntime) StopContainer(_ context.Context, id string, _ int64) error {
+func (r *garbageRuntime) StopContainer(ctx context.Context, id string, _ int64) error {
+	if err := r.hang(ctx, "stop "+id); err != nil {
+		return err
+	}
 	for _, s := range r.statuses {
 		for i := range s.Containers {
 			if s.Containers[i].ID == id {
@@ -77,18 +119,27 @@ func (r *garbageRuntime) StopContainer(_ context.Context, id string, _ int64) er
 	return r.touch("stop", id)
 }
 
-func (r *garbageRuntime) RemoveContainer(_ context.Context, id string) error {
+func (r *garbageRuntime) RemoveContainer(ctx context.Context, id string) error {
+	if err := r.hang(ctx, "remove "+id); err != nil {
+		return err
+	}
 	if r.removing != nil {
 		r.removing(id)
 	}
 	return r.touch("remove", id)
 }
 
-func (r *garbageRuntime) StopSandbox(_ context.Context, id string) error {
+func (r *garbageRuntime) StopSandbox(ctx context.Context, id string) error {
+	if err := r.hang(ctx, "stop "+id); err != nil {
+		return err
+	}
 	return r.touch("stop", id)
 }
 
-func (r *garbageRuntime) RemoveSandbox(_ context.Context, id string) error {
+func (r *garbageRuntime) RemoveSandbox(ctx context.Context, id string) error {
+	if err := r.hang(ctx, "remove "+id); err != nil {
+		return err
+	}
 	return r.touch("remove", id)
 }
 
@@ -240,6 +291,71 @@ func TestGarbageOfOthersIsCollectedBesideAnUnreadablePod(t *testing.T) {
 	if i := slices.IndexFunc(runtime.touched, func(s string) bool { return strings.Contains(s, "bad-") }); i >= 0 {
 		t.Errorf("%q of a pod that cannot be read", runtime.touched[i])
 	}
+}
+
+// A call of the runtime about one pod that does not come back keeps the garbage of the others
+// for two seconds a round at most; the pod itself is not collected a second time beside that.
+func TestGarbageOfOthersIsCollectedBesideACallThatHangs(t *testing.T) {
+	for _, hangs := range []string{"bad", "status bad-c2", "stop bad-c2", "remove bad-c3", "stop bad-s1", "remove bad-s1"} {
+		t.Run(hangs, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runtime := &garbageRuntime{statuses: map[types.UID]*plan.PodStatus{}, hangs: hangs, released: make(chan struct{})}
+				for _, uid := range []types.UID{"a", "bad", "z"} {
+					runtime.add(cri.Pod{UID: uid, Namespace: "ns", Name: string(uid), Ours: true})
+				}
+				c, _ := collectorOf(t, runtime, "a", "bad", "z")
+				ctx, stop := context.WithCancel(t.Context())
+				var collecting sync.WaitGroup
+				collecting.Go(func() { _ = c.run(ctx) })
+				wait := garbageInterval + 10*time.Second
+				for round := range 3 {
+					time.Sleep(wait)
+					wait = garbageInterval
+					runtime.mu.Lock()
+					for _, id := range []string{"a-c3", "a-s1", "z-c3", "z-s1"} {
+						if !slices.Contains(runtime.touched, "remove "+id) {
+							t.Errorf("round %d: %s was not removed: %q", round, id, runtime.touched)
+						}
+					}
+					runtime.touched = nil
+					runtime.mu.Unlock()
+				}
+				if runtime.atOnce != 1 {
+					t.Errorf("%d calls at once that hang, want 1", runtime.atOnce)
+				}
+				stop()
+				close(runtime.released)
+				collecting.Wait()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// Whoever needs the disk waits for all that is removed, and what hangs keeps nothing there.
+func TestReclaimWaitsForASlowRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime := &garbageRuntime{statuses: map[types.UID]*plan.PodStatus{}}
+		for _, uid := range []types.UID{"slow", "z"} {
+			runtime.add(cri.Pod{UID: uid, Namespace: "ns", Name: string(uid), Ours: true})
+		}
+		began, last := time.Now(), time.Duration(0)
+		runtime.removing = func(id string) {
+			switch id {
+			case "slow-c3":
+				time.Sleep(time.Minute)
+			case "z-c3":
+				last = time.Since(began)
+			}
+		}
+		c, _ := collectorOf(t, runtime, "slow", "z")
+		if err := c.Reclaim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if last > 10*time.Second || !slices.Contains(runtime.touched, "remove slow-s1") {
+			t.Errorf("the others were removed after %s; removed %q", last, runtime.touched)
+		}
+	})
 }
 
 // stuckFiles has pods some of whose files cannot be removed.

@@ -18,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/mirror"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/static"
 )
@@ -100,22 +101,43 @@ func (k *orphanKeeper) decide(ctx context.Context, in orphanInput) (orphanDecisi
 // end ends the orphans whose absence the API server itself confirms, however few
 // they are: the list may come from a watch that is behind. One that is being ended
 // already continues without its object. What is not confirmed is asked again soon.
+// All are asked about at the same time, so that one without an answer takes none of
+// the time of the others.
 func (k *orphanKeeper) end(ctx context.Context, d orphanDecision, found found) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	for _, uid := range slices.Concat(d.Ending, d.Kill) {
-		id := found.ids[uid]
-		absent, readErr := instanceAbsent(ctx, k.api, id)
-		if !absent {
-			k.unconfirmed, err = true, cmp.Or(err, readErr)
+	uids := slices.Concat(d.Ending, d.Kill)
+	answers := make(chan orphanAnswer, len(uids))
+	for _, uid := range uids {
+		go func() {
+			answer := orphanAnswer{uid: uid}
+			answer.err = panics.Contain(logr.FromContextOrDiscard(ctx), "confirmation of an orphan", func() (err error) {
+				answer.absent, err = instanceAbsent(ctx, k.api, found.ids[uid])
+				return err
+			})
+			answers <- answer
+		}()
+	}
+	for range uids {
+		answer := <-answers
+		if !answer.absent {
+			k.unconfirmed, err = true, cmp.Or(err, answer.err)
 			continue
 		}
-		if slices.Contains(d.Kill, uid) {
-			logr.FromContextOrDiscard(ctx).Info("NodeWorkload is absent from the API; terminating its containers", "workload", id.Namespace+"/"+id.Name, "uid", uid)
+		id := found.ids[answer.uid]
+		if slices.Contains(d.Kill, id.UID) {
+			logr.FromContextOrDiscard(ctx).Info("NodeWorkload is absent from the API; terminating its containers", "workload", id.Namespace+"/"+id.Name, "uid", id.UID)
 		}
-		k.pool.Abandon(id, found.recorded[uid]) //nolint:contextcheck // a worker outlives this call
+		k.pool.Abandon(id, found.recorded[id.UID]) //nolint:contextcheck // a worker outlives this call
 	}
 	return err
+}
+
+// orphanAnswer is whether the API server confirms that it does not have an orphan.
+type orphanAnswer struct {
+	uid    types.UID
+	absent bool
+	err    error
 }
 
 // holding says that orphans wait for a person, or for the API server's answer.

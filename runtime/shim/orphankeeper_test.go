@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -272,4 +273,33 @@ func TestOrphansAreConfirmedByALiveRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An orphan about which the API server gives no answer takes none of the time of another: that
+// is ended at once.
+func TestAnOrphanWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newKeeper(t, 2)
+		f.orphanKeeper.api = newFakeAPI(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if key.Name == "orphan-0" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return c.Get(ctx, key, obj, opts...)
+		}})
+		looked := make(chan struct{})
+		go func() {
+			defer close(looked)
+			f.consider(t.Context(), f.runtime.pods, "here")
+		}()
+		synctest.Wait()
+		if got := f.ending(); !slices.Equal(got, []string{"orphan-1"}) {
+			t.Errorf("ended %q, want the one with an answer", got)
+		}
+		began := time.Now()
+		<-looked
+		if !f.holding() || time.Since(began) > apiTimeout {
+			t.Errorf("asked again soon: %t, after %s", f.holding(), time.Since(began))
+		}
+	})
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/metricsauth"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/admission"
+	"github.com/managedworkload/managedworkload/controllers/fair"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/killrequest"
 	"github.com/managedworkload/managedworkload/controllers/mirror"
@@ -314,8 +315,12 @@ func newHub(mgr manager.Manager, known workload.Fleet) (*objects.Hub, error) {
 	return objects.NewHub(api, self, access, known.Shares), nil
 }
 
+// controllerOptions are those of all controllers. Their queue is fair between namespaces. It knows
+// no priorities: after a restart of the manager a change waits for the other objects of its
+// namespace.
 func controllerOptions(o Options) controller.Options {
 	return controller.Options{
+		NewQueue:                fair.NewQueue,
 		MaxConcurrentReconciles: o.Load.ConcurrentReconciles,
 		RecoverPanic:            new(true),
 		CacheSyncTimeout:        cacheSyncTimeout,

@@ -4,11 +4,15 @@
 package controllers
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
@@ -28,4 +32,28 @@ func TestStripNodeKeepsWhatPlacementReads(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
+}
+
+// A namespace with thousands of objects keeps those of another waiting for one look of each worker
+// at most, in the queue that all controllers of the manager get.
+func TestControllersAreFairBetweenNamespaces(t *testing.T) {
+	o := controllerOptions(Options{Load: DefaultLoad})
+	ask := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], namespace, name string) {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+	if o.NewQueue == nil {
+		t.Fatal("the queue is controller-runtime's, which knows no namespaces")
+	}
+	queue := o.NewQueue("test", o.RateLimiter)
+	defer queue.ShutDown()
+	for i := range 3000 {
+		ask(queue, "huge", strconv.Itoa(i))
+	}
+	ask(queue, "small", "web")
+	for range 2 {
+		if item, _ := queue.Get(); item.Namespace == "small" {
+			return
+		}
+	}
+	t.Error("an object waits for more than one of a namespace with 3,000")
 }

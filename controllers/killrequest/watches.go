@@ -77,7 +77,6 @@ var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { ret
 
 // SetUp adds the reconciler with its watches to mgr.
 func (r *Reconciler) SetUp(mgr manager.Manager, options controller.Options) error {
-	options.NewQueue = newQueue
 	err := ctrl.NewControllerManagedBy(mgr).Named("killrequest").
 		For(&v1alpha1.KillRequest{}, builder.WithPredicates(contain.Updates(mgr.GetLogger(), predicate.GenerationChangedPredicate{}))).
 		Watches(&v1alpha1.ManagedWorkload{}, contain.Handler{EventHandler: handler.EnqueueRequestsFromMapFunc(r.stopsOf)}, builder.WithPredicates(comesOrGoes)).

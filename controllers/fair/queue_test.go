@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package killrequest
+package fair
 
 import (
 	"context"
@@ -22,13 +22,13 @@ func of(namespace string, i int) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: fmt.Sprint(i)}}
 }
 
-// 1,500 requests of one namespace keep another's no longer than what workers do just then: the time
+// 1,500 objects of one namespace keep another's no longer than what workers do just then: the time
 // that it takes is at most twice that without them.
 func TestOneNamespaceKeepsNoOtherWaiting(t *testing.T) {
 	const workers, look = 4, 100 * time.Millisecond
 	took := func(flood int) (passed time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			q := newQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			q := NewQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan time.Time, 1)
 			var work sync.WaitGroup
@@ -63,13 +63,13 @@ func TestOneNamespaceKeepsNoOtherWaiting(t *testing.T) {
 		return passed
 	}
 	if alone, beside := took(0), took(1500); beside > 2*alone {
-		t.Errorf("a request waits %s beside 1,500 of another namespace, and %s without", beside, alone)
+		t.Errorf("an object waits %s beside 1,500 of another namespace, and %s without", beside, alone)
 	}
 }
 
 // Each namespace has every other turn of two, in its own order.
 func TestNamespacesInTurn(t *testing.T) {
-	q := newQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	q := NewQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	for i := range 3 {
 		q.Add(of("a", i))

@@ -72,6 +72,8 @@ type Judge struct {
 	again map[againKey]answerAgain
 	// silent is until when admission is not asked what no node waits for.
 	silent time.Time
+
+	namespaces namespaces
 }
 
 type knownVerdict struct {
@@ -170,7 +172,7 @@ func (j *Judge) admit(ctx context.Context, q Question) (*corev1.PodTemplateSpec,
 	if err != nil {
 		return nil, nil, err
 	}
-	pod, refused, err := j.ask(ctx, q.Workload, q.Template, j.options.NoTokens)
+	pod, refused, err := j.askInTurn(ctx, q.Workload, q.Template, j.options.NoTokens)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -92,6 +93,10 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, before 
 		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		answer, err := j.askAgain(asking, mw, before, now)
+		if errors.Is(err, errSlow) {
+			known.Recheck = now.Add(goodFor)
+			return known.Answer, nil
+		}
 		if err != nil {
 			logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
 			known.Recheck = j.hush(now)
@@ -121,7 +126,7 @@ func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, befo
 	old := admitted.FromBeforeTokens(&before.Spec)
 	asked := before.DeepCopy()
 	asked.Spec.Priority = nil // admission refuses a number that is not that of the class
-	pod, refusal, err := j.ask(ctx, mw, asked, old)
+	pod, refusal, err := j.askInTurn(ctx, mw, asked, old)
 	switch {
 	case err != nil:
 		return Answer{}, err

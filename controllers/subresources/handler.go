@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // answerTimeout is how long a short answer may take to be read.
@@ -88,6 +90,7 @@ func authenticated(front authenticator.Request, next http.Handler) http.Handler 
 			fail(w, statusOf("", "", apierrors.NewUnauthorized("Unauthorized")))
 			return
 		}
+		handshake.Recognised(req.Context())
 		next.ServeHTTP(w, req.WithContext(withUser(req.Context(), response.User)))
 	})
 }

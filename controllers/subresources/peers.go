@@ -25,6 +25,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/contain"
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // A shim posts over the connection that the API server has to one of the replicas, and a person may
@@ -96,6 +97,7 @@ func (p *peers) verify(state *tls.ConnectionState) error {
 func (p *peers) admit(routes, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if p.verify(req.TLS) == nil {
+			handshake.Recognised(req.Context())
 			routes.ServeHTTP(w, req)
 			return
 		}

@@ -8,11 +8,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -25,16 +23,11 @@ import (
 	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/certificate"
 	"github.com/managedworkload/managedworkload/controllers/contain"
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
-const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	// shutdownTimeout is how long answers under way may take when the manager ends.
-	shutdownTimeout = 5 * time.Second
-	// othersQPS bounds the questions about callers that are hardly shims, per second.
-	othersQPS = 20
-)
+// othersQPS bounds the questions about callers that are hardly shims, per second.
+const othersQPS = 20
 
 // SetUp adds the aggregated API to a manager: its server on every replica, and on the leader
 // the renewal of the certificate. A replica that has a certificate and does not serve yet is not
@@ -124,15 +117,11 @@ func (s *server) Start(ctx context.Context) error {
 	s.front.read(ctx)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: tls.RequestClientCert}
 	s.source.TLS(config)
+	s.log.Info("Serving the aggregated API", "address", listener.Addr().String())
+	s.serving.Store(true)
 	group, ctx := errgroup.WithContext(ctx)
-	web := &http.Server{
-		Handler: s.handler.routes(s.front), TLSConfig: config, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // watches end with the manager
-		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
-	}
 	for _, do := range []func() error{
-		func() error { return s.serve(web, listener) },
-		func() error { return shutDown(ctx, web) },
+		func() error { return handshake.Serve(ctx, s.log, listener, config, s.handler.routes(s.front)) },
 		func() error { s.source.Keep(ctx); return nil },
 		func() error { s.front.keep(ctx); return nil },
 	} {
@@ -140,26 +129,6 @@ func (s *server) Start(ctx context.Context) error {
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("serve the aggregated API: %w", err)
-	}
-	return nil
-}
-
-func (s *server) serve(web *http.Server, listener net.Listener) error {
-	s.log.Info("Serving the aggregated API", "address", listener.Addr().String())
-	s.serving.Store(true)
-	if err := web.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// shutDown ends the server once ctx is done.
-func shutDown(ctx context.Context, web *http.Server) error {
-	<-ctx.Done()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if err := web.Shutdown(ending); err != nil {
-		return web.Close()
 	}
 	return nil
 }

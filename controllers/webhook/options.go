@@ -55,7 +55,7 @@ func (o *Options) Validate() error {
 	if !o.Enabled() {
 		return nil
 	}
-	if _, _, err := o.address(); err != nil {
+	if err := o.validateAddress(); err != nil {
 		return fmt.Errorf("--webhook-bind-address %q: %w", o.BindAddress, err)
 	}
 	if o.Name == "" {
@@ -70,14 +70,13 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-func (o *Options) address() (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(o.BindAddress)
+func (o *Options) validateAddress() error {
+	_, text, err := net.SplitHostPort(o.BindAddress)
 	if err != nil {
-		return "", 0, err
+		return err
 	}
-	number, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || number == 0 {
-		return "", 0, fmt.Errorf("%q is not a port from 1 to 65535", text)
+	if number, err := strconv.ParseUint(text, 10, 16); err != nil || number == 0 {
+		return fmt.Errorf("%q is not a port from 1 to 65535", text)
 	}
-	return host, int(number), nil
+	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // How often the configuration is looked at: before it has the path, and afterwards; and how long that
@@ -36,7 +38,16 @@ func onlyKnown(tokens func() []string, next http.Handler) http.Handler {
 				return
 			}
 		}
+		w.Header().Set("Connection", "close") // to ask again costs him a handshake
 		http.NotFound(w, req)
+	})
+}
+
+// recognised has the handshakes of those who are answered precede the handshakes of others.
+func recognised(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		handshake.Recognised(req.Context())
+		next.ServeHTTP(w, req)
 	})
 }
 

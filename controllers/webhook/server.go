@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/certificate"
+	"github.com/managedworkload/managedworkload/controllers/contain"
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // SetUp adds the webhook to a manager: its server, and on the leader the renewal of the
@@ -29,10 +32,6 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 	if !o.Enabled() {
 		return nil
 	}
-	host, port, err := o.address()
-	if err != nil {
-		return err
-	}
 	log := logr.FromContextOrDiscard(ctx).WithName("webhook")
 	target := certificate.Target{
 		What: "webhook", Secret: types.NamespacedName{Namespace: namespace, Name: o.Name}, Dir: o.CertificateDir,
@@ -40,16 +39,19 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 		Without: "The webhook is off: templates are judged after they are stored, in the condition Accepted",
 		Log:     log,
 	}
-	s := &server{Source: certificate.NewSource(mgr.GetAPIReader(), target), log: log}
-	config := []func(*tls.Config){s.TLS}
+	s := &server{
+		Source: certificate.NewSource(mgr.GetAPIReader(), target), address: o.BindAddress, log: log,
+		config: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}},
+		hooks:  ctrlwebhook.NewServer(ctrlwebhook.Options{}),
+	}
+	s.TLS(s.config)
 	if o.ClientCAFile != "" {
 		certified, err := o.onlyCertified()
 		if err != nil {
 			return err
 		}
-		config = append(config, certified)
+		certified(s.config)
 	}
-	s.hooks = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: config})
 	s.register(mgr.GetScheme(), judge, mgr.GetClient(), o)
 	runnables := []manager.Runnable{s}
 	if o.RotateCertificates {
@@ -65,10 +67,10 @@ func SetUp(ctx context.Context, mgr manager.Manager, o Options, namespace string
 
 // register serves each path to those who are recognised there.
 func (s *server) register(scheme *runtime.Scheme, judge *admission.Judge, requests client.Reader, o Options) {
-	known := &ctrladmission.Webhook{Handler: byKind{
+	known := recognised(&ctrladmission.Webhook{Handler: byKind{
 		"ManagedWorkload": ctrladmission.WithValidator(scheme, &validator{judge: judge, turns: newTurns()}).Handler,
 		"KillRequest":     ctrladmission.WithValidator(scheme, &requestBounds{requests}).Handler,
-	}}
+	}})
 	s.hooks.Register(Path+"/", onlyKnown(s.Tokens, known))
 	switch {
 	case o.ClientCAFile != "":
@@ -84,6 +86,9 @@ func (s *server) register(scheme *runtime.Scheme, judge *admission.Judge, reques
 // server serves the webhook once there is a certificate, leader or not.
 type server struct {
 	*certificate.Source
+	address string
+	config  *tls.Config
+	// hooks counts and times what is asked; it does not listen.
 	hooks ctrlwebhook.Server
 	log   logr.Logger
 }
@@ -96,13 +101,19 @@ func (s *server) Start(ctx context.Context) error {
 	if !s.First(ctx) {
 		return nil
 	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("serve the webhook: %w", err)
+	}
+	defer listener.Close() //nolint:errcheck // also closed by the server
 	s.log.Info("Serving the webhook", "path", Path)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.hooks.Start(ctx) })
-	group.Go(func() error {
-		s.Keep(ctx)
-		return nil
-	})
+	for _, do := range []func() error{
+		func() error { return handshake.Serve(ctx, s.log, listener, s.config, s.hooks.WebhookMux()) },
+		func() error { s.Keep(ctx); return nil },
+	} {
+		group.Go(func() error { return contain.Call(s.log, do) })
+	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}

@@ -26,13 +26,12 @@ var containers = []string{"panics.Contain", "contain.Do", "contain.Call"}
 // unguarded are the functions that start something else, with why a panic of it
 // does not end the process.
 var unguarded = map[string]string{
-	"controllers/webhook.server.Start": "controller-runtime contains panics of a hook, and the source of the certificate calls the API client",
-	"runtime/executor.seeThrough":      "waits, and ends a context",
-	"runtime/logs.watch.run":           "closes a file",
-	"runtime/podworker.attend":         "hands its panic to the step that waits for it",
-	"runtime/podworker.saver.start":    "each round is contained",
-	"runtime/podworker.saver.write":    "notes an error",
-	"runtime/podworker.worker.run":     "each round of the announcer is contained",
+	"runtime/executor.seeThrough":   "waits, and ends a context",
+	"runtime/logs.watch.run":        "closes a file",
+	"runtime/podworker.attend":      "hands its panic to the step that waits for it",
+	"runtime/podworker.saver.start": "each round is contained",
+	"runtime/podworker.saver.write": "notes an error",
+	"runtime/podworker.worker.run":  "each round of the announcer is contained",
 }
 
 // TestGoroutinesContainPanics: a panic in a goroutine that nothing guards ends the

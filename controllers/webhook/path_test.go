@@ -30,6 +30,9 @@ func TestOnlyKnown(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
+		if closes := w.Header().Get("Connection") == "close"; closes != (want == http.StatusNotFound) {
+			t.Errorf("%s: the connection is closed: %t", path, closes)
+		}
 	}
 	w := httptest.NewRecorder()
 	none.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path+"/", nil))

@@ -6,7 +6,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,7 +64,8 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	case err != nil:
 		return r, err
 	case status != nil && strings.Contains(status.Message, noAccount): // it may come with the same apply
-		return r, errors.New(status.Message)
+		r.Warnings = append(r.Warnings, status.Message+"; the template is asked about again, and the condition Accepted says whether it passes")
+		return r, nil
 	case status != nil:
 		r.Causes = append(r.Causes, besides(r.Causes, status)...)
 		return r, nil

@@ -80,7 +80,7 @@ func TestReview(t *testing.T) {
 		},
 		"refused by admission":                   {answer: forbidden, want: []string{`spec.template: pods "web" is forbidden: violates PodSecurity`}},
 		"in a namespace without its account yet": {answer: noAccount, wantError: true},
-		"before its account, of one apply":       {answer: otherAccount, wantError: true},
+		"before its account, of one apply":       {answer: otherAccount, warnings: []string{`pods "web" is forbidden: error looking up service account ns/builder: serviceaccount "builder" not found`}},
 		"injected by admission":                  {answer: inject, want: []string{"spec.template: injected by admission: spec.template.spec.volumes[0].persistentVolumeClaim"}},
 		"ignored": {
 			change: func(mw *v1alpha1.ManagedWorkload) {

@@ -38,6 +38,7 @@ func TestTemplatesAreReadInOrderAndOthersLeft(t *testing.T) {
 func TestWhatIsNoTemplateIsNamed(t *testing.T) {
 	tests := map[string]struct{ file, text, want string }{
 		"a DaemonSet's spec": {"ds.yaml", "template: {spec: {}}", "ds.yaml: there is no spec"},
+		"a whole DaemonSet":  {"ds.yaml", "kind: DaemonSet\nspec: {template: {spec: {}}}", "ds.yaml: it is a whole DaemonSet: the file has to hold what stands under its spec.template"},
 		"no template at all": {"notes.txt", "", "has no .yaml"},
 	}
 	for name, tc := range tests {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -58,8 +59,12 @@ func parse(name string, data []byte) (podTemplate, error) {
 	if err := yaml.Unmarshal(data, &t.raw); err != nil {
 		return t, err
 	}
-	if _, ok := t.raw["spec"].(map[string]any); !ok {
+	spec, ok := t.raw["spec"].(map[string]any)
+	if !ok {
 		return t, errors.New("there is no spec: the file has to hold what stands under spec.template")
+	}
+	if _, whole := spec["template"]; whole {
+		return t, fmt.Errorf("it is a whole %v: the file has to hold what stands under its spec.template", cmp.Or(t.raw["kind"], any("object")))
 	}
 	return t, yaml.Unmarshal(data, &t.typed)
 }

@@ -57,10 +57,17 @@ type collector struct {
 	mu sync.Mutex
 	// busy are the pods whose garbage is being collected.
 	busy map[types.UID]bool
+	// late are the results of collections that rounds did not wait for; run's own.
+	late []<-chan error
 }
 
 // run collects containers and sandboxes each minute until the context is done.
 func (c *collector) run(ctx context.Context) error {
+	defer func() {
+		if err := results(c.late); err != nil { // their calls end with the context
+			logr.FromContextOrDiscard(ctx).V(1).Info("Garbage was left", "reason", err.Error())
+		}
+	}()
 	return eachMinute(ctx, "garbage collector", c.collectContainers)
 }
 
@@ -91,18 +98,33 @@ func eachMinute(ctx context.Context, part string, collect func(context.Context) 
 // container/container_gc.go:DeleteAllUnusedContainers)
 func (c *collector) Reclaim(ctx context.Context) error {
 	left, err := c.collect(ctx, true)
-	errs := []error{err}
-	for _, done := range left {
+	return errors.Join(err, results(left))
+}
+
+// results waits for collections.
+func results(of []<-chan error) error {
+	var errs []error
+	for _, done := range of {
 		errs = append(errs, <-done)
 	}
-	return errors.Join(errs...)
+	return summarize(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
 }
 
 // collectContainers removes dead containers and sandboxes that are too many. A pod
 // that cannot be read keeps its own.
 func (c *collector) collectContainers(ctx context.Context) error {
-	_, err := c.collect(ctx, false)
-	return err
+	left, err := c.collect(ctx, false)
+	errs := []error{err}
+	c.late = slices.DeleteFunc(append(c.late, left...), func(done <-chan error) bool {
+		select {
+		case err := <-done:
+			errs = append(errs, err)
+			return true
+		default:
+			return false
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // collect removes what is too many, pod by pod; ended says that all goes of workloads that have

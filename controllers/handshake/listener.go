@@ -105,7 +105,7 @@ type conn struct {
 	// entered is closed when it has its turn.
 	entered chan struct{}
 	hasTurn bool
-	// begun is whether it had a turn; done is whether the handshake is over.
+	// begun: it had a turn. done: the handshake is over.
 	begun, done bool
 }
 

@@ -43,7 +43,7 @@ func onlyKnown(tokens func() []string, next http.Handler) http.Handler {
 	})
 }
 
-// recognised has the handshakes of those who are answered precede the handshakes of others.
+// recognised gives later handshakes from the address of a caller that is answered turns of their own.
 func recognised(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handshake.Recognised(req.Context())

@@ -107,7 +107,7 @@ func results(of []<-chan error) error {
 	for _, done := range of {
 		errs = append(errs, <-done)
 	}
-	return summarize(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+	return summarize(errs)
 }
 
 // collectContainers removes dead containers and sandboxes that are too many. A pod
@@ -124,7 +124,7 @@ func (c *collector) collectContainers(ctx context.Context) error {
 			return false
 		}
 	})
-	return errors.Join(errs...)
+	return summarize(errs)
 }
 
 // collect removes what is too many, pod by pod; ended says that all goes of workloads that have
@@ -154,7 +154,7 @@ func (c *collector) collect(ctx context.Context, ended bool) (left []<-chan erro
 			left = append(left, done)
 		}
 	}
-	return left, summarize(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+	return left, summarize(errs)
 }
 
 // mayHaveGarbage reports whether something of a pod may be too many: it has more than one dead
@@ -300,6 +300,7 @@ const maxErrors = 5
 
 // summarize joins errors: the first few by name, the others by their number.
 func summarize(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if more := len(errs) - maxErrors; more > 0 {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}

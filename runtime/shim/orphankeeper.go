@@ -133,7 +133,7 @@ func (k *orphanKeeper) end(ctx context.Context, d orphanDecision, found found) (
 	return err
 }
 
-// orphanAnswer is whether the API server confirms that it does not have an orphan.
+// orphanAnswer is the answer of the API server about one orphan. absent: it does not have it.
 type orphanAnswer struct {
 	uid    types.UID
 	absent bool

@@ -29,8 +29,6 @@ type follower struct {
 	counts func(*v1alpha1.NodeWorkload) bool
 	// unavailable is the largest number of nodes that were so at one moment.
 	unavailable int
-	// asked is the largest number of nodes that had a request at one moment.
-	asked int
 	// most is the largest number of nodes that had an image at one moment.
 	most map[string]int
 	// changed are the nodes in the order in which they got an image.
@@ -83,7 +81,6 @@ func (f *follower) take(kind watch.EventType, nw *v1alpha1.NodeWorkload) {
 		f.shares[nw.Spec.NodeName] = nw
 	}
 	f.unavailable = max(f.unavailable, nodes-len(f.shares.where(f.counts)))
-	f.asked = max(f.asked, len(f.shares.where(func(nw *v1alpha1.NodeWorkload) bool { return len(nw.Spec.Requests) > 0 })))
 	f.most[image(nw)] = max(f.most[image(nw)], len(f.shares.have(image(nw))))
 }
 

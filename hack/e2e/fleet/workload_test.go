@@ -23,7 +23,8 @@ type workload struct {
 	t *testing.T
 }
 
-// manifest is a server that takes a second to end. Its container on each node keeps a
+// manifest is a server that takes three seconds to end, so that containers that are stopped together
+// are down together on a busy machine, too. Its container on each node keeps a
 // journal of the node's name.
 const manifest = `apiVersion: managedworkload.dev/v1alpha1
 kind: ManagedWorkload
@@ -36,7 +37,7 @@ spec:
       containers:
       - name: c
         image: %s
-        args: [serve, --log-file=/dir/$(NODE), --count-file=/dir/$(NODE).runs, "--on-term=delay:1s", "--http=:8080"]
+        args: [serve, --log-file=/dir/$(NODE), --count-file=/dir/$(NODE).runs, "--on-term=delay:3s", "--http=:8080"]
         env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
         readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
         volumeMounts: [{name: dir, mountPath: /dir}]

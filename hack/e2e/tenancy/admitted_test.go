@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,6 +195,7 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	create(t, second)
 	says(t, second, v1alpha1.ConditionAccepted, "QuotaDoesNotCount: ResourceQuota pods limits the Pods of this namespace")
 	counted := quota("nodeworkloads", "count/nodeworkloads.managedworkload.dev", 0)
+	awaitCount(t, counted)
 	says(t, second, v1alpha1.ConditionAccepted, "the template is accepted")
 	await(t, "an event about the quota in the way", func(ctx context.Context) error {
 		events, err := stack.Kubectl(ctx, "events", "-n", tenant, "--for=mw/second")
@@ -225,6 +227,28 @@ func TestAdmissionActsAsOnAPod(t *testing.T) {
 	third := managedWorkload("third")
 	create(t, third)
 	says(t, third, v1alpha1.ConditionAccepted, "InvalidTemplate: pods \"third\" is forbidden: exceeded quota: pods")
+}
+
+// awaitCount waits until kube-controller-manager says how much of the quota is used. It finds
+// new kinds every 30 s, and counts again for a quota that was there only when the quota changes
+// or after 5 min: the quota is changed until it is counted.
+func awaitCount(t *testing.T, q *corev1.ResourceQuota) {
+	t.Helper()
+	changes := 0
+	await(t, "the use of quota "+q.Name, func(ctx context.Context) error {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
+			return err
+		}
+		if !equality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard) {
+			return errors.New("not looked at")
+		}
+		if len(q.Status.Used) == len(q.Spec.Hard) {
+			return nil
+		}
+		changes++
+		return errors.Join(errors.New("not counted"), admin.Patch(ctx, q, client.RawPatch("application/merge-patch+json",
+			fmt.Appendf(nil, `{"spec":{"hard":{"count/services":"%d"}}}`, changes))))
+	})
 }
 
 // label sets or removes a PodSecurity label of the tenant's namespace; value is JSON.

@@ -37,3 +37,21 @@ func TestBindingsNameTheirPolicies(t *testing.T) {
 		}
 	}
 }
+
+// Whatever renames the priority level renames it where the shims' flows name it.
+func TestFlowsNameTheirPriorityLevel(t *testing.T) {
+	for _, edit := range []string{"", "namePrefix: team-a-\n"} {
+		names := map[string]string{}
+		for _, o := range (kustomization{base: "default", edit: edit}).render(t) {
+			switch o.GetKind() {
+			case "FlowSchema":
+				names["named"], _, _ = unstructured.NestedString(o.Object, "spec", "priorityLevelConfiguration", "name")
+			case "PriorityLevelConfiguration":
+				names["is"] = o.GetName()
+			}
+		}
+		if names["is"] == "" || names["named"] != names["is"] {
+			t.Errorf("%q: %v", edit, names)
+		}
+	}
+}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/transport"
 )
 
 const editor = "system:serviceaccount:team:editor"
@@ -76,5 +78,38 @@ func TestOneQuestionForAllShims(t *testing.T) {
 		got.ResourceAttributes.Verb != "report" || got.ResourceAttributes.Resource != "nodeworkloads" ||
 		got.ResourceAttributes.Group != "managedworkload.dev" || got.ResourceAttributes.Namespace != "" {
 		t.Errorf("question %+v, %+v", got, got.ResourceAttributes)
+	}
+}
+
+// A shim that acts as its node gets what the shim of that node gets, its tokens bound to the Node that is
+// there. All nodes need one question: they have their rights as a group.
+func TestAShimThatActsAsItsNode(t *testing.T) {
+	c := withTokens()
+	c.reports[""] = true
+	server := c.serve(t)
+	ask := func(node, of string, groups ...string) *httptest.ResponseRecorder {
+		req := post(t, tokenPath("ns", "web-"+of), "{}")
+		transport.SetAuthProxyHeaders(req, "system:node:"+node, "", groups, nil)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, req)
+		return w
+	}
+	if w := ask("a", "a", "system:nodes", "system:authenticated"); w.Code != http.StatusCreated {
+		t.Fatalf("answer %d %s", w.Code, w.Body)
+	}
+	if ref := c.asked[0].Spec.BoundObjectRef; ref.Name != "a" || ref.UID != "uid-a" {
+		t.Errorf("token bound to %+v", ref)
+	}
+	if w := ask("b", "a", "system:nodes", "system:authenticated"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "there is no NodeWorkload ns/web-a on node b") {
+		t.Errorf("of another node: answer %d %s", w.Code, w.Body)
+	}
+	if w := ask("gone", "a", "system:nodes", "system:authenticated"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "the node gone of the token of system:node:gone does not exist") {
+		t.Errorf("of a node that is gone: answer %d %s", w.Code, w.Body)
+	}
+	if len(c.reviewed) != 1 || c.reviewed[0].User != "" || !slices.Contains(c.reviewed[0].Groups, "system:nodes") {
+		t.Errorf("questions %+v", c.reviewed)
+	}
+	if w := ask("a", "a", "system:authenticated"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "not bound to a node") {
+		t.Errorf("by its name alone: answer %d %s", w.Code, w.Body)
 	}
 }

@@ -6,6 +6,8 @@ package subresources
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +26,8 @@ const (
 type caller struct {
 	user user.Info
 	node string
-	uid  types.UID
+	// uid is that of the Node. Of a caller who is the node himself it is that of the Node seen first.
+	uid types.UID
 }
 
 // refusal is why a user may not have what he asks for. Other errors mean that it could not be
@@ -76,8 +79,17 @@ func (g *gate) still(ctx context.Context, c *caller) error {
 	return nil
 }
 
+// nodeOf is the node that a user is: a shim that acts as its node, or a kubelet.
+func nodeOf(u user.Info) (node string, is bool) {
+	node, is = strings.CutPrefix(u.GetName(), "system:node:")
+	return node, is && node != "" && slices.Contains(u.GetGroups(), user.NodesGroup)
+}
+
 // bound is the caller by the word of the API server that authenticated his token.
 func bound(u user.Info) (*caller, error) {
+	if node, is := nodeOf(u); is {
+		return &caller{user: u, node: node}, nil
+	}
 	extra := u.GetExtra()
 	names, uids := extra[extraNodeName], extra[extraNodeUID]
 	if len(names) != 1 || names[0] == "" || len(uids) != 1 || uids[0] == "" {
@@ -87,11 +99,14 @@ func bound(u user.Info) (*caller, error) {
 }
 
 // fits checks that the Node is the one into which the token is bound. Another of the same name
-// may be another machine.
+// may be another machine. The API server lets a token act as a node only while the Node into
+// which it is bound exists.
 func (c *caller) fits(node *corev1.Node) error {
 	switch {
 	case node == nil:
 		return refuse("the node %s of the token of %s does not exist", c.node, c.user.GetName())
+	case c.uid == "":
+		c.uid = node.UID
 	case node.UID != c.uid:
 		return refuse("the token of %s is bound to an earlier node %s (UID %s, the present one has %s)", c.user.GetName(), c.node, c.uid, node.UID)
 	}

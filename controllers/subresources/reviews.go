@@ -4,6 +4,7 @@
 package subresources
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -135,6 +136,7 @@ func (r *reviews) mayAsk(origin string) bool {
 	return a.n <= questionsOf
 }
 
+// question is asked about a user. Nodes have their rights as a group, so that all need one answer.
 func question(u user.Info) authorizationv1.SubjectAccessReviewSpec {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range u.GetExtra() {
@@ -143,8 +145,12 @@ func question(u user.Info) authorizationv1.SubjectAccessReviewSpec {
 	for _, key := range ofOneToken {
 		delete(extra, key)
 	}
+	name, uid := u.GetName(), u.GetUID()
+	if _, is := nodeOf(u); is {
+		name, uid = "", ""
+	}
 	return authorizationv1.SubjectAccessReviewSpec{
-		User: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra,
+		User: name, UID: uid, Groups: u.GetGroups(), Extra: extra,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Resource: "nodeworkloads", Verb: "report",
 		},
@@ -155,12 +161,12 @@ func (r *reviews) ask(ctx context.Context, c client.Client, key [sha256.Size]byt
 	review := &authorizationv1.SubjectAccessReview{Spec: spec}
 	began := time.Now()
 	if err := c.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask whether %s may report: %w", spec.User, err)
+		return fmt.Errorf("ask whether %s may report: %w", cmp.Or(spec.User, user.NodesGroup), err)
 	}
 	got := verdict{until: began.Add(allowedFor), was: true}
 	if !review.Status.Allowed || review.Status.Denied {
 		got = verdict{until: began.Add(refusedFor)}
-		got.refused = refuse("%s may not report: it lacks the verb report on nodeworkloads.managedworkload.dev at cluster scope", spec.User)
+		got.refused = refuse("%s may not report: it lacks the verb report on nodeworkloads.managedworkload.dev at cluster scope", cmp.Or(spec.User, user.NodesGroup))
 	}
 	r.keep(key, got)
 	return got.refused

@@ -56,7 +56,7 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 		"--cert-dir=" + s.layout.pki(""),
 		"--tls-cert-file=" + s.layout.pki("server.crt"), "--tls-private-key-file=" + s.layout.pki("server.key"),
 		"--client-ca-file=" + s.layout.pki("ca.crt"),
-		"--authorization-mode=RBAC",
+		"--authorization-mode=Node,RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + s.layout.pki("tokens.key"),
 		"--service-account-signing-key-file=" + s.layout.pki("tokens.key"),

@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// podFlags are kube-apiserver's flags by which pods are or are not served. Without
-// kube-controller-manager no namespace gets a service account, so the
+// podFlags are kube-apiserver's flags by which pods are or are not served, and nodes write what is
+// theirs only. Without kube-controller-manager no namespace gets a service account, so the
 // admission plugin that asks for them is off.
 func (s *Stack) podFlags() []string {
-	if len(s.opts.AdmissionPlugins) > 0 {
-		return []string{"--enable-admission-plugins=" + strings.Join(s.opts.AdmissionPlugins, ",")}
+	flags := []string{"--enable-admission-plugins=" + strings.Join(append([]string{"NodeRestriction"}, s.opts.AdmissionPlugins...), ",")}
+	switch {
+	case len(s.opts.AdmissionPlugins) > 0:
+		return flags
+	case !s.opts.ForPods && !s.opts.WithObjects:
+		return append(flags, "--disable-admission-plugins=ServiceAccount")
+	case !s.opts.ForPods:
+		return flags
 	}
-	if !s.opts.ForPods && !s.opts.WithObjects {
-		return []string{"--disable-admission-plugins=ServiceAccount"}
-	}
-	if !s.opts.ForPods {
-		return nil
-	}
-	return []string{
-		"--kubelet-client-certificate=" + s.layout.pki("client.crt"), "--kubelet-client-key=" + s.layout.pki("client.key"),
+	return append(flags,
+		"--kubelet-client-certificate="+s.layout.pki("client.crt"), "--kubelet-client-key="+s.layout.pki("client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
-	}
+	)
 }
 
 // addServiceNetwork gives this machine the address that the Service of

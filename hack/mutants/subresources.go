@@ -4,6 +4,10 @@
 package main
 
 var subresourceMistakes = []mistake{
+	{"whoever has the name of a node is it", "nodeOf",
+		`node != "" && slices.Contains(u.GetGroups(), user.NodesGroup)`, `node != "" && slices.Contains(append(u.GetGroups(), user.NodesGroup), user.NodesGroup)`},
+	{"each node is asked about", "question",
+		`name, uid = "", ""`, `name, uid = u.GetName(), ""`},
 	{"a token is for any audience", "handler.mayHave",
 		"token.Audience == audience &&", ""},
 	{"a token lasts longer than the template asks for", "handler.mayHave",

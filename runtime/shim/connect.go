@@ -22,6 +22,7 @@ func (s *shim) connect(ctx context.Context, log logr.Logger) error {
 		return err
 	}
 	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
+	actAsNode(cfg, s.options.NodeName, s.counted, log.WithName("node"))
 	scheme, err := newScheme()
 	if err != nil {
 		return err

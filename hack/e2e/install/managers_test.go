@@ -54,8 +54,11 @@ func readMetrics(t *testing.T, _ *harness.Workload) {
 	if leaders != 1 {
 		t.Errorf("%d managers say that they lead", leaders)
 	}
-	if text := scrape(t, *pod(t, "shim"), token); !strings.Contains(text, "\nmanagedworkload_shim_runtime_events_healthy 1\n") {
-		t.Errorf("metrics of the shim:\n%s", text)
+	text := scrape(t, *pod(t, "shim"), token)
+	for _, want := range []string{"managedworkload_shim_runtime_events_healthy 1", "managedworkload_shim_acts_as_node 1"} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("metrics of the shim lack %s:\n%s", want, text)
+		}
 	}
 }
 

@@ -173,6 +173,9 @@ const (
 	aShim            = "the shim of node n1"
 	anotherShim      = "the shim of node n2"
 	aShimWithoutNode = "a shim's account without a node"
+	aShimAsItsNode   = "the shim of node n1, as that node"
+	aShimAsAnother   = "the shim of node n1, as node n2"
+	anOwnerAsNode    = "the owner with a token bound to n1, as that node"
 	aStandaloneShim  = "the shim of node n3, without a kubelet"
 	anOwner          = "the owner of the namespace"
 	aBoundOwner      = "the owner with a token bound to n1"
@@ -204,9 +207,9 @@ func people(t *testing.T, i installation) map[string]client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: tenant, Name: "administrator"}},
 	})
-	shim := func(node string) client.Client {
+	shim := func(node, acting string) client.Client {
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "shim-" + node},
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, GenerateName: "shim-"},
 			Spec: corev1.PodSpec{
 				ServiceAccountName: i.account("shim"), NodeName: node,
 				Containers: []corev1.Container{{Name: "shim", Image: "managedworkload"}},
@@ -214,7 +217,7 @@ func people(t *testing.T, i installation) map[string]client.Client {
 		}
 		await(t, "a shim's Pod may be made", func(context.Context) error { return admin.Create(t.Context(), pod) })
 		t.Cleanup(func() { _ = admin.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
-		return as(t, admin, i.namespace, i.account("shim"), &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
+		return acts(t, acting, token(t, admin, i.namespace, i.account("shim"), &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}))
 	}
 	toNode := func(name string) *authenticationv1.BoundObjectReference {
 		node := &corev1.Node{}
@@ -223,8 +226,10 @@ func people(t *testing.T, i installation) map[string]client.Client {
 	}
 	all := map[string]client.Client{
 		aManager:         as(t, admin, i.namespace, i.account("manager"), nil),
-		aShim:            shim("n1"),
-		anotherShim:      shim("n2"),
+		aShim:            shim("n1", ""),
+		anotherShim:      shim("n2", ""),
+		aShimAsItsNode:   shim("n1", "n1"),
+		aShimAsAnother:   shim("n1", "n2"),
 		aShimWithoutNode: as(t, admin, i.namespace, i.account("shim"), nil),
 		aStandaloneShim:  as(t, admin, i.namespace, i.account("standalone-shim"), toNode("n3")),
 		anOwner:          as(t, admin, tenant, "owner", nil),
@@ -234,6 +239,7 @@ func people(t *testing.T, i installation) map[string]client.Client {
 	}
 	all[aBoundEditor] = as(t, all[anEditor], tenant, "editor", toNode("n1"))
 	all[aBoundOwner] = as(t, all[anOwner], tenant, "owner", toNode("n1")) // minted by himself
+	all[anOwnerAsNode] = acts(t, "n1", token(t, all[anOwner], tenant, "owner", toNode("n1")))
 	return all
 }
 
@@ -271,13 +277,28 @@ func role(t *testing.T, name string, rules []rbacv1.PolicyRule) {
 // as is a client with a token that minter gets for an account.
 func as(t *testing.T, minter client.Client, namespace, name string, bound *authenticationv1.BoundObjectReference) client.Client {
 	t.Helper()
+	return acts(t, "", token(t, minter, namespace, name, bound))
+}
+
+// token is one that minter gets for an account.
+func token(t *testing.T, minter client.Client, namespace, name string, bound *authenticationv1.BoundObjectReference) string {
+	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}
 	await(t, "a token of "+namespace+"/"+name, func(ctx context.Context) error {
 		sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		return minter.SubResource("token").Create(ctx, sa, request)
 	})
+	return request.Status.Token
+}
+
+// acts is a client with a token, as a node unless that is empty.
+func acts(t *testing.T, node, token string) client.Client {
+	t.Helper()
 	config := rest.AnonymousClientConfig(stack.RESTConfig())
-	config.BearerToken, config.QPS, config.Burst = request.Status.Token, 500, 500
+	config.BearerToken, config.QPS, config.Burst = token, 500, 500
+	if node != "" {
+		config.Impersonate.UserName = "system:node:" + node
+	}
 	c, err := client.New(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
 	must(t, err)
 	return c

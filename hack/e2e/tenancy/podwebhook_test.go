@@ -25,9 +25,9 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// podWebhook has the API server ask about the tenant's Pods; answer returns a JSON Patch,
-// or an error to refuse with.
-func podWebhook(t *testing.T, effects admissionregistrationv1.SideEffectClass, answer func(ctx context.Context, dryRun bool) (string, error)) {
+// answerReviews answers reviews until the test has ended; answer returns a JSON Patch, or an error to
+// refuse with.
+func answerReviews(t *testing.T, answer func(ctx context.Context, dryRun bool) (string, error)) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := &admissionv1.AdmissionReview{}
@@ -37,22 +37,31 @@ func podWebhook(t *testing.T, effects admissionregistrationv1.SideEffectClass, a
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID}
 		patch, err := answer(r.Context(), ptr.Deref(review.Request.DryRun, false))
-		if err != nil {
+		switch {
+		case err != nil:
 			review.Response.Result = &metav1.Status{Message: err.Error()}
-		} else {
-			review.Response.Allowed, review.Response.Patch, review.Response.PatchType = true, []byte(patch), ptr.To(admissionv1.PatchTypeJSONPatch)
+		case patch != "":
+			review.Response.Patch, review.Response.PatchType = []byte(patch), ptr.To(admissionv1.PatchTypeJSONPatch)
+			fallthrough
+		default:
+			review.Response.Allowed = true
 		}
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	t.Cleanup(server.Close)
+	return admissionregistrationv1.WebhookClientConfig{
+		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+	}
+}
+
+// podWebhook has the API server ask about the tenant's Pods.
+func podWebhook(t *testing.T, effects admissionregistrationv1.SideEffectClass, answer func(ctx context.Context, dryRun bool) (string, error)) {
+	t.Helper()
 	create(t, &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenancy-pods"},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "pods.tenancy.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: &effects, TimeoutSeconds: ptr.To[int32](1),
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL:      &server.URL,
-				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
+			ClientConfig:      answerReviews(t, answer),
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: tenant}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

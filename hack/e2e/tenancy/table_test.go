@@ -48,6 +48,7 @@ const (
 	boundOnly  = "the manager of ManagedWorkloads may create tokens that are bound to a Node, for an hour at most, and no others"
 	noManagers = "the manager of ManagedWorkloads may create no tokens of managers, its own account among them"
 	noShims    = "the manager of ManagedWorkloads may create no tokens of shims"
+	notItsNode = "cannot impersonate"
 	unbound    = "a shim must use a service account token that is bound to its node"
 )
 
@@ -142,7 +143,7 @@ func arrange(t *testing.T, i installation) {
 	owned := nodeWorkload("web-n1", "n1")
 	owned.Finalizers = []string{v1alpha1.Finalizer, "example.com/other"}
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(web, v1alpha1.GroupVersion.WithKind("ManagedWorkload"))}
-	create(t, revision(web), owned, lease(i.namespace, "managedworkload-shim-n1"), lease(corev1.NamespaceNodeLease, "n1"), lease(corev1.NamespaceNodeLease, "n3"))
+	create(t, revision(web), owned, nodeWorkload("web-n2", "n2"), lease(i.namespace, "managedworkload-shim-n1"), lease(corev1.NamespaceNodeLease, "n1"), lease(corev1.NamespaceNodeLease, "n3"))
 }
 
 func managedWorkload(name string) *v1alpha1.ManagedWorkload {
@@ -266,18 +267,24 @@ func aboutNodeWorkloads() map[string]attempt {
 			return c.Delete(ctx, known.DeepCopy(), client.DryRunAll)
 		}, append(managers, anOwner, aBoundOwner, aCollector), nil},
 		"create a NodeWorkload":                {creation(nodeWorkload("new", "n1"), client.DryRunAll), managers, words(notYours)},
-		"change a NodeWorkload's spec":         {change(nw, `{"spec":{"template":{"spec":{"hostPID":true}}}}`), managers, map[string]string{anOwner: notContent, aShim: notContent}},
+		"change a NodeWorkload's spec":         {change(nw, `{"spec":{"template":{"spec":{"hostPID":true}}}}`), managers, map[string]string{anOwner: notContent, aShim: notContent, aShimAsItsNode: notContent}},
 		"shorten a NodeWorkload's end":         {change(nw, `{"spec":{"deletionGracePeriodSeconds":1}}`), managers, words(notContent)},
 		"change a NodeWorkload's labels":       {change(nw, `{"metadata":{"labels":{"a":"b"}}}`), managers, words(notContent)},
 		"change a NodeWorkload's annotations":  {change(nw, `{"metadata":{"annotations":{"managedworkload.dev/requested-by":"me"}}}`), managers, words(notContent)},
 		"drop a NodeWorkload's owner":          {change(nw, `{"metadata":{"ownerReferences":null}}`), append(managers, aCollector), words(notEnding)},
-		"drop our finalizer of a NodeWorkload": {change(nw, `{"metadata":{"finalizers":["example.com/other"]}}`), append(managers, aShim), map[string]string{anOwner: notEnding, anotherShim: notEnding, aCollector: notEnding}},
-		"drop another finalizer of it":         {change(nw, `{"metadata":{"finalizers":["managedworkload.dev/containers"]}}`), append(managers, aCollector), map[string]string{anOwner: notEnding, aShim: notEnding}},
+		"drop our finalizer of a NodeWorkload": {change(nw, `{"metadata":{"finalizers":["example.com/other"]}}`), append(managers, aShim, aShimAsItsNode), map[string]string{anOwner: notEnding, anotherShim: notEnding, aCollector: notEnding}},
+		"drop another finalizer of it":         {change(nw, `{"metadata":{"finalizers":["managedworkload.dev/containers"]}}`), append(managers, aCollector), map[string]string{anOwner: notEnding, aShim: notEnding, aShimAsItsNode: notEnding}},
 		"add a finalizer to a NodeWorkload":    {change(nw, `{"metadata":{"finalizers":["managedworkload.dev/containers","example.com/other","example.com/more"]}}`), append(managers, aCollector), words(notEnding)},
-		"write a NodeWorkload as it is":        {change(nw, `{}`), append(managers, aCollector, anOwner, aBoundOwner, aShim, anotherShim, aShimWithoutNode, aStandaloneShim), nil},
+		"write a NodeWorkload as it is": {change(nw, `{}`), append(managers, aCollector, anOwner, aBoundOwner, aShim, anotherShim, aShimAsItsNode, aShimWithoutNode, aStandaloneShim), map[string]string{
+			aShimAsAnother: notItsNode, anOwnerAsNode: notItsNode,
+		}},
 		"write a NodeWorkload's status": {
-			status(nw, func(o client.Object) { o.(*v1alpha1.NodeWorkload).Status.Summary = "x" }), append(managers, aShim),
-			map[string]string{anOwner: notStatus, aBoundOwner: notStatus, anotherShim: notStatus, aShimWithoutNode: notStatus, aStandaloneShim: notStatus},
+			status(nw, func(o client.Object) { o.(*v1alpha1.NodeWorkload).Status.Summary = "x" }), append(managers, aShim, aShimAsItsNode),
+			map[string]string{anOwner: notStatus, aBoundOwner: notStatus, anotherShim: notStatus, aShimWithoutNode: notStatus, aStandaloneShim: notStatus, aShimAsAnother: notItsNode},
+		},
+		"write the status of another node's NodeWorkload": {
+			status(nodeWorkload("web-n2", "n2"), func(o client.Object) { o.(*v1alpha1.NodeWorkload).Status.Summary = "x" }), append(managers, anotherShim),
+			map[string]string{aShim: notStatus, aShimAsItsNode: notStatus, aShimAsAnother: notItsNode},
 		},
 		"delete a NodeWorkload": {
 			func(ctx context.Context, c client.Client) error {

@@ -37,8 +37,8 @@ left out.
 
 It is assumed that each node becomes available with the change, and that what the last status
 of a NodeWorkload reports still runs; a note names the nodes on which a KillRequest keeps
-containers stopped. Whether ConfigMaps and Secrets are there, and images can be pulled, is not
-looked at: a node that lacks them kills nothing and waits. Listing Nodes and the Leases of the shims needs rights of
+containers stopped. Whether ConfigMaps and Secrets are there, images can be pulled, and ResourceQuotas
+leave room for each node is not looked at: a node that lacks one kills nothing and waits. Listing Nodes and the Leases of the shims needs rights of
 its own; without them placement is not checked, and each node is taken to have a shim, which
 a note says.
 

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -337,6 +338,41 @@ func TestProgressDeadline(t *testing.T) {
 	expect("ready", 42, false, 0, n1, on("n2", corev1.PodRunning, true))
 	expect("not ready for the first time since", 60, false, 0, n1, n2)
 	expect("which is no matter of the roll-out", 90, false, 0, n1, n2)
+}
+
+// Whatever keeps a first revision from running, STATUS and the reasons of the conditions are the same:
+// only the message of Ready says what it is.
+func TestWhatAFirstRevisionLacksChangesNoWordsButItsOwn(t *testing.T) {
+	lacks := func(reason string) nodeView {
+		return on("n1", corev1.PodPending, false, func(v *viewed) {
+			v.nodeWorkload.Status.Summary = "Pending, waiting: " + reason
+		})
+	}
+	words := map[string][]string{}
+	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CreateContainerError"} {
+		for _, elapsed := range []time.Duration{0, time.Hour} {
+			f := facts{
+				generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch, desired: []nodeView{lacks(reason)}, deadline: 10 * time.Minute,
+			}
+			f.rolled.Left = 1
+			status, known, _ := computeStatus(&f, &v1alpha1.ManagedWorkloadStatus{})
+			f.progress, f.now = known, f.now.Add(elapsed)
+			status, _, _ = computeStatus(&f, &status)
+			said := status.Summary
+			for _, c := range status.Conditions {
+				said += "; " + c.Type + "=" + string(c.Status) + " " + c.Reason
+			}
+			words[elapsed.String()] = append(words[elapsed.String()], said)
+			if ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); !strings.Contains(ready.Message, reason) {
+				t.Errorf("Ready says %q, want it to name %s", ready.Message, reason)
+			}
+		}
+	}
+	for elapsed, all := range words {
+		if len(slices.Compact(slices.Clone(all))) != 1 {
+			t.Errorf("after %s: %q", elapsed, all)
+		}
+	}
 }
 
 func TestSummaryAndMessagesAreBounded(t *testing.T) {

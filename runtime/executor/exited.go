@@ -11,9 +11,10 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
-// NoteExits looks whether containers have exited whose kills have not asked them to stop yet:
+// NoteExits looks whether containers have exited, or are gone, whose kills have not asked them to stop yet:
 // their hooks and waits end then, because nothing is left to wait for. It is to be called when
 // the runtime has news of a pod whose kills are under way.
 func (e *Executor) NoteExits(ctx context.Context, podUID types.UID) {
@@ -26,7 +27,8 @@ func (e *Executor) NoteExits(ctx context.Context, podUID types.UID) {
 		if !k.unasked() {
 			continue
 		}
-		if s, err := e.runtime.ContainerStatus(ctx, k.ID); err == nil && s.State == plan.ContainerExited {
+		s, err := e.runtime.ContainerStatus(ctx, k.ID)
+		if err == nil && s.State == plan.ContainerExited || runtimeerror.IsNotFound(err) {
 			k.exited()
 		}
 	}

@@ -84,6 +84,31 @@ func TestHookOfADeadContainerEnds(t *testing.T) {
 	}
 }
 
+// A container that is removed while its hook runs needs no hook any more either. What it exited with
+// nobody knows.
+func TestHookOfARemovedContainerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(c *fakeContainer) { c.StopError = "NotFound" })
+		e, pod := newFakeExecutor(f), testPod(30, withPreStopSleep)
+		time.AfterFunc(3500*time.Millisecond, func() {
+			f.removed.Store(true)
+			e.NoteExits(t.Context(), testUID)
+		})
+		begun := time.Now()
+		if err := e.KillContainer(t.Context(), pod, killApp(pod, f, plan.Kill{Trigger: v1alpha1.TriggerTermination})); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took >= 12*time.Second {
+			t.Errorf("the kill took %s: it waited for the hook", took)
+		}
+		got := f.lastRecords()[0]
+		if got.Outcome != "" || got.PreStop.Outcome != v1alpha1.PreStopFailed || got.Error != "the runtime does not know the container any more" {
+			t.Errorf("outcome %q, hook %s, error %q", got.Outcome, got.PreStop.Outcome, got.Error)
+		}
+	})
+}
+
 // A sidecar that exits while it waits for its turn waits no longer, and was not asked to.
 func TestWaitOfADeadSidecarEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,8 @@ var errorOf = fakecri.ErrorOf
 // events and records.
 type fakeRuntime struct {
 	*fakecri.Recorded
+	// removed: the runtime has no container any more.
+	removed      atomic.Bool
 	start        time.Time
 	onRunSandbox func()
 	// mounted are the images of volumes, by container and volume.
@@ -138,6 +141,9 @@ func (f *fakeRuntime) RemoveContainer(ctx context.Context, id string) error {
 }
 
 func (f *fakeRuntime) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	if f.removed.Load() {
+		return plan.ContainerStatus{}, errorOf("NotFound")
+	}
 	if _, err := f.Recorded.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id}); err != nil {
 		return plan.ContainerStatus{}, err
 	}

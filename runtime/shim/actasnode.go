@@ -29,7 +29,7 @@ import (
 const (
 	// yesHolds, noHolds and silenceHolds are how long an answer of the API server holds, and
 	// none. While requests are refused, a yes holds for doubtAfter only.
-	yesHolds, noHolds, silenceHolds, doubtAfter = time.Hour, 10 * time.Minute, 10 * time.Second, time.Minute
+	yesHolds, noHolds, silenceHolds, doubtAfter = time.Hour, 10 * time.Minute, 10 * time.Second, 10 * time.Second
 	// mayActTimeout bounds one question.
 	mayActTimeout = 5 * time.Second
 	// mostOfReview bounds what is read of an answer, in bytes.

@@ -101,8 +101,8 @@ func TestActsAsItsNode(t *testing.T) {
 		{"too many requests, 10 s later", nodeServer{code: http.StatusTooManyRequests}, []string{question, asItself}, 10 * time.Second, []string{question, asItself}},
 		{"no connection", nodeServer{err: errors.New("refused")}, []string{question, asItself}, time.Second, []string{asItself}},
 		{"nonsense", nodeServer{code: http.StatusCreated, body: "<html>"}, []string{question, asItself}, time.Second, []string{asItself}},
-		{"refused as the node", nodeServer{code: http.StatusCreated, body: yes, refuses: true}, []string{question, asNode}, 59 * time.Second, []string{asNode}},
-		{"refused as the node, a minute later", nodeServer{code: http.StatusCreated, body: yes, refuses: true}, []string{question, asNode}, time.Minute, []string{question, asNode}},
+		{"refused as the node", nodeServer{code: http.StatusCreated, body: yes, refuses: true}, []string{question, asNode}, 9 * time.Second, []string{asNode}},
+		{"refused as the node, 10 s later", nodeServer{code: http.StatusCreated, body: yes, refuses: true}, []string{question, asNode}, 10 * time.Second, []string{question, asNode}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -170,7 +170,8 @@ func wantNothingElse(t *testing.T, config string) {
 	}
 	known := kubectl(t, "get", "-k", config, "-o=name")
 	const kinds = "roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings," +
-		"validatingwebhookconfigurations,crds,priorityclasses,serviceaccounts,services,deployments,daemonsets,poddisruptionbudgets,resourcequotas,networkpolicies"
+		"validatingwebhookconfigurations,crds,priorityclasses,serviceaccounts,services,deployments,daemonsets,poddisruptionbudgets,resourcequotas,networkpolicies," +
+		"flowschemas,prioritylevelconfigurations"
 	for name := range strings.Lines(kubectl(t, "get", kinds, "-A", "-o=name")) {
 		ofComponent := strings.Contains(name, "standalone-shim")
 		if strings.Contains(name, "managedworkload") && !ofComponent && !strings.Contains(known, name) {

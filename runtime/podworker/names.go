@@ -27,10 +27,8 @@ type instance struct {
 	turn bool
 }
 
-// fromFile says that an instance is of a static workload: the API knows nothing of it.
-func (i instance) fromFile() bool {
-	return strings.HasPrefix(string(i.uid), v1alpha1.StaticUIDPrefix)
-}
+// fromFile says that a UID is of a static workload: the API knows nothing of it.
+func fromFile(uid types.UID) bool { return strings.HasPrefix(string(uid), v1alpha1.StaticUIDPrefix) }
 
 // waitsFor decides which other instance of the same name one waits for before it starts
 // anything; "" if none. Whatever the runtime has of another holds the start. Where both
@@ -64,7 +62,7 @@ func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, as
 // waitsWhereBothAre decides the same for two that the runtime has something of.
 func waitsWhereBothAre(me, other instance, older bool, live types.UID) (waits, ask bool) {
 	switch {
-	case me.fromFile() != other.fromFile():
+	case fromFile(me.uid) != fromFile(other.uid):
 		return older, false
 	case live == me.uid, live == other.uid:
 		return true, false
@@ -81,7 +79,7 @@ func (p *Pool) mayStart(w *worker, live types.UID, asked bool) (uid types.UID, a
 	key := w.id.key()
 	me, others := p.instance(w.id.UID, key), p.othersOf(w.id.UID, key)
 	uid, ask = waitsFor(me, others, live)
-	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && o.fromFile() != me.fromFile() })
+	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && fromFile(o.uid) != fromFile(me.uid) })
 	if (uid == "" && (asked || !ask)) || (live == w.id.UID && !taken) {
 		p.turns[key] = w.id.UID
 	}

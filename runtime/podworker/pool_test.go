@@ -13,6 +13,27 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
+// A static workload that comes back after its end runs at once: no API has an old version of it.
+func TestAStaticWorkloadComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const uid = v1alpha1.StaticUIDPrefix + "a"
+		n := newFakeNode(t)
+		p := n.start(t)
+		for range 2 {
+			p.Update(workload(uid))
+			n.settle(time.Second)
+			if !p.Ran(uid) {
+				t.Fatal("it does not run")
+			}
+			p.Update(workload(uid, deleted(nil)))
+			n.settle(2 * time.Second)
+			if p.Has(uid) {
+				t.Fatal("it has not ended")
+			}
+		}
+	})
+}
+
 // An object whose end is over here gets no worker again by an old version of it,
 // unless the end was that of something the API was thought not to have.
 func TestOldVersionAfterTheEnd(t *testing.T) {

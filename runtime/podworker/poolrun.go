@@ -67,7 +67,9 @@ func (p *Pool) drop(w *worker) (waiting []*worker, doubted bool) {
 	defer p.mu.Unlock()
 	delete(p.workers, w.id.UID)
 	_, doubted = p.released[w.id.UID]
-	if d := w.mem.peek(); !d.gone && !d.orphan {
+	// Who hands over static workloads has no old versions of them, and their UID is that of their content:
+	// the same one may come back at once.
+	if d := w.mem.peek(); !d.gone && !d.orphan && !fromFile(w.id.UID) {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}

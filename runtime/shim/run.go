@@ -134,7 +134,7 @@ func (s *shim) survivorsBefore() time.Time { return s.started.Add(plan.AgentRest
 // build wires everything; nothing runs yet but what has no start of its own.
 func build(ctx context.Context, o Options, log logr.Logger) (*shim, error) {
 	s := &shim{options: o, started: time.Now(), clock: clock.System(bootID()), counted: prometheus.NewRegistry(), nodeKicked: make(chan struct{}, 1)}
-	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makeMirrors, s.makePressure} {
+	for _, step := range []func(context.Context, logr.Logger) error{s.connect, s.openRuntime, s.makePool, s.makeOverseer, s.makeMirrors, s.makePressure, s.handOver} {
 		if err := step(ctx, log); err != nil {
 			if s.runtime != nil {
 				err = errors.Join(err, s.runtime.Close())
@@ -191,9 +191,11 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 	if err := s.makeStats(); err != nil {
 		return fmt.Errorf("serve the use of resources: %w", err)
 	}
-	if err := s.pool.Restore(); err != nil {
-		return err
-	}
+	return s.pool.Restore()
+}
+
+// handOver has workers made for the static workloads that are kept: all that a worker asks is there.
+func (s *shim) handOver(context.Context, logr.Logger) error {
 	s.static.HandOver()
 	return nil
 }

@@ -274,6 +274,55 @@ func TestAFileThatGoesWhileTheShimIsAway(t *testing.T) {
 	}
 }
 
+// A file that comes back soon after its workload has ended runs at once, and one that goes before that
+// runs leaves nothing: what comes from files has the same UID each time.
+func TestAFileThatComesAndGoes(t *testing.T) {
+	logs := t.TempDir()
+	content := manifest("web", "1", logs)
+	write(t, "web.yaml", content)
+	awaitReady(t, "1")
+	for range 2 {
+		remove(t, "web.yaml")
+		awaitNone(t)
+		write(t, "web.yaml", content)
+		await(t, "it is to run", func(found []v1alpha1.NodeWorkload) bool { return len(found) == 1 })
+	}
+	begun := time.Now()
+	awaitReady(t, "1")
+	if took := time.Since(begun); took > 9*time.Second {
+		t.Errorf("it runs %s after its file came back", took)
+	}
+	remove(t, "web.yaml")
+	awaitNone(t)
+}
+
+// A workload that was kept, and of which the shim has no checkpoint, as after a power cut, is taken
+// over by the next shim.
+func TestAWorkloadWithoutACheckpoint(t *testing.T) {
+	write(t, "web.yaml", manifest("web", "1", t.TempDir()))
+	first := awaitReady(t, "1")
+	if err := env.Stack.Shim.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkpoints, err := filepath.Glob(filepath.Join(env.Stack.ShimStateDir(), "workloads", v1alpha1.StaticUIDPrefix+"*"))
+	if err != nil || len(checkpoints) == 0 {
+		t.Fatalf("checkpoints %q: %v", checkpoints, err)
+	}
+	for _, checkpoint := range checkpoints {
+		if err := os.Remove(checkpoint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := env.Stack.Shim.Start(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, env.Stack.Shim.Tail())
+	}
+	if again := awaitReady(t, "1"); again != first {
+		t.Errorf("container %s was replaced by %s", first, again)
+	}
+	remove(t, "web.yaml")
+	awaitNone(t)
+}
+
 // With an API server that cannot be reached, as at boot, files run nevertheless.
 func TestBeforeTheAPIServerIsReachable(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

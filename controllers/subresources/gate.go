@@ -99,7 +99,7 @@ func bound(u user.Info) (*caller, error) {
 }
 
 // fits checks that the Node is the one into which the token is bound. Another of the same name
-// may be another machine. The API server lets a token act as a node only while the Node into
+// may be another machine. The first Node of a caller who is the node himself is his. The API server lets a token act as a node only while the Node into
 // which it is bound exists.
 func (c *caller) fits(node *corev1.Node) error {
 	switch {

@@ -340,8 +340,8 @@ func TestProgressDeadline(t *testing.T) {
 	expect("which is no matter of the roll-out", 90, false, 0, n1, n2)
 }
 
-// Whatever keeps a first revision from running, STATUS and the reasons of the conditions are the same:
-// only the message of Ready says what it is.
+// Whatever keeps containers of a first revision from starting, STATUS and the reasons of the conditions are the
+// same: only the message of Ready names it.
 func TestWhatAFirstRevisionLacksChangesNoWordsButItsOwn(t *testing.T) {
 	lacks := func(reason string) nodeView {
 		return on("n1", corev1.PodPending, false, func(v *viewed) {

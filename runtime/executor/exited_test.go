@@ -84,8 +84,8 @@ func TestHookOfADeadContainerEnds(t *testing.T) {
 	}
 }
 
-// A container that is removed while its hook runs needs no hook any more either. What it exited with
-// nobody knows.
+// A container that is removed while its hook runs needs no hook any more either. Its exit code
+// is unknown.
 func TestHookOfARemovedContainerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

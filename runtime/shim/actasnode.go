@@ -4,11 +4,8 @@
 package shim
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,8 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
@@ -32,8 +31,6 @@ const (
 	yesHolds, noHolds, silenceHolds, doubtAfter = time.Hour, 10 * time.Minute, 10 * time.Second, 10 * time.Second
 	// mayActTimeout bounds one question.
 	mayActTimeout = 5 * time.Second
-	// mostOfReview bounds what is read of an answer, in bytes.
-	mostOfReview = 1 << 20
 )
 
 // nodeActor has a shim ask this project's APIs as the user of its node, system:node:NAME, and not as
@@ -44,6 +41,8 @@ const (
 type nodeActor struct {
 	user string
 	log  logr.Logger
+	// reviews asks as the node.
+	reviews typedauthorizationv1.SelfSubjectAccessReviewsGetter
 	// turn is held by the one who asks.
 	turn chan struct{}
 
@@ -52,10 +51,13 @@ type nodeActor struct {
 	asked, until time.Time
 }
 
-// actAsNode has a configuration's requests act as a node, and says in a metric whether they do. One
-// whose kubeconfig impersonates a user is left as it is.
-func actAsNode(cfg *rest.Config, node string, reg prometheus.Registerer, log logr.Logger) {
-	a := newNodeActor(node, log)
+// actAsNode has a configuration's requests act as a node, and says in a metric whether they do. A configuration
+// whose kubeconfig impersonates a user is left as it is. The error is one of the configuration.
+func actAsNode(cfg *rest.Config, node string, reg prometheus.Registerer, log logr.Logger) error {
+	a, err := newNodeActor(cfg, node, log)
+	if err != nil {
+		return err
+	}
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "managedworkload_shim_acts_as_node",
 		Help: "1 while requests about NodeWorkloads are made as the user of the node, 0 while as the service account of all shims.",
@@ -68,10 +70,18 @@ func actAsNode(cfg *rest.Config, node string, reg prometheus.Registerer, log log
 	if cfg.Impersonate.UserName == "" {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return nodeTransport{a, next} })
 	}
+	return nil
 }
 
-func newNodeActor(node string, log logr.Logger) *nodeActor {
-	return &nodeActor{user: "system:node:" + node, log: log, turn: make(chan struct{}, 1)}
+func newNodeActor(cfg *rest.Config, node string, log logr.Logger) (*nodeActor, error) {
+	a := &nodeActor{user: "system:node:" + node, log: log, turn: make(chan struct{}, 1)}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: a.user}
+	var err error
+	if a.reviews, err = typedauthorizationv1.NewForConfig(cfg); err != nil {
+		return nil, fmt.Errorf("make the client that asks whether the shim may act as its node: %w", err)
+	}
+	return a, nil
 }
 
 // nodeTransport is one way to the API server.
@@ -83,11 +93,12 @@ type nodeTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t nodeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	prefix, ours := ofOurAPIs(req.URL.Path)
-	if !ours || !t.may(req, prefix) {
+	if !ofOurAPIs(req.URL.Path) || !t.may(req.Context()) {
 		return t.next.RoundTrip(req)
 	}
-	resp, err := t.next.RoundTrip(t.as(req))
+	req = utilnet.CloneRequest(req)
+	req.Header.Set(authenticationv1.ImpersonateUserHeader, t.user)
+	resp, err := t.next.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusForbidden {
 		t.doubt()
 	}
@@ -97,26 +108,18 @@ func (t nodeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements net.RoundTripperWrapper.
 func (t nodeTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// ofOurAPIs reports whether a path is of a resource of this project's APIs, and what comes before
-// the paths of the API server.
-func ofOurAPIs(path string) (prefix string, ours bool) {
+// ofOurAPIs reports whether a path is of a resource of this project's APIs.
+func ofOurAPIs(path string) bool {
 	for _, group := range []string{v1alpha1.GroupVersion.Group, subresources.GroupVersion.Group} {
-		before, after, found := strings.Cut(path, "/apis/"+group+"/")
+		_, after, found := strings.Cut(path, "/apis/"+group+"/")
 		if _, resource, _ := strings.Cut(after, "/"); found && resource != "" {
-			return before, true
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
-// as is a request by the node.
-func (a *nodeActor) as(req *http.Request) *http.Request {
-	req = utilnet.CloneRequest(req)
-	req.Header.Set(authenticationv1.ImpersonateUserHeader, a.user)
-	return req
-}
-
-// known is whether requests act as the node, and whether that holds still.
+// known returns whether requests are made as the node, and whether that answer is still valid.
 func (a *nodeActor) known() (acts, holds bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,24 +135,22 @@ func (a *nodeActor) doubt() {
 	}
 }
 
-// may reports whether a request is made as the node. Where no answer holds, the API server is asked
+// may reports whether a request is made as the node. Without a valid answer it asks the API server
 // first; other requests wait for that.
-func (t nodeTransport) may(req *http.Request, prefix string) bool {
-	if acts, holds := t.known(); holds {
+func (a *nodeActor) may(ctx context.Context) bool {
+	if acts, holds := a.known(); holds {
 		return acts
 	}
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-req.Context().Done():
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
 		return false
 	}
-	acts, holds := t.known()
-	if holds {
+	if acts, holds := a.known(); holds {
 		return acts
 	}
-	may, err := t.ask(req, prefix)
-	return t.learn(may, err)
+	return a.learn(a.ask(ctx))
 }
 
 // learn takes an answer, and reports whether requests are made as the node. Without an answer that
@@ -173,47 +174,21 @@ func (a *nodeActor) learn(may bool, err error) bool {
 	return may
 }
 
-// ask asks, as the node, whether it may report: so both are known, whether the shim may act as it and
-// whether it has the rights of a shim then. The answer to who may not act as it is 403.
-func (t nodeTransport) ask(req *http.Request, prefix string) (may bool, err error) {
-	review := authorizationv1.SelfSubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectAccessReview"},
+// ask asks, as the node, whether it may report: one answer says both whether the shim may act as it, and
+// whether it has the rights of a shim then.
+func (a *nodeActor) ask(ctx context.Context) (may bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mayActTimeout)
+	defer cancel()
+	review, err := a.reviews.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: v1alpha1.GroupVersion.Group, Resource: "nodeworkloads", Verb: "report",
 		}},
-	}
-	body, err := json.Marshal(review)
-	if err != nil {
-		return false, fmt.Errorf("encode the review: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(req.Context(), mayActTimeout)
-	defer cancel()
-	question := req.Clone(ctx)
-	question.Method, question.URL.Path, question.URL.RawPath, question.URL.RawQuery = http.MethodPost, prefix+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", ""
-	question.Body, question.GetBody, question.ContentLength = io.NopCloser(bytes.NewReader(body)), nil, int64(len(body))
-	// Outer transports have said whose token it is and which program asks.
-	question.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	for _, header := range []string{"Authorization", "User-Agent"} {
-		question.Header[header] = req.Header[header]
-	}
-	resp, err := t.next.RoundTrip(t.as(question))
-	if err != nil {
-		return false, fmt.Errorf("review whether the node may report: %w", err)
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostOfReview))
-	if closed := resp.Body.Close(); err == nil {
-		err = closed
-	}
+	}, metav1.CreateOptions{})
 	switch {
-	case err != nil:
-		return false, fmt.Errorf("read the review: %w", err)
-	case resp.StatusCode == http.StatusForbidden:
+	case apierrors.IsForbidden(err): // it may not act as the node
 		return false, nil
-	case resp.StatusCode != http.StatusCreated:
-		return false, fmt.Errorf("review whether the node may report: %s", resp.Status)
-	}
-	if err := json.Unmarshal(answer, &review); err != nil {
-		return false, fmt.Errorf("decode the review: %w", err)
+	case err != nil:
+		return false, fmt.Errorf("review whether the node may report: %w", err)
 	}
 	return review.Status.Allowed && !review.Status.Denied, nil
 }

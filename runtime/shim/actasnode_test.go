@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -37,7 +38,7 @@ type nodeServer struct {
 func (s *nodeServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	as := req.Header.Get("Impersonate-User")
 	s.got = append(s.got, strings.TrimSpace(req.Method+" "+req.URL.Path+" "+as))
-	answer := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+	answer := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"Content-Type": {"application/json"}}}
 	switch {
 	case strings.HasSuffix(req.URL.Path, reviewedAt):
 		if req.Header.Get("Authorization") != "Bearer t" {
@@ -55,6 +56,16 @@ func (s *nodeServer) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *nodeServer) take() []string {
 	defer func() { s.got = nil }()
 	return s.got
+}
+
+// actor is the nodeActor of node n1.
+func actor(t *testing.T, server http.RoundTripper) *nodeActor {
+	t.Helper()
+	a, err := newNodeActor(&rest.Config{Host: "https://server", BearerToken: "t", Transport: server}, "n1", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func sendAs(t *testing.T, to http.RoundTripper, url string) {
@@ -106,7 +117,7 @@ func TestActsAsItsNode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				to := nodeTransport{newNodeActor("n1", logr.Discard()), &test.server}
+				to := nodeTransport{actor(t, &test.server), &test.server}
 				for _, url := range []string{
 					"https://server/apis/coordination.k8s.io/v1/namespaces/system/leases/managedworkload-shim-n1",
 					"https://server/api/v1/namespaces/ns/events", "https://server/apis/managedworkload.dev/v1alpha1", "https://server/apis/managedworkload.dev",
@@ -136,7 +147,7 @@ func TestActsAsItsNode(t *testing.T) {
 func TestActsAsItsNodeWhileTheAPIServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &nodeServer{code: http.StatusCreated, body: yes}
-		to := nodeTransport{newNodeActor("n1", logr.Discard()), server}
+		to := nodeTransport{actor(t, server), server}
 		sendAs(t, to, ofNodeWorkloads)
 		time.Sleep(yesHolds)
 		server.err = errors.New("refused")
@@ -151,16 +162,12 @@ func TestActsAsItsNodeWhileTheAPIServerIsAway(t *testing.T) {
 // A question that takes long keeps nothing waiting beyond its own end.
 func TestWhoWaitsWhetherToActAsTheNodeMayLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNodeActor("n1", logr.Discard())
+		a := actor(t, &nodeServer{})
 		a.turn <- struct{}{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, ofNodeWorkloads, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		begun := time.Now()
-		if (nodeTransport{a, &nodeServer{}}).may(req, "") || time.Since(begun) != time.Second {
+		if a.may(ctx) || time.Since(begun) != time.Second {
 			t.Errorf("it waited for %s, want 1s and no", time.Since(begun))
 		}
 	})
@@ -168,13 +175,13 @@ func TestWhoWaitsWhetherToActAsTheNodeMayLeave(t *testing.T) {
 
 // Paths of the aggregated API, and of an API server behind a path of its own, are known.
 func TestPathsOfOurAPIs(t *testing.T) {
-	for path, want := range map[string]string{
-		"/apis/subresources.managedworkload.dev/v1alpha1/nodeobjects":                  "",
-		"/clusters/c1/apis/managedworkload.dev/v1alpha1/nodeworkloads":                 "/clusters/c1",
-		"/apis/subresources.managedworkload.dev/v1alpha1/namespaces/a/nodeworkloads/b": "",
+	for _, path := range []string{
+		"/apis/subresources.managedworkload.dev/v1alpha1/nodeobjects",
+		"/clusters/c1/apis/managedworkload.dev/v1alpha1/nodeworkloads",
+		"/apis/subresources.managedworkload.dev/v1alpha1/namespaces/a/nodeworkloads/b",
 	} {
-		if prefix, ours := ofOurAPIs(path); !ours || prefix != want {
-			t.Errorf("%s: %q %t, want %q", path, prefix, ours, want)
+		if !ofOurAPIs(path) {
+			t.Errorf("%s is not known", path)
 		}
 	}
 }

@@ -22,7 +22,9 @@ func (s *shim) connect(ctx context.Context, log logr.Logger) error {
 		return err
 	}
 	cfg.QPS, cfg.Burst, cfg.UserAgent = apiQPS, apiBurst, userAgent
-	actAsNode(cfg, s.options.NodeName, s.counted, log.WithName("node"))
+	if err := actAsNode(cfg, s.options.NodeName, s.counted, log.WithName("node")); err != nil {
+		return err
+	}
 	scheme, err := newScheme()
 	if err != nil {
 		return err

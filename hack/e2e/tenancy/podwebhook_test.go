@@ -37,14 +37,10 @@ func answerReviews(t *testing.T, answer func(ctx context.Context, dryRun bool) (
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID}
 		patch, err := answer(r.Context(), ptr.Deref(review.Request.DryRun, false))
-		switch {
-		case err != nil:
+		if review.Response.Allowed = err == nil; err != nil {
 			review.Response.Result = &metav1.Status{Message: err.Error()}
-		case patch != "":
+		} else if patch != "" {
 			review.Response.Patch, review.Response.PatchType = []byte(patch), ptr.To(admissionv1.PatchTypeJSONPatch)
-			fallthrough
-		default:
-			review.Response.Allowed = true
 		}
 		_ = json.NewEncoder(w).Encode(review)
 	}))

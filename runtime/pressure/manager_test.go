@@ -322,7 +322,9 @@ func TestReclaimThatTakesLong(t *testing.T) {
 	}{
 		"memory gets short meanwhile": {-1, both, map[time.Duration]int{15 * time.Second: 0, 29 * time.Second: 1}},
 		"for ever":                    {-1, disk, map[time.Duration]int{reclaimTimeout: 0, reclaimTimeout + time.Minute: 1}},
-		"a minute, and enough":        {time.Minute, disk, map[time.Duration]int{time.Hour: 0}},
+		// Rounds are at 0, 20, 40 and 60 s, and wait for 10 s each.
+		"enough, between two rounds":  {55 * time.Second, disk, map[time.Duration]int{time.Hour: 0}},
+		"enough, while a round waits": {65 * time.Second, disk, map[time.Duration]int{time.Hour: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

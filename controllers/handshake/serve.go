@@ -33,7 +33,7 @@ func Serve(ctx context.Context, log logr.Logger, inner net.Listener, config *tls
 		Handler: answer, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, recognitionKey{}, func() { l.turns.recognise(hostOf(c)) })
+			return WithRecognition(ctx, func() { l.turns.recognise(hostOf(c)) })
 		},
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(log.V(1)), slog.LevelInfo),
 	}
@@ -58,6 +58,11 @@ func shutDown(ctx context.Context, web *http.Server) error {
 		return web.Close()
 	}
 	return nil
+}
+
+// WithRecognition returns a context for a connection; Recognised calls recognise.
+func WithRecognition(ctx context.Context, recognise func()) context.Context {
+	return context.WithValue(ctx, recognitionKey{}, recognise)
 }
 
 // recognitionKey is where the context of a request has what Recognised calls.

@@ -13,8 +13,10 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // authority signs certificates.
@@ -90,15 +94,32 @@ func trustOf(a *authority) *corev1.ConfigMap {
 	}
 }
 
+// recognitions counts the requests by which a server has recognised a caller.
+type recognitions struct{ atomic.Int64 }
+
+func (r *recognitions) watch(server *httptest.Server) {
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return handshake.WithRecognition(ctx, func() { r.Add(1) })
+	}
+}
+
 // tlsServer serves the aggregated API as the manager does.
 func tlsServer(t *testing.T, h *handler, proxy *frontProxy) *httptest.Server {
 	t.Helper()
+	server, _ := recognisingServer(t, h, proxy)
+	return server
+}
+
+func recognisingServer(t *testing.T, h *handler, proxy *frontProxy) (*httptest.Server, *recognitions) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(h.routes(proxy))
+	recognised := &recognitions{}
+	recognised.watch(server)
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return server
+	return server, recognised
 }
 
 // caller connects with a certificate, or without one.
@@ -113,14 +134,14 @@ func connect(t *testing.T, server *httptest.Server, certificate *tls.Certificate
 	return &http.Client{Transport: transport}
 }
 
-// Only the front proxy is believed. Whoever connects directly is refused, with whatever headers,
-// also when he only asks what there is.
+// Only the front proxy is believed, and its handshakes have turns of their own. Whoever connects directly is refused,
+// with whatever headers, also when he only asks what there is.
 func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	proxies, others := newAuthority(t), newAuthority(t)
 	client := fake.NewClientBuilder().WithObjects(trustOf(proxies)).Build()
 	proxy := &frontProxy{reader: client, log: logr.Discard()}
 	proxy.read(t.Context())
-	server := tlsServer(t, newCluster().handler(), proxy)
+	server, recognised := recognisingServer(t, newCluster().handler(), proxy)
 	tests := map[string]struct {
 		certificate *tls.Certificate
 		want        int
@@ -139,8 +160,12 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 				if path == "/metrics" && want == http.StatusOK {
 					want = http.StatusNotFound
 				}
+				before := recognised.Load()
 				if got := ask(t, connect(t, server, tc.certificate), server.URL+path, shim); got != want {
 					t.Errorf("answer %d, want %d", got, want)
+				}
+				if got := recognised.Load() > before; got != (tc.want == http.StatusOK) {
+					t.Errorf("recognised: %t", got)
 				}
 			})
 		}

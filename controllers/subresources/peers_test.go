@@ -26,6 +26,8 @@ type replica struct {
 	handler *handler
 	routes  http.Handler
 	server  *httptest.Server
+	// recognised counts those who ask it and have shown who they are.
+	recognised recognitions
 }
 
 func newReplica(t *testing.T, certificate *tls.Certificate) *replica {
@@ -38,6 +40,7 @@ func newReplica(t *testing.T, certificate *tls.Certificate) *replica {
 	r.server = httptest.NewUnstartedServer(r.routes)
 	r.server.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
 	r.server.Config.ErrorLog = log.New(io.Discard, "", 0) // strangers are refused
+	r.recognised.watch(r.server)
 	r.server.StartTLS()
 	t.Cleanup(r.server.Close)
 	t.Cleanup(r.handler.peers.http.CloseIdleConnections)
@@ -89,6 +92,9 @@ func TestReplicasShareUsage(t *testing.T) {
 			t.Errorf("replica %s: %q", name, got)
 		}
 	}
+	if one.recognised.Load() == 0 || two.recognised.Load() == 0 {
+		t.Error("the handshakes of replicas wait among those of strangers")
+	}
 	two.server.Close()
 	got, header := readUsages(t, one.routes, "/workloadusages")
 	if len(got) != 1 || !strings.HasPrefix(header.Get("Warning"), "299 - ") {
@@ -120,6 +126,9 @@ func TestStrangerIsNoReplica(t *testing.T) {
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a certificate of another is answered %d", res.StatusCode)
+	}
+	if one.recognised.Load() > 0 {
+		t.Error("a stranger was recognised")
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/managedworkload/managedworkload/controllers/certificate"
+	"github.com/managedworkload/managedworkload/controllers/handshake"
 )
 
 // Those pass who know the path of now, or the one before it.
@@ -38,6 +42,32 @@ func TestOnlyKnown(t *testing.T) {
 	none.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path+"/", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("before there is a certificate: %d", w.Code)
+	}
+}
+
+// The handshakes of those who have shown who they are have turns of their own, and only theirs.
+func TestWhoIsRecognised(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    Options
+		want bool
+	}{
+		"by a certificate": {Options{ClientCAFile: "ca.crt"}, true},
+		"not at all":       {Options{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{
+				Source: certificate.NewSource(nil, certificate.Target{}), log: logr.Discard(), hooks: ctrlwebhook.NewServer(ctrlwebhook.Options{}),
+			}
+			s.register(scheme.Scheme, nil, nil, tc.o)
+			recognised := false
+			ctx := handshake.WithRecognition(t.Context(), func() { recognised = true })
+			for _, path := range []string{Path, Path + "/guessed"} {
+				s.hooks.WebhookMux().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, path, nil))
+			}
+			if recognised != tc.want {
+				t.Errorf("recognised: %t", recognised)
+			}
+		})
 	}
 }
 

@@ -203,6 +203,53 @@ func TestKillsOfASync(t *testing.T) {
 	}
 }
 
+// Containers that are removed because the pod starts over are killed at once, and removed in the order of the kubelet,
+// which kills them one after another.
+func TestKillsBeforeAReset(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(*fakeRuntime) *Executor
+		want []stopCall
+	}{
+		"here":        {newFakeExecutor, []stopCall{{"app", 0, 2}, {"web", 0, 2}}},
+		"the kubelet": {newKubeletExecutor, []stopCall{{"app", 0, 2}, {"web", 2, 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				pod := testPod(30, func(pod *corev1.Pod) {
+					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "web", Image: "img:1"})
+				})
+				e := tc.make(f)
+				in := plan.SyncRequest{Pod: pod, Backoff: map[string]*plan.Backoff{}, Actions: plan.Actions{SandboxID: "sb"}}
+				for _, c := range []string{"app", "web"} {
+					f.running(c, func(c *fakeContainer) { c.StopSeconds = 2 })
+					why := plan.Kill{Trigger: v1alpha1.TriggerRestartAllContainers}
+					k := plan.DecideKill(pod, &plan.ContainerStatus{ID: c + "-id", Name: c}, why, &plan.Grace{Source: v1alpha1.GraceSourceOverride}, plan.AllDifferences())
+					in.Actions.ContainersToReset = append(in.Actions.ContainersToReset, plan.Reset{ID: c + "-id", Name: c, Kill: &k})
+				}
+				in.Observed = f.observed()
+				if out := e.SyncPod(t.Context(), in); out.Err != nil {
+					t.Fatal(out.Err)
+				}
+				got := f.stopCalls()
+				slices.SortStableFunc(got, func(a, b stopCall) int {
+					return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Container, b.Container))
+				})
+				if diff := gocmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("StopContainer (-want +got):\n%s", diff)
+				}
+				var removed []string
+				for _, op := range f.ops("RemoveContainer") {
+					removed = append(removed, op.Text("container"))
+				}
+				if diff := gocmp.Diff([]string{"app", "web"}, removed); diff != "" {
+					t.Errorf("removed (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestOverrideSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRuntime()

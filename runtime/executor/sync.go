@@ -158,20 +158,37 @@ func (s *syncRun) killed(ctx context.Context, kill plan.Kill, err error) error {
 	return nil
 }
 
-// reset removes the containers of a pod that starts over, killing them before
+// reset removes the containers of a pod that starts over, one after another, killing them before
 // without grace where they may run. Their logs are kept.
 func (s *syncRun) reset(ctx context.Context) error {
 	if s.in.Actions.KillPod {
 		return nil
 	}
-	for _, reset := range s.in.Actions.ContainersToReset {
+	resets := s.in.Actions.ContainersToReset
+	kills := make([]func() error, len(resets))
+	for i, reset := range resets {
+		kills[i] = sync.OnceValue(func() error { return s.killBeforeReset(ctx, reset) })
+	}
+	if s.e.differences.KillsAtOnce {
+		var wg sync.WaitGroup
+		for _, kill := range kills {
+			wg.Go(func() { _ = kill() }) // its error is looked at below
+		}
+		wg.Wait()
+	}
+	for i, reset := range resets {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		result := plan.Result{Action: plan.ActionRemoveContainer, Target: reset.Name}
-		err := s.resetOne(ctx, reset, &result)
+		err := kills[i]()
 		if errors.Is(err, ErrInterrupted) {
 			return err
+		}
+		if err != nil {
+			result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
+		} else if err = s.e.removeContainer(context.WithoutCancel(ctx), reset.ID, true); err != nil {
+			result.Err, result.Message = ErrRemoveContainer, runtimeerror.Text(err)
 		}
 		s.result.add(result)
 		if err != nil {
@@ -181,19 +198,11 @@ func (s *syncRun) reset(ctx context.Context) error {
 	return nil
 }
 
-func (s *syncRun) resetOne(ctx context.Context, reset plan.Reset, result *plan.Result) error {
-	ctx = context.WithoutCancel(ctx)
-	if reset.Kill != nil {
-		if err := s.e.KillContainer(ctx, s.in.Pod, s.requested(*reset.Kill)); err != nil {
-			result.Err, result.Message = ErrKillContainer, runtimeerror.Text(err)
-			return err
-		}
+func (s *syncRun) killBeforeReset(ctx context.Context, reset plan.Reset) error {
+	if reset.Kill == nil {
+		return nil
 	}
-	if err := s.e.removeContainer(ctx, reset.ID, true); err != nil {
-		result.Err, result.Message = ErrRemoveContainer, runtimeerror.Text(err)
-		return err
-	}
-	return nil
+	return s.e.KillContainer(context.WithoutCancel(ctx), s.in.Pod, s.requested(*reset.Kill))
 }
 
 // startsAny reports whether the sync creates anything.

@@ -100,7 +100,7 @@ spec:
     livenessProbe: {httpGet: {port: 80}, terminationGracePeriodSeconds: 4}
     readinessProbe: {grpc: {port: 80}, periodSeconds: 1, timeoutSeconds: 2, successThreshold: 3, failureThreshold: 4, initialDelaySeconds: 5}
     startupProbe: {tcpSocket: {port: 81}}
-    lifecycle: {preStop: {httpGet: {path: /stop, port: 81, scheme: HTTPS, httpHeaders: [{name: X, value: y}]}}}
+    lifecycle: {preStop: {httpGet: {path: /stop, port: 81, scheme: HTTPS, httpHeaders: [{name: X, value: z}]}}}
     securityContext: {privileged: false, runAsNonRoot: true, capabilities: {add: [NET_ADMIN]}, procMount: Default}
   - name: other
     image: other:v1

@@ -4,8 +4,9 @@
 // Command crdtrim edits CRD files in place. It shortens the descriptions of embedded
 // core/v1 types to their first sentence where people write the object, and removes them
 // where they do not: with all of them a CRD is larger than the annotation of a
-// client-side kubectl apply may be. And it refuses in the schema what no Pod may say, and
-// what the manager could not decode.
+// client-side kubectl apply may be. It refuses in the schema what no Pod may say, and
+// what the manager could not decode. And it takes null where a template of a DaemonSet may
+// have it.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -179,7 +181,30 @@ func limit(crd map[string]any) error {
 		}
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))
+	takeNull(property(at(version, "schema", "openAPIV3Schema"), "spec", "template"))
 	return nil
+}
+
+// takeNull lets each field of a schema be null that may be left out, and has no default. The API
+// server drops such a null from what is created, and refuses it in what is applied on its side,
+// where the fields of its own kinds take it. What an object in a list is known by is never null.
+func takeNull(schema map[string]any) {
+	required, _ := schema["required"].([]any)
+	properties, _ := schema["properties"].(map[string]any)
+	for name, v := range properties {
+		child, _ := v.(map[string]any)
+		if _, hasDefault := child["default"]; !hasDefault && !slices.Contains(required, any(name)) {
+			child["nullable"] = true
+		}
+		takeNull(child)
+	}
+	if items := at(schema, "items"); items != nil {
+		takeNull(items)
+		keys, _ := schema["x-kubernetes-list-map-keys"].([]any)
+		for _, key := range keys {
+			delete(property(items, fmt.Sprint(key)), "nullable")
+		}
+	}
 }
 
 // objectMeta are the fields of a template's metadata that controller-gen leaves out. They have

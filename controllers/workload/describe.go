@@ -25,7 +25,11 @@ func notReadyMessage(list []*nodeView) string {
 			parts = append(parts, n.name+": "+n.evictedMessage())
 			continue
 		}
-		parts = append(parts, n.name+": "+listed(n.share.Complaint, since(n.share.LateSince)))
+		why := n.share.Complaint
+		if w := n.share.Waiting; w.Reason != "" {
+			why = with(w.Reason, w.Message)
+		}
+		parts = append(parts, n.name+": "+listed(why, since(n.share.LateSince)))
 	}
 	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
 }

@@ -120,7 +120,7 @@ func (n *nodeView) standing(f *facts) standing {
 		return standingConflict
 	case !n.shim.Responding():
 		return standingUnreachable
-	case !n.updated(f) && !n.keeps():
+	case !n.updated(f) && !n.keeps() && !n.begins(f):
 		return standingUpdating
 	case n.share.Phase == corev1.PodSucceeded:
 		return standingCompleted
@@ -137,6 +137,13 @@ func (n *nodeView) standing(f *facts) standing {
 // keeps reports whether a node has carried out what a person lets it keep.
 func (n *nodeView) keeps() bool {
 	return n.waits.Holds() && n.share != nil && !n.share.Deleting() && n.share.Current()
+}
+
+// begins reports whether a node has what it should run, and nothing of it runs yet, nor did
+// anything before: it is not ready, whatever its first start lacks, an image as well as a volume.
+func (n *nodeView) begins(f *facts) bool {
+	return n.share != nil && !n.share.Deleting() && n.share.TemplateHash == "" && n.share.Phase == corev1.PodPending &&
+		n.share.ObservedGeneration == n.share.Generation && n.share.SpecHash == f.hash && sameBackoff(n.share.RestartBackoff, f.backoff)
 }
 
 // available reports whether a node is ready for long enough, with whatever revision.

@@ -343,13 +343,17 @@ func TestProgressDeadline(t *testing.T) {
 // Whatever keeps containers of a first revision from starting, STATUS and the reasons of the conditions are the
 // same: only the message of Ready names it.
 func TestWhatAFirstRevisionLacksChangesNoWordsButItsOwn(t *testing.T) {
+	prepares := []string{"ContainerCreating", "NodePorts"} // before anything of the template runs
 	lacks := func(reason string) nodeView {
 		return on("n1", corev1.PodPending, false, func(v *viewed) {
 			v.nodeWorkload.Status.Summary = "Pending, waiting: " + reason
+			if slices.Contains(prepares, reason) {
+				v.nodeWorkload.Status.TemplateHash = ""
+			}
 		})
 	}
 	words := map[string][]string{}
-	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CreateContainerError"} {
+	for _, reason := range append(prepares, "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CreateContainerError") {
 		for _, elapsed := range []time.Duration{0, time.Hour} {
 			f := facts{
 				generation: 5, verdict: accepted, hash: currentHash, now: managertest.Epoch, desired: []nodeView{lacks(reason)}, deadline: 10 * time.Minute,

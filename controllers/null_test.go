@@ -24,7 +24,7 @@ func TestNullIsTakenAsInADaemonSet(t *testing.T) {
 	c.must(yaml.Unmarshal([]byte(fullTemplate), &whole))
 	app := whole["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 	c.must(unstructured.SetNestedField(app, "100m", "resources", "requests", "cpu")) // a number is for the API server's own kinds
-	unstructured.RemoveNestedField(whole, "spec", "activeDeadlineSeconds") // which a DaemonSet may not have
+	unstructured.RemoveNestedField(whole, "spec", "activeDeadlineSeconds")           // which a DaemonSet may not have
 	unstructured.RemoveNestedField(whole, "spec", "restartPolicy")
 	selected := map[string]any{"a": "b"}
 	c.must(unstructured.SetNestedMap(whole, maps.Clone(selected), "metadata", "labels"))

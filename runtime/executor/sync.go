@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
@@ -164,15 +165,14 @@ func (s *syncRun) reset(ctx context.Context) error {
 	if s.in.Actions.KillPod {
 		return nil
 	}
-	resets := s.in.Actions.ContainersToReset
-	kills := make([]func() error, len(resets))
-	for i, reset := range resets {
-		kills[i] = sync.OnceValue(func() error { return s.killBeforeReset(ctx, reset) })
-	}
-	if s.e.differences.KillsAtOnce {
+	resets, atOnce := s.in.Actions.ContainersToReset, s.e.differences.KillsAtOnce
+	ends := make([]error, len(resets))
+	if atOnce {
 		var wg sync.WaitGroup
-		for _, kill := range kills {
-			wg.Go(func() { _ = kill() }) // its error is looked at below
+		for i := range resets {
+			wg.Go(func() {
+				ends[i] = panics.Contain(logr.FromContextOrDiscard(ctx), "kill before a reset", func() error { return s.killBeforeReset(ctx, resets[i]) })
+			})
 		}
 		wg.Wait()
 	}
@@ -181,7 +181,10 @@ func (s *syncRun) reset(ctx context.Context) error {
 			return ctx.Err()
 		}
 		result := plan.Result{Action: plan.ActionRemoveContainer, Target: reset.Name}
-		err := kills[i]()
+		err := ends[i]
+		if !atOnce {
+			err = s.killBeforeReset(ctx, reset)
+		}
 		if errors.Is(err, ErrInterrupted) {
 			return err
 		}

@@ -235,3 +235,11 @@ func TestKillWithoutAContainer(t *testing.T) {
 		t.Errorf("%q: %q, want %q", e.Container, e.Summary, want)
 	}
 }
+
+// A message of the kubelet's may end with a full stop and a space.
+func TestWhyIsOneSentence(t *testing.T) {
+	k := &v1alpha1.KillRecord{Message: `Usage of EmptyDir volume "a" exceeds the limit "5Mi". `}
+	if got, want := why(k), `Requested by the shim: Usage of EmptyDir volume "a" exceeds the limit "5Mi".`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -132,7 +132,7 @@ func why(k *v1alpha1.KillRecord) string {
 		text += " (changed: " + strings.Join(k.ChangedFields, ", ") + ")"
 	}
 	if k.Message != "" {
-		text += ": " + strings.TrimSuffix(k.Message, ".")
+		text += ": " + strings.TrimSuffix(strings.TrimSpace(k.Message), ".")
 	}
 	return text + "."
 }

@@ -23,7 +23,7 @@ func Validate(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	pod := pod{spec: spec, volumes: volumes}
 	p.containers(pod, at)
 	p.podResources(spec, at.Child("resources"))
-	p.amounts(spec.Overhead, at.Child("overhead"))
+	p.amounts(spec.Overhead, at.Child("overhead", "limits")) // as the API server says it
 	p.lifetime(spec, at)
 	p.names(spec, at)
 	p.network(spec, at)

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -140,14 +139,10 @@ func (f *forecast) of(p Preview) []string {
 		f.call("PullImage %s", steps[0].Message)
 		steps = steps[1:]
 	}
-	// Those of a restart of all follow one another, each before its container is removed.
-	atOnce := func(s Step) bool { return s.Action == ActionKill && s.Trigger != v1alpha1.TriggerRestartAllContainers }
-	f.killAtOnce(slices.DeleteFunc(p.Kills(), func(s Step) bool { return !atOnce(s) }))
-	steps = slices.DeleteFunc(slices.Clone(steps), atOnce)
+	f.killAtOnce(p.Kills())
 	for _, s := range steps {
 		switch s.Action {
-		case ActionKill:
-			f.now = f.kill(s, 0)
+		case ActionKill: // see above
 		case ActionStopSandbox:
 			f.call("StopSandbox %s", s.ID)
 		case ActionCreateSandbox:

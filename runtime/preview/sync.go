@@ -49,14 +49,15 @@ func (b *builder) killContainers(kills []plan.Kill) {
 	}
 }
 
-// reset lists what RestartAllContainers kills, without grace, and removes.
+// reset lists what RestartAllContainers kills, at once and without grace, and then removes.
 func (b *builder) reset(resets []plan.Reset) {
 	for _, r := range resets {
-		kind := kindOf(b.Pod, r.Name)
 		if k := r.Kill; k != nil {
 			b.step(b.killStep(*k))
 		}
-		b.step(Step{Action: ActionRemove, Container: r.Name, Kind: kind, ID: r.ID, Message: "all containers start over"})
+	}
+	for _, r := range resets {
+		b.step(Step{Action: ActionRemove, Container: r.Name, Kind: kindOf(b.Pod, r.Name), ID: r.ID, Message: "all containers start over"})
 	}
 }
 

@@ -14,10 +14,12 @@ import (
 // Kind is the kind of an object that a template refers to.
 type Kind string
 
-// The kinds of objects that containers get.
+// The kinds of objects that containers get, and of the accounts of their tokens, of which a node
+// gets the UID and nothing else.
 const (
-	ConfigMap Kind = "ConfigMap"
-	Secret    Kind = "Secret"
+	ConfigMap      Kind = "ConfigMap"
+	Secret         Kind = "Secret"
+	ServiceAccount Kind = "ServiceAccount"
 )
 
 // RootCA is the ConfigMap with the certificate of the API server, which
@@ -157,6 +159,15 @@ func Tokens(spec *corev1.PodSpec) []Token {
 	})
 	return slices.Compact(tokens)
 }
+
+// AccountOf returns the service account of the tokens that a spec asks for; found is false where it
+// asks for none.
+func AccountOf(spec *corev1.PodSpec) (account Ref, found bool) {
+	return AccountRef(spec.ServiceAccountName), len(Tokens(spec)) > 0
+}
+
+// AccountRef is the reference to a service account by a name that a template may leave out.
+func AccountRef(name string) Ref { return Ref{ServiceAccount, cmp.Or(name, "default")} }
 
 // TokenOf is the token that a source of a projected volume asks for.
 func TokenOf(source *corev1.ServiceAccountTokenProjection) Token {

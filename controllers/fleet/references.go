@@ -26,6 +26,14 @@ type References struct {
 	ServiceAccount string
 }
 
+// watched are the objects and, where it asks for tokens, the account.
+func (r *References) watched() []objects.Ref {
+	if len(r.Tokens) == 0 {
+		return r.Objects
+	}
+	return append(slices.Clone(r.Objects), objects.AccountRef(r.ServiceAccount))
+}
+
 var referenceSets = &shared[*References]{most: maxSets}
 
 // referencesOf are those of the template of a NodeWorkload, which is not looked at again while
@@ -61,14 +69,14 @@ func (s *Share) sameObjects(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Node == o.Node && s.needsObjects() == o.needsObjects() && (s.References == o.References || slices.Equal(s.References.Objects, o.References.Objects))
+	return s.Node == o.Node && s.needsObjects() == o.needsObjects() && (s.References == o.References || slices.Equal(s.References.watched(), o.References.watched()))
 }
 
 // needsObjects reports whether something may be started of what a NodeWorkload refers to, or runs.
 func (s *Share) needsObjects() bool { return !s.Terminal() || s.Runs }
 
-// References are the objects that the NodeWorkloads of a node refer to, each once and in
-// order. Those that are being deleted count: their containers still run. Those that have ended
+// References are the objects that the NodeWorkloads of a node refer to, and the service accounts of
+// the tokens that they ask for, each once and in order. Those that are being deleted count: their containers still run. Those that have ended
 // do not: no node needs to hold their Secrets.
 func (x *Index) References(node string) []objects.Key {
 	x.mu.RLock()
@@ -78,7 +86,7 @@ func (x *Index) References(node string) []objects.Key {
 		if !s.needsObjects() {
 			continue
 		}
-		for _, ref := range s.References.Objects {
+		for _, ref := range s.References.watched() {
 			found[objects.Key{Namespace: s.Namespace, Ref: ref}] = true
 		}
 	}

@@ -97,6 +97,36 @@ func TestReferencesAreShared(t *testing.T) {
 	}
 }
 
+// A node needs to know of the service account whose tokens its NodeWorkloads ask for, and of no other.
+func TestAccountsOfANode(t *testing.T) {
+	x := newIndex()
+	changed := 0
+	x.ListenReferences(func(string) { changed++ })
+	expect := func(what string, wantChanged int, want ...objects.Key) {
+		t.Helper()
+		if diff := cmp.Diff(want, x.References("n1")); diff != "" || changed != wantChanged {
+			t.Errorf("%s: changed %d times, want %d; n1 needs (-want +got):\n%s", what, changed, wantChanged, diff)
+		}
+	}
+	account := func(name string) objects.Key {
+		return objects.Key{Namespace: "a", Ref: objects.Ref{Kind: objects.ServiceAccount, Name: name}}
+	}
+	nw := needing("a", "n1", 1, "tls")
+	nw.Spec.Template.Spec.ServiceAccountName = "agent"
+	x.Observe(nw)
+	expect("without a token", 1, secret("a", "tls"))
+	nw = nw.DeepCopy()
+	nw.Generation = 2
+	nw.Spec.Template.Spec.Volumes = append(nw.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}})
+	x.Observe(nw)
+	expect("with a token", 2, secret("a", "tls"), account("agent"))
+	nw = nw.DeepCopy()
+	nw.Generation, nw.Spec.Template.Spec.ServiceAccountName = 3, ""
+	x.Observe(nw)
+	expect("of another account", 3, secret("a", "tls"), account("default"))
+}
+
 // A node may ask for the tokens of its own NodeWorkloads only.
 func TestTokensOfANode(t *testing.T) {
 	x := newIndex()

@@ -104,7 +104,8 @@ func (a *asked) put(key apiobjects.Key, got answer, took time.Duration) {
 }
 
 // Availability reports which objects of a namespace no node would get. It reads metadata only,
-// and asks the API server about what it does not know. The error is one of asking.
+// and asks the API server about what it does not know. Of service accounts it says what it knows of
+// those whose tokens a connected node needs. The error is one of asking.
 func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobjects.Ref) (Availability, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -112,6 +113,12 @@ func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobje
 	for _, ref := range refs {
 		if h.waits(apiobjects.Key{Namespace: namespace, Ref: ref}) {
 			a.TooMuch = tooMuch(namespace)
+			continue
+		}
+		if ref.Kind == apiobjects.ServiceAccount {
+			if state, _ := h.watched(apiobjects.Key{Namespace: namespace, Ref: ref}); state == subresources.ObjectNotFound {
+				a.NotFound = append(a.NotFound, ref)
+			}
 			continue
 		}
 		state, err := h.availability(ctx, apiobjects.Key{Namespace: namespace, Ref: ref})

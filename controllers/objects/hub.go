@@ -19,6 +19,7 @@ import (
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
@@ -44,7 +45,8 @@ const (
 type Shares interface {
 	// WaitForSync waits until all NodeWorkloads are known.
 	WaitForSync(ctx context.Context) error
-	// References are the objects that NodeWorkloads of a node refer to, each once.
+	// References are the objects that NodeWorkloads of a node refer to, and the service accounts of
+	// their tokens, each once.
 	References(node string) []apiobjects.Key
 	// ListenReferences calls listener for each node whose References may have changed.
 	ListenReferences(listener func(node string))
@@ -52,11 +54,12 @@ type Shares interface {
 	Tokens(node, namespace, name string) (serviceAccount string, asked []apiobjects.Token, found bool)
 }
 
-// Reader reads ConfigMaps and Secrets. It is a part of what client-go has for core/v1: whoever
+// Reader reads ConfigMaps and Secrets, and makes tokens of service accounts. It is a part of what client-go has for core/v1: whoever
 // holds its clientset has the clients of all groups in the program.
 type Reader interface {
 	typedcorev1.ConfigMapsGetter
 	typedcorev1.SecretsGetter
+	typedcorev1.ServiceAccountsGetter
 	RESTClient() rest.Interface
 }
 
@@ -69,11 +72,13 @@ type Hub struct {
 	tokens  tokenRights
 	asked   asked
 	keys    askedKeys
+	// checks bounds how many service accounts are asked about.
+	checks flowcontrol.RateLimiter
 	// first has a place for each node that gets its initial objects.
 	first chan struct{}
-	// watchFor is what tests shorten.
-	watchFor time.Duration
-	running  sync.WaitGroup
+	// watchFor and checkEvery are what tests shorten.
+	watchFor, checkEvery time.Duration
+	running              sync.WaitGroup
 
 	mu sync.Mutex
 	// launch starts something that runs until it is cancelled or the manager ends, nil while
@@ -92,8 +97,9 @@ type Hub struct {
 // asks with self who the manager is, and with access what it may do.
 func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, access typedauthorizationv1.SelfSubjectAccessReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
-		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor,
+		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor, checkEvery: checkEvery,
 		tokens:  tokenRights{client: access, allowed: map[types.NamespacedName]time.Time{}},
+		checks:  flowcontrol.NewTokenBucketRateLimiter(checkQPS, checkBurst),
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
 		spaces: map[string]*space{}, reads: map[reads]*readers{},
 	}
@@ -225,7 +231,7 @@ func (h *Hub) acquire(key apiobjects.Key, s *subscription) {
 	if o == nil {
 		o = &object{hub: h, key: key, kick: make(chan struct{}, 1), subscribers: map[*subscription]bool{}}
 		h.objects[key] = o
-		o.cancel = h.launch(o.run)
+		o.cancel = h.launch(o.runner())
 	}
 	o.subscribers[s] = true
 }

@@ -29,7 +29,7 @@ const (
 	steady = time.Minute
 )
 
-// object is a ConfigMap or Secret that a connected node needs.
+// object is a ConfigMap or Secret that a connected node needs, or the service account of its tokens.
 type object struct {
 	hub    *Hub
 	key    apiobjects.Key
@@ -46,6 +46,14 @@ type object struct {
 	// held is what of the namespace's space it takes.
 	held        int
 	subscribers map[*subscription]bool
+}
+
+// runner is what keeps the object's state in step with the API server.
+func (o *object) runner() func(ctx context.Context) {
+	if o.key.Kind == apiobjects.ServiceAccount {
+		return o.runAccount
+	}
+	return o.run
 }
 
 // run keeps the object's state in step with the API server until ctx is done.

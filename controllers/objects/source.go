@@ -60,6 +60,7 @@ func (s source) ListWithContext(ctx context.Context, options metav1.ListOptions)
 		return s.client.ConfigMaps(s.key.Namespace).List(ctx, options)
 	case apiobjects.Secret:
 		return s.client.Secrets(s.key.Namespace).List(ctx, options)
+	case apiobjects.ServiceAccount: // the manager may read none
 	}
 	return nil, fmt.Errorf("%s is no kind of objects for containers", s.key.Kind)
 }
@@ -73,6 +74,7 @@ func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions
 		return s.client.ConfigMaps(s.key.Namespace).Watch(ctx, options)
 	case apiobjects.Secret:
 		return s.client.Secrets(s.key.Namespace).Watch(ctx, options)
+	case apiobjects.ServiceAccount: // the manager may read none
 	}
 	return nil, fmt.Errorf("%s is no kind of objects for containers", s.key.Kind)
 }

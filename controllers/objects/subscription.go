@@ -52,10 +52,13 @@ func newSubscription(h *Hub, node string) *subscription {
 	}
 }
 
-// begin notes which keys are the initial ones. The mutex is held.
+// begin notes which keys are the initial ones. Service accounts are none: no container waits for
+// what is known of them, and finding it out may take long. The mutex is held.
 func (s *subscription) begin() {
 	for key := range s.wanted {
-		s.awaited[key] = true
+		if key.Kind != apiobjects.ServiceAccount {
+			s.awaited[key] = true
+		}
 	}
 }
 

@@ -21,15 +21,7 @@ const maxDescribed = 3
 func notReadyMessage(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
-		if n.share.Evicted {
-			parts = append(parts, n.name+": "+n.evictedMessage())
-			continue
-		}
-		why := n.share.Complaint
-		if w := n.share.Waiting; w.Reason != "" {
-			why = with(w.Reason, w.Message)
-		}
-		parts = append(parts, n.name+": "+listed(why, since(n.share.LateSince)))
+		parts = append(parts, n.name+": "+n.obstacle())
 	}
 	return strings.Join(parts, "; ") + andMore(len(list)-maxDescribed)
 }
@@ -126,22 +118,22 @@ func refusedMessage(list []*nodeView) string {
 func describeAll(list []*nodeView) string {
 	var parts []string
 	for _, n := range list[:min(len(list), maxDescribed)] {
-		parts = append(parts, n.name+n.keptBy())
+		parts = append(parts, n.name+inBrackets(n.obstacle()))
 	}
 	return strings.Join(parts, ", ") + andMore(len(list)-maxDescribed)
 }
 
-// keptBy is what keeps a node from being available, in brackets; "" when nothing is known.
-func (n *nodeView) keptBy() string {
+// obstacle is what keeps a node from being available; "" when nothing is known.
+func (n *nodeView) obstacle() string {
 	switch {
 	case n.share == nil:
 		return ""
 	case n.share.Evicted:
-		return inBrackets(n.evictedMessage())
+		return n.evictedMessage()
 	case n.share.Waiting.Reason != "":
-		return inBrackets(listed(with(n.share.Waiting.Reason, n.share.Waiting.Message), since(n.share.LateSince)))
+		return listed(with(n.share.Waiting.Reason, n.share.Waiting.Message), since(n.share.LateSince))
 	case n.share.Complaint != "":
-		return inBrackets(listed(n.share.Complaint, since(n.share.LateSince)))
+		return listed(n.share.Complaint, since(n.share.LateSince))
 	}
 	return ""
 }

@@ -142,8 +142,7 @@ func (n *nodeView) keeps() bool {
 // begins reports whether a node has what it should run, and nothing of it runs yet, nor did
 // anything before: it is not ready, whatever its first start lacks, an image as well as a volume.
 func (n *nodeView) begins(f *facts) bool {
-	return n.share != nil && !n.share.Deleting() && n.share.TemplateHash == "" && n.share.Phase == corev1.PodPending &&
-		n.share.ObservedGeneration == n.share.Generation && n.share.SpecHash == f.hash && sameBackoff(n.share.RestartBackoff, f.backoff)
+	return n.given(f) && n.share.TemplateHash == "" && n.share.Phase == corev1.PodPending
 }
 
 // available reports whether a node is ready for long enough, with whatever revision.
@@ -151,10 +150,13 @@ func (n *nodeView) available(f *facts) bool {
 	return n.ready() && !n.share.ReadySince.Add(f.strategy.MinReady).After(f.now)
 }
 
-func (n *nodeView) updated(f *facts) bool {
-	return n.share != nil && !n.share.Deleting() && n.share.Current() && n.share.SpecHash == f.hash &&
+// given reports whether the shim knows that it should run what f calls for.
+func (n *nodeView) given(f *facts) bool {
+	return n.share != nil && !n.share.Deleting() && n.share.ObservedGeneration == n.share.Generation && n.share.SpecHash == f.hash &&
 		sameBackoff(n.share.RestartBackoff, f.backoff)
 }
+
+func (n *nodeView) updated(f *facts) bool { return n.given(f) && n.share.Current() }
 
 func (n *nodeView) ready() bool {
 	return n.share != nil && n.share.Ready()

@@ -60,6 +60,10 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		s.objects = &objectsAsked{referred: refers, notServed: refers}
 		return
 	}
+	required := apiobjects.Required(&s.admitted.Spec)
+	if account, found := apiobjects.AccountOf(&s.admitted.Spec); found {
+		refs, required = append(refs, account), append(required, account)
+	}
 	known, err := r.fleet.Objects.Availability(ctx, s.mw.Namespace, refs)
 	var missingKeys []apiobjects.KeyRef
 	if err == nil {
@@ -74,7 +78,6 @@ func (r *Reconciler) gatherObjects(ctx context.Context, s *scope) {
 		s.wakeAfter(objects.Recheck)
 		return
 	}
-	required := apiobjects.Required(&s.admitted.Spec)
 	s.objects = &objectsAsked{referred: true, noRight: known.Message, noToken: noToken, tooMuch: known.TooMuch, missingKeys: missingKeys, missing: slices.DeleteFunc(slices.Clone(known.NotFound), func(ref apiobjects.Ref) bool {
 		return !slices.Contains(required, ref)
 	})}

@@ -134,6 +134,42 @@ func TestObjectsAvailable(t *testing.T) {
 	expect("no references", "none", "")
 }
 
+// A service account that does not exist is named, where the template asks for its token.
+func TestAccountOfTokensIsMissing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		volumes []corev1.Volume
+		want    string
+	}{
+		"token": {
+			[]corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+			}}}}, `ObjectNotFound: not found: serviceaccount "agent"`,
+		},
+		"no token": {
+			[]corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}}},
+			"ObjectsAvailable: nodes get all objects that the template refers to",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw := workloadInMemory()
+			mw.Spec.Template.Spec.ServiceAccountName, mw.Spec.Template.Spec.Volumes = "agent", tt.volumes
+			b := newBench(t, interceptor.Funcs{}, mw)
+			b.admission = admission.NewJudge(b.client, admission.Options{})
+			account := apiobjects.AccountRef("agent")
+			known := &fakeObjects{answer: objects.Availability{NotFound: []apiobjects.Ref{account}}}
+			b.fleet.Objects = known
+			_, mw, err := b.reconcile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionObjectsAvailable)
+			if c == nil || c.Reason+": "+c.Message != tt.want || slices.Contains(known.asked, account) != (name == "token") {
+				t.Errorf("condition %v, want %s; asked for %v", c, tt.want, known.asked)
+			}
+		})
+	}
+}
+
 // Nodes get their NodeWorkloads first: an API server that cannot read Secrets delays what is
 // said of them, and no roll-out.
 func TestNodesDoNotWaitForObjects(t *testing.T) {

@@ -191,15 +191,21 @@ func TestKillsOfASync(t *testing.T) {
 				if out := e.SyncPod(t.Context(), in); out.Err != nil {
 					t.Fatal(out.Err)
 				}
-				got := f.stopCalls()
-				slices.SortStableFunc(got, func(a, b stopCall) int {
-					return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Container, b.Container))
-				})
-				if diff := gocmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("StopContainer (-want +got):\n%s", diff)
-				}
+				wantStops(t, f, tc.want)
 			})
 		})
+	}
+}
+
+// wantStops looks at the calls of StopContainer, in the order of their times and names.
+func wantStops(t *testing.T, f *fakeRuntime, want []stopCall) {
+	t.Helper()
+	got := f.stopCalls()
+	slices.SortStableFunc(got, func(a, b stopCall) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Container, b.Container))
+	})
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("StopContainer (-want +got):\n%s", diff)
 	}
 }
 
@@ -231,13 +237,7 @@ func TestKillsBeforeAReset(t *testing.T) {
 				if out := e.SyncPod(t.Context(), in); out.Err != nil {
 					t.Fatal(out.Err)
 				}
-				got := f.stopCalls()
-				slices.SortStableFunc(got, func(a, b stopCall) int {
-					return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Container, b.Container))
-				})
-				if diff := gocmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("StopContainer (-want +got):\n%s", diff)
-				}
+				wantStops(t, f, tc.want)
 				var removed []string
 				for _, op := range f.ops("RemoveContainer") {
 					removed = append(removed, op.Text("container"))

@@ -97,3 +97,95 @@ func TestTokenOfAStart(t *testing.T) {
 		tokens.Close()
 	})
 }
+
+var account = types.NamespacedName{Namespace: "ns", Name: "sa"}
+
+// Tokens are renewed at once, and shown, when the manager says that their account is another one
+// by now, although no container starts; those of the account as it is are not.
+func TestAccountThatIsMadeAgainWhileContainersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, account: "first"}
+		tokens := m.tokens()
+		runs, other, unnamed := pod("runs", "sa"), pod("other", "other"), pod("unnamed", "")
+		for i, p := range []*corev1.Pod{runs, other, unnamed} {
+			wantToken(t, tokens, p, ask, fmt.Sprintf("api-%d", i+1))
+		}
+		tokens.AccountKnown(account, "first")
+		wantRenewed(t, tokens, runs, "api-1", "api-1")
+		m.account = "second"
+		tokens.AccountKnown(account, "second")
+		if !slices.Equal(m.fetched, []types.UID{"runs"}) {
+			t.Errorf("the files of pods %v are looked at", m.fetched)
+		}
+		wantRenewed(t, tokens, runs, "api-1", "api-4")
+		tokens.AccountKnown(account, "second")
+		wantRenewed(t, tokens, runs, "api-4", "api-4")
+		wantRenewed(t, tokens, other, "api-2", "api-2")
+		tokens.AccountKnown(types.NamespacedName{Namespace: "ns", Name: "default"}, "second")
+		wantRenewed(t, tokens, unnamed, "api-3", "api-5")
+	})
+}
+
+// A manager that is behind has a token renewed once, not for ever.
+func TestAccountThatAManagerKnowsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, account: "second"}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		tokens.AccountKnown(account, "first")
+		wantRenewed(t, tokens, pod("1", "sa"), "api-1", "api-2")
+		time.Sleep(time.Minute)
+		wantRenewed(t, tokens, pod("1", "sa"), "api-2", "api-2")
+	})
+}
+
+// The token that is under way when the manager says that the account is another one may be of the
+// account before, and then it is renewed in turn.
+func TestAccountThatIsMadeAgainWhileATokenIsFetched(t *testing.T) {
+	for name, tt := range map[string]struct {
+		issued types.UID
+		want   string
+	}{
+		"of the account before": {"first", "api-2"},
+		"of the account now":    {"second", "api-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &manager{lifetime: time.Hour, account: tt.issued, hold: make(chan struct{})}
+				tokens := m.tokens()
+				_ = tokens.Prefetch(t.Context(), pod("1", "sa"), ask)
+				synctest.Wait()
+				tokens.AccountKnown(account, "second")
+				close(m.hold)
+				synctest.Wait()
+				m.account = "second"
+				time.Sleep(retryPause)
+				wantRenewed(t, tokens, pod("1", "sa"), "api-1", tt.want)
+			})
+		})
+	}
+}
+
+// When the manager says that there is no such account, the tokens of what runs are asked for again:
+// what asks says why there is none, long before they are due, and there is one with the next account.
+func TestAccountThatIsDeletedWhileContainersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manager{lifetime: time.Hour, account: "first"}
+		tokens := m.tokens()
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		m.err = apierrors.NewNotFound(corev1.Resource("serviceaccounts"), "sa")
+		tokens.AccountKnown(account, "")
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-1")
+		synctest.Wait()
+		want := `failed to fetch token: serviceaccounts "sa" not found`
+		if _, err := tokens.Token(t.Context(), pod("1", "sa"), ask); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		m.err, m.account, m.fetched = nil, "second", nil
+		tokens.AccountKnown(account, "second")
+		if !slices.Equal(m.fetched, []types.UID{"1"}) {
+			t.Errorf("the files of pods %v are looked at", m.fetched)
+		}
+		wantToken(t, tokens, pod("1", "sa"), ask, "api-2")
+	})
+}

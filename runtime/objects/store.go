@@ -45,7 +45,7 @@ type entry struct {
 	message string
 	uid     types.UID
 	version string
-	// One of them is set where state is Present.
+	// One of them is set where state is Present, none for a service account.
 	configMap *corev1.ConfigMap
 	secret    *corev1.Secret
 	// left: the manager does not send it any more, and something that runs may need it.
@@ -70,8 +70,8 @@ func (s *Store) KeepWhile(needed func(Key) bool) { s.needed = needed }
 func KeyOf(sent *v1alpha1.NodeObject) (Key, error) {
 	kind := apiobjects.Kind(sent.ObjectKind)
 	switch {
-	case kind != apiobjects.ConfigMap && kind != apiobjects.Secret:
-		return Key{}, fmt.Errorf("objectKind: %q is neither ConfigMap nor Secret", sent.ObjectKind)
+	case kind != apiobjects.ConfigMap && kind != apiobjects.Secret && kind != apiobjects.ServiceAccount:
+		return Key{}, fmt.Errorf("objectKind: %q is neither ConfigMap, Secret nor ServiceAccount", sent.ObjectKind)
 	case sent.ObjectName == "":
 		return Key{}, errors.New("objectName: is empty")
 	case sent.Namespace == "":
@@ -168,10 +168,12 @@ func (e entry) next(sent *v1alpha1.NodeObject) (entry, error) {
 		if after.same(e) {
 			return e, nil
 		}
-		if sent.ObjectKind == string(apiobjects.ConfigMap) {
+		switch apiobjects.Kind(sent.ObjectKind) {
+		case apiobjects.ConfigMap:
 			after.configMap = configMapOf(sent)
-		} else {
+		case apiobjects.Secret:
 			after.secret = secretOf(sent)
+		case apiobjects.ServiceAccount:
 		}
 		return after, nil
 	case v1alpha1.ObjectNotFound, v1alpha1.ObjectForbidden:
@@ -208,6 +210,13 @@ func (s *Store) Secret(namespace, name string) (*corev1.Secret, error) {
 	ref := apiobjects.Ref{Kind: apiobjects.Secret, Name: name}
 	e := s.find(namespace, ref)
 	return e.secret, e.err(ref)
+}
+
+// AccountUID returns the UID of a service account, "" if there is none of that name. known is false
+// where the manager has not said.
+func (s *Store) AccountUID(namespace, name string) (uid types.UID, known bool) {
+	e := s.find(namespace, apiobjects.AccountRef(name))
+	return e.uid, e.state == v1alpha1.ObjectPresent || e.state == v1alpha1.ObjectNotFound
 }
 
 // Known is whether an object is there, or is definitely not, and is kept up to date.

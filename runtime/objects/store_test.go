@@ -178,7 +178,7 @@ func TestABadMessageHoldsUpNoOther(t *testing.T) {
 		change func(*v1alpha1.NodeObject)
 		want   string
 	}{
-		"kind":      {func(o *v1alpha1.NodeObject) { o.ObjectKind = "Pod" }, `objectKind: "Pod" is neither ConfigMap nor Secret`},
+		"kind":      {func(o *v1alpha1.NodeObject) { o.ObjectKind = "Pod" }, `objectKind: "Pod" is neither ConfigMap, Secret nor ServiceAccount`},
 		"name":      {func(o *v1alpha1.NodeObject) { o.ObjectName = "" }, "objectName: is empty"},
 		"namespace": {func(o *v1alpha1.NodeObject) { o.Namespace = "" }, "metadata.namespace: is empty"},
 		"state":     {func(o *v1alpha1.NodeObject) { o.State = "Lost" }, `state: "Lost" is unknown`},

@@ -6,7 +6,6 @@ package objects
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
@@ -90,6 +88,8 @@ type token struct {
 	// of is the account whose it is, and account the UID of that.
 	of      types.NamespacedName
 	account types.UID
+	// notified is the UID that the manager said the account has, since the token was asked for.
+	notified types.UID
 	// asked is when it was asked for.
 	asked time.Duration
 	// node is what it is bound to, and known what was known of the Node when it was asked for.
@@ -198,6 +198,9 @@ func (t *Tokens) renewLater(pod *corev1.Pod, ask apiobjects.Token, held *token) 
 func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Token, held *token) (string, error) {
 	node := t.config.NodeUID()
 	asked := t.config.Clock.SinceBoot()
+	t.mu.Lock()
+	held.notified = ""
+	t.mu.Unlock()
 	issued, err := t.config.Request(ctx, pod, ask)
 	if err != nil {
 		return t.keep(pod, ask, held, err)
@@ -207,11 +210,12 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	held.account, held.asked = issued.Account, asked
 	held.retryAt = t.config.Clock.SinceBoot() + retryPause
 	held.expires, held.renewAt = asked+issued.Lifetime, asked+renewAfter(issued.Lifetime)
-	others := t.ofAnotherAccount(held)
-	t.mu.Unlock()
-	for _, uid := range others {
-		t.config.Fetched(uid)
+	if isAnother(held.account, held.notified) {
+		held.renewAt = asked
 	}
+	others := t.makeDue(func(other *token) bool { return other.of == held.of && isAnother(other.account, held.account) })
+	t.mu.Unlock()
+	t.fetched(others)
 	return issued.Token, nil
 }
 
@@ -222,7 +226,7 @@ func (t *Tokens) keep(pod *corev1.Pod, ask apiobjects.Token, held *token, err er
 	defer t.mu.Unlock()
 	now := t.config.Clock.SinceBoot()
 	held.failed, held.retryAt = err, now+retryPause
-	if isAccountGone(err) {
+	if apiobjects.IsAccountGone(err) {
 		held.value = ""
 	}
 	switch {
@@ -235,21 +239,33 @@ func (t *Tokens) keep(pod *corev1.Pod, ask apiobjects.Token, held *token, err er
 	return held.value, nil
 }
 
-// isAccountGone reports whether the API server says that there is no such service account.
-func isAccountGone(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "serviceaccounts"
+// AccountKnown says which UID a service account has by now, "" if there is none of that name. Tokens
+// of another UID are renewed, and without an account all of its name: they are worth nothing any more.
+func (t *Tokens) AccountKnown(account types.NamespacedName, uid types.UID) {
+	t.mu.Lock()
+	pods := t.makeDue(func(held *token) bool {
+		if held.of != account {
+			return false
+		}
+		held.notified = uid
+		return uid == "" || isAnother(held.account, uid)
+	})
+	t.mu.Unlock()
+	t.fetched(pods)
 }
 
-// ofAnotherAccount has the tokens be due that are of the account's name and not of its UID: it was
-// made again. It returns their pods; t.mu is held.
-func (t *Tokens) ofAnotherAccount(newest *token) []types.UID {
+// isAnother reports whether two UIDs are known, and are those of two accounts.
+func isAnother(a, b types.UID) bool { return a != "" && b != "" && a != b }
+
+// makeDue has the tokens that match renewed when they are asked for next, and returns their pods.
+// t.mu is held.
+func (t *Tokens) makeDue(match func(*token) bool) []types.UID {
 	var pods []types.UID
 	for uid, tokens := range t.pods {
 		found := false
-		for _, other := range tokens {
-			if other.of == newest.of && other.account != "" && newest.account != "" && other.account != newest.account {
-				other.renewAt, other.retryAt, found = 0, 0, true
+		for _, held := range tokens {
+			if match(held) {
+				held.renewAt, held.retryAt, found = 0, 0, true
 			}
 		}
 		if found {
@@ -257,6 +273,13 @@ func (t *Tokens) ofAnotherAccount(newest *token) []types.UID {
 		}
 	}
 	return pods
+}
+
+// fetched says of which pods tokens are to be looked at again.
+func (t *Tokens) fetched(pods []types.UID) {
+	for _, uid := range pods {
+		t.config.Fetched(uid)
+	}
 }
 
 // renewAfter is when a token is renewed. The jitter, up to a tenth of the time and always
@@ -293,7 +316,7 @@ func (t *Tokens) entry(pod *corev1.Pod, ask apiobjects.Token) *token {
 	if t.pods[pod.UID] == nil {
 		t.pods[pod.UID] = map[tokenKey]*token{}
 	}
-	held = &token{busy: make(chan struct{}, 1), of: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
+	held = &token{busy: make(chan struct{}, 1), of: types.NamespacedName{Namespace: pod.Namespace, Name: apiobjects.AccountRef(pod.Spec.ServiceAccountName).Name}}
 	t.pods[pod.UID][key] = held
 	return held
 }

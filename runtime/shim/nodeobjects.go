@@ -77,10 +77,14 @@ func pods(k podworker.Known) iter.Seq[*corev1.Pod] {
 	}
 }
 
-// refers is whether a workload refers to an object of which match says yes.
+// refers reports whether a workload refers to an object that matches, or asks for tokens of an
+// account that does.
 func refers(k podworker.Known, match func(apiobjects.Ref) bool) bool {
 	for pod := range pods(k) {
 		if slices.ContainsFunc(apiobjects.Of(&pod.Spec), match) {
+			return true
+		}
+		if account, found := apiobjects.AccountOf(&pod.Spec); found && match(account) {
 			return true
 		}
 	}
@@ -114,8 +118,16 @@ func (n *nodeObjects) asksForTokens() bool {
 }
 
 // changed brings the files of workloads that refer to one of the objects up to date, and
-// wakes those workloads: they may wait for it.
+// wakes those workloads: they may wait for it. Tokens of accounts that are others by now are renewed.
 func (n *nodeObjects) changed(namespace string, refs []apiobjects.Ref) {
+	for _, ref := range refs {
+		if ref.Kind != apiobjects.ServiceAccount {
+			continue
+		}
+		if uid, known := n.AccountUID(namespace, ref.Name); known {
+			n.AccountKnown(types.NamespacedName{Namespace: namespace, Name: ref.Name}, uid)
+		}
+	}
 	if n.refresh != nil {
 		n.refresh(namespace, refs)
 	}

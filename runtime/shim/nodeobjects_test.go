@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -202,5 +205,52 @@ func TestTokensAreAskedForByPodsWithThem(t *testing.T) {
 	}}}}
 	if !n.asksForTokens() || len(apiobjects.Tokens(&pod.Pod.Spec)) != 1 {
 		t.Error("the token is not seen")
+	}
+}
+
+// What asks for a token and refers to no object has the node watch the account, and when the manager
+// says that the account was made again, the files with its tokens are brought up to date.
+func TestAccountOfRunningContainersIsMadeAgain(t *testing.T) {
+	asks := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","spec":{"expirationSeconds":3600},"status":{"token":%q}}`,
+			accountToken("system:serviceaccount:ns:sa")) // of account-uid
+	})
+	asking := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}, Spec: corev1.PodSpec{
+		ServiceAccountName: "sa",
+		Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}}},
+	}}
+	pool := &fakeWorkloads{known: []podworker.Known{{Identity: podworker.Identity{Namespace: "ns", UID: "1"}, Pod: asking}}}
+	n := newNodeObjects(asks, &nodeUID{}, func() workloads { return pool }, clock.New(clock.Config{}), logr.Discard())
+	var shown []types.UID
+	n.renewed = func(uid types.UID) { shown = append(shown, uid) }
+	if !n.refersToAny() {
+		t.Error("the account is not watched")
+	}
+	if _, err := n.Token(t.Context(), asking, apiobjects.Token{ExpirationSeconds: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	account := objects.Key{Namespace: "ns", Ref: apiobjects.Ref{Kind: apiobjects.ServiceAccount, Name: "sa"}}
+	for _, step := range []struct {
+		state v1alpha1.ObjectState
+		uid   types.UID
+		shown int
+	}{
+		{v1alpha1.ObjectForbidden, "", 0}, {v1alpha1.ObjectPresent, "account-uid", 0}, {v1alpha1.ObjectUnavailable, "", 0},
+		{v1alpha1.ObjectPresent, "another", 1}, {v1alpha1.ObjectNotFound, "", 2},
+	} {
+		err := n.Apply(&v1alpha1.NodeObject{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: v1alpha1.NodeObjectName("ServiceAccount", "sa")},
+			ObjectKind: "ServiceAccount", ObjectName: "sa", ObjectUID: step.uid, State: step.state,
+		})
+		if err != nil || len(shown) != step.shown {
+			t.Errorf("%s %q: the files of pods %v are looked at, want %d; error %v", step.state, step.uid, shown, step.shown, err)
+		}
+	}
+	n.Forget(account)
+	if _, known := n.AccountUID("ns", "sa"); !known {
+		t.Error("the account of what runs was forgotten")
 	}
 }

@@ -112,21 +112,21 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 // checkToken refuses a token of another service account: the template may have changed
 // since the pod that asks was made. It returns what the token says of itself, nothing where that
 // cannot be read.
-func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) (claims, error) {
+func checkToken(answer *authenticationv1.TokenRequest, pod *corev1.Pod) (apiobjects.Claims, error) {
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
 	if answer.Status.Token == "" {
-		return claims{}, errors.New("status.token: the manager's answer has no token")
+		return apiobjects.Claims{}, errors.New("status.token: the manager's answer has no token")
 	}
 	want := "system:serviceaccount:" + pod.Namespace + ":" + account
-	held, err := parseClaims(answer.Status.Token)
+	held, err := apiobjects.ParseClaims(answer.Status.Token)
 	if err != nil {
-		return claims{}, nil //nolint:nilerr // the API server may make tokens of another form
+		return apiobjects.Claims{}, nil //nolint:nilerr // the API server may make tokens of another form
 	}
 	if held.Subject != "" && held.Subject != want {
-		return claims{}, fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
+		return apiobjects.Claims{}, fmt.Errorf("status.token: the manager's answer is a token of %s, not of %s", held.Subject, want)
 	}
 	return held, nil
 }

@@ -5,22 +5,19 @@ package shim
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/statefile"
 )
@@ -44,25 +41,6 @@ type tokenKeeper struct {
 	node  string
 }
 
-// claims are what a service account token says of itself. They are not checked: the
-// API server does that with each request. (KEP-4193 for node)
-type claims struct {
-	Subject    string `json:"sub"`
-	IssuedAt   int64  `json:"iat"`
-	Expires    int64  `json:"exp"`
-	Kubernetes struct {
-		Namespace      string `json:"namespace"`
-		ServiceAccount object `json:"serviceaccount"`
-		Node           object `json:"node"`
-		Pod            object `json:"pod"`
-	} `json:"kubernetes.io"`
-}
-
-type object struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid"`
-}
-
 // keep renews the token until the context is done.
 func (k *tokenKeeper) keep(ctx context.Context) error {
 	keepTrying(ctx, tokenInterval, "renew the token", k.renewIfDue)
@@ -76,7 +54,7 @@ func (k *tokenKeeper) renewIfDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
-	held, err := parseClaims(string(data))
+	held, err := apiobjects.ParseClaims(string(data))
 	if err != nil {
 		return err
 	}
@@ -99,7 +77,7 @@ func (k *tokenKeeper) renewIfDue(ctx context.Context) error {
 }
 
 // request asks for a token of the same account, bound to the same Node.
-func (k *tokenKeeper) request(ctx context.Context, held claims) (string, error) {
+func (k *tokenKeeper) request(ctx context.Context, held apiobjects.Claims) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
@@ -115,21 +93,4 @@ func (k *tokenKeeper) request(ctx context.Context, held claims) (string, error) 
 		return "", fmt.Errorf("request a token for service account %s/%s: %w", account.Namespace, account.Name, err)
 	}
 	return request.Status.Token, nil
-}
-
-// parseClaims reads the claims of a token.
-func parseClaims(token string) (claims, error) {
-	parts := strings.Split(strings.TrimSpace(token), ".")
-	if len(parts) != 3 {
-		return claims{}, errors.New("the token is no service account token: it does not have three parts")
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return claims{}, fmt.Errorf("decode the token: %w", err)
-	}
-	var c claims
-	if err := json.Unmarshal(payload, &c); err != nil {
-		return claims{}, errors.New("decode the token: its claims are no JSON object")
-	}
-	return c, nil
 }

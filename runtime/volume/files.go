@@ -154,6 +154,7 @@ func (m *Manager) gather(ctx context.Context, pod *corev1.Pod, volume *corev1.Vo
 		case objects.Secret:
 			object, err := m.config.Objects.Secret(pod.Namespace, ref.Name)
 			facts.Secrets[ref.Name] = projection.Got[*corev1.Secret]{Value: object, Err: err}
+		case objects.ServiceAccount: // its tokens follow
 		}
 	}
 	for _, which := range objects.Tokens(alone) {

@@ -36,7 +36,8 @@ const (
 	ObjectUnavailable ObjectState = "Unavailable"
 )
 
-// NodeObject is a ConfigMap or Secret that a NodeWorkload of a node refers to. Its
+// NodeObject is a ConfigMap or Secret that a NodeWorkload of a node refers to, or the ServiceAccount
+// of the tokens that it asks for, of which nothing but State and ObjectUID is known. Its
 // namespace is that of the object; its name is made of ObjectKind and ObjectName
 // (NodeObjectName), so that it is unique in the namespace.
 // +kubebuilder:object:root=true
@@ -44,7 +45,7 @@ type NodeObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// ObjectKind is ConfigMap or Secret.
+	// ObjectKind is ConfigMap, Secret or ServiceAccount.
 	ObjectKind string `json:"objectKind"`
 	// ObjectName is the object's name.
 	ObjectName string `json:"objectName"`
@@ -74,6 +75,8 @@ func NodeObjectName(kind, name string) string {
 		return "configmap." + name
 	case "Secret":
 		return "secret." + name
+	case "ServiceAccount":
+		return "serviceaccount." + name
 	}
 	return kind + "." + name
 }

@@ -150,14 +150,15 @@ volumes: [{name: dir, hostPath: {path: $DIR}}]`,
 				template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CHANGE", Value: "one"}}
 			}},
 
-		// What it has been killed for before is not to be counted again.
+		// What it has been killed for before is not to be counted again. A probe that is slow on a busy machine kills
+		// nothing more: its timeout is long.
 		{name: "killed-before", template: `
 terminationGracePeriodSeconds: 5
 containers:
 - name: main
   image: managedworkload.dev/testprogram:v1
   args: [serve, --count-file=/dir/count, --log-file=/dir/main]
-  livenessProbe: {exec: {command: [/testprogram, check-file, /dir/alive]}, periodSeconds: 1, failureThreshold: 1}
+  livenessProbe: {exec: {command: [/testprogram, check-file, /dir/alive]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
   lifecycle: {preStop: {exec: {command: [/testprogram, touch, /dir/alive]}}}
   volumeMounts: [{name: dir, mountPath: /dir}]
 volumes: [{name: dir, hostPath: {path: $DIR}}]`,
@@ -184,8 +185,8 @@ containers:
 - name: main
   image: managedworkload.dev/testprogram:v1
   args: [serve, --log-file=/dir/main]
-  startupProbe: {exec: {command: [/testprogram, check-file, /dir/started]}, periodSeconds: 1, failureThreshold: 1000}
-  livenessProbe: {exec: {command: [/testprogram, check-file, /dir/started]}, periodSeconds: 1, failureThreshold: 1}
+  startupProbe: {exec: {command: [/testprogram, check-file, /dir/started]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1000}
+  livenessProbe: {exec: {command: [/testprogram, check-file, /dir/started]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
   volumeMounts: [{name: dir, mountPath: /dir}]
 volumes: [{name: dir, hostPath: {path: $DIR}}]`,
 			settled: func(nw *v1alpha1.NodeWorkload) bool {

@@ -69,7 +69,8 @@ const (
 	// was requested, waits for an image, a ConfigMap, a Secret or a token, and what runs is
 	// kept; it is absent otherwise. Its reason is what a container says that waits for its
 	// image (ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName),
-	// ReasonPulling, ReasonObjectsMissing or ReasonNoUserNamespaces.
+	// ReasonPulling, ReasonObjectsMissing, ReasonNoUserNamespaces, or for a changed file of a static workload
+	// ReasonFileOnTrial or ReasonFileRefused.
 	ConditionUpdateWaiting = "UpdateWaiting"
 	// ConditionRestartBackoffRaised is True while spec.restartBackoff is below the minimum of the
 	// node's shim (--min-restart-backoff), which is used instead; it is absent otherwise.
@@ -192,6 +193,11 @@ const (
 	// ReasonNoUserNamespaces: the template says hostUsers: false, and the container runtime
 	// does not support user namespaces.
 	ReasonNoUserNamespaces = "NoUserNamespaces"
+	// ReasonFileOnTrial: the file of a static workload has changed, and the node gets what the start of the change needs.
+	ReasonFileOnTrial = "FileOnTrial"
+	// ReasonFileRefused: the file of a static workload has changed, and what it says now is not accepted, or cannot run on
+	// the node; the message says why.
+	ReasonFileRefused = "FileRefused"
 	// ReasonStopRequested: a KillRequest stops containers, and keeps them stopped. It is also
 	// why such a container waits.
 	ReasonStopRequested = "StopRequested"

@@ -4,6 +4,7 @@
 package cri
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -26,7 +27,7 @@ type imageUser struct {
 // before the pod's. (kubelet kuberuntime/security_context.go:determineEffectiveSecurityContext)
 func (c *Client) containerSecurity(pod *corev1.Pod, container *corev1.Container, user imageUser, users *runtimeapi.UserNamespace) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	sc := effectiveSecurity(pod, container)
-	seccomp, err := seccompProfile(seccompField(pod, container), c.config.SeccompRoot)
+	seccomp, err := seccompProfile(podspec.SeccompProfile(pod, container), c.config.SeccompRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +89,16 @@ func effectiveSecurity(pod *corev1.Pod, container *corev1.Container) corev1.Secu
 	return out
 }
 
+// VerifyNonRoot looks whether a container from an image that the runtime has as ref would run as root although
+// runAsNonRoot forbids it. Its error is the one that CreateContainer would return.
+func (c *Client) VerifyNonRoot(ctx context.Context, pod *corev1.Pod, container *corev1.Container, ref string) error {
+	user, err := c.imageUser(ctx, ref, container.Image)
+	if err != nil {
+		return err
+	}
+	return verifyNonRoot(pod, container, user)
+}
+
 // verifyNonRoot refuses root where runAsNonRoot asks for it. (kubelet
 // kuberuntime/security_context_others.go:verifyRunAsNonRoot)
 func verifyNonRoot(pod *corev1.Pod, container *corev1.Container, user imageUser) error {
@@ -110,16 +121,6 @@ func verifyNonRoot(pod *corev1.Pod, container *corev1.Container, user imageUser)
 	case *user.uid < 0 || *user.uid > math.MaxInt32:
 		return fmt.Errorf("container has runAsNonRoot and image has an invalid user id (%d). (Must be 1-(%d)): must be between 0 and %d, inclusive %s",
 			*user.uid, math.MaxInt32, math.MaxInt32, who)
-	}
-	return nil
-}
-
-func seccompField(pod *corev1.Pod, container *corev1.Container) *corev1.SeccompProfile {
-	if sc := container.SecurityContext; sc != nil && sc.SeccompProfile != nil {
-		return sc.SeccompProfile
-	}
-	if sc := pod.Spec.SecurityContext; sc != nil {
-		return sc.SeccompProfile
 	}
 	return nil
 }

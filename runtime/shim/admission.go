@@ -55,7 +55,10 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 // unfit says why the node would never run a pod, whatever else runs; "" if it would.
 func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
 	exceeds := exceeds(s.options.bounds)
-	admit := nodeadmission.Handlers{s.options.sysctls.Admit, s.hostnames().Admit, s.features(ctx).Admit, s.profiles().Admit}.Admit
+	seccomp := &nodeadmission.Seccomp{Root: s.options.seccompDir(), Stat: hostfs.Root(s.options.HostRoot).Stat}
+	admit := nodeadmission.Handlers{
+		s.options.sysctls.Admit, s.hostnames().Admit, s.features(ctx).Admit, s.profiles().Admit, seccomp.Admit,
+	}.Admit
 	return func(pod *corev1.Pod) string {
 		if refusal := admit(pod); refusal != nil {
 			return refusal.Reason + ": " + refusal.Message

@@ -5,6 +5,7 @@ package shim
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
@@ -14,6 +15,8 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/static"
 )
@@ -32,9 +35,17 @@ func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static"
 func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func(*corev1.Pod) string) (err error) {
 	s.static, err = static.New(static.Config{
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
-		Update:  func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
-		Has:     func(uid types.UID) bool { return s.pool.Has(uid) },
-		Unfit:   func(nw *v1alpha1.NodeWorkload) string { return unfit(template.Pod(nw)) },
+		Update: func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
+		Has:    func(uid types.UID) bool { return s.pool.Has(uid) },
+		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+			return s.tryStatic(ctx, template.Pod(nw), unfit)
+		},
+		GaveUp: s.executor.Forget,
+		Published: func(uid types.UID, st *v1alpha1.NodeWorkloadStatus) {
+			if s.mirrors != nil {
+				s.mirrors.statuses.offer(uid, st)
+			}
+		},
 		Refused: func(message string) { s.events.warnNode(reasonStaticRefused, message) },
 		Log:     log.WithName("static"),
 	})
@@ -49,6 +60,35 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 			nw.Status = v1alpha1.NodeWorkloadStatus{} // its mirror has none
 			s.pool.Update(nw)
 		},
+	}
+	return nil
+}
+
+// tryStatic sees to it that what the start of a static workload needs of this node is there, and returns what is not:
+// its images are pulled, and nothing else is made.
+func (s *shim) tryStatic(ctx context.Context, pod *corev1.Pod, unfit func(*corev1.Pod) string) error {
+	if why := unfit(pod); why != "" {
+		return fmt.Errorf("the node would not run it: %s", why)
+	}
+	if err := s.volumes.Ahead(ctx, pod); err != nil {
+		return err
+	}
+	for c := range podspec.InitAndMain(pod) {
+		for _, image := range plan.ImageKeysOf(pod, c) {
+			got, err := s.executor.PrepareImage(ctx, pod, c.Name, image, func() {})
+			if err != nil {
+				return err
+			}
+			if got.Ref == "" {
+				return fmt.Errorf("container %s: image %s: %s: %s", c.Name, image.Image, got.Reason.Reason, got.Reason.Message)
+			}
+			if image != plan.ImageKeyOf(c) {
+				continue // of a volume
+			}
+			if err := s.runtime.VerifyNonRoot(ctx, pod, c, got.Ref); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package static
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ import (
 // look brings the workloads to what the files say, and returns when to look again. What
 // cannot be read, or is not accepted, leaves what runs as it is.
 // (kubelet config/file_linux.go, file.go:listConfig)
-func (s *Source) look(now time.Time) (again time.Duration) {
+func (s *Source) look(ctx context.Context, now time.Time) (again time.Duration) {
 	paths, err := s.list()
 	if err != nil {
 		s.refuse(s.cfg.Dir, err)
@@ -32,11 +33,12 @@ func (s *Source) look(now time.Time) (again time.Duration) {
 	}
 	delete(s.refused, s.cfg.Dir)
 	files, again := s.readAll(paths, now)
-	s.refuseUnfit(files)
+	s.tryChanged(ctx, files)
 	s.files = files
 	wanted := s.wanted(paths)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sayWaits(now)
 	if s.noteMissing(wanted, now) {
 		again = settled
 	}
@@ -69,36 +71,6 @@ func (s *Source) readAll(paths []string, now time.Time) (files map[string]file, 
 		files[path] = f
 	}
 	return files, again
-}
-
-// refuseUnfit refuses changed files that the node would never run: what runs would end, and nothing would start. One
-// of which nothing runs is its worker's, whose status says so.
-func (s *Source) refuseUnfit(files map[string]file) {
-	for path, f := range files {
-		if f.err != nil || s.cfg.Unfit == nil || !s.replaces(path, f.nw) {
-			continue
-		}
-		if why := s.cfg.Unfit(f.nw.DeepCopy()); why != "" {
-			err := fmt.Errorf("the node would not run it: %s", why)
-			files[path] = file{err: err}
-			s.refuse(path, err)
-		}
-	}
-}
-
-// replaces reports whether a file has another version of a workload that runs from it.
-func (s *Source) replaces(path string, nw *v1alpha1.NodeWorkload) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.workloads[nw.UID] != nil {
-		return false
-	}
-	for _, w := range s.workloads {
-		if w.path == path && w.nw.DeletionTimestamp == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // patience returns how long a workload whose file is gone waits for another file that may become its own:
@@ -292,11 +264,16 @@ func (s *Source) setCertain(certain bool) {
 
 // refuse says once why a file is not accepted.
 func (s *Source) refuse(path string, err error) {
-	message := fmt.Sprintf("%s is not accepted, and what runs from it is kept: %v", path, err)
+	message := notAccepted(path, err)
 	if s.refused[path] == message {
 		return
 	}
 	s.refused[path] = message
 	s.cfg.Log.Info("A static workload is not accepted; what ran is kept", "file", path, "reason", err.Error())
 	s.cfg.Refused(message)
+}
+
+// notAccepted says of a file that what is in it does not run, and why.
+func notAccepted(path string, err error) string {
+	return fmt.Sprintf("%s is not accepted, and what runs from it is kept: %v", path, err)
 }

@@ -29,7 +29,7 @@ func (s *station) lookWhileWritten(name string, while time.Duration) {
 	s.t.Helper()
 	for end := s.now.Add(while); s.now.Before(end); s.now = s.now.Add(settled / 2) {
 		s.touch(name)
-		s.look(s.now)
+		s.look(s.t.Context(), s.now)
 	}
 }
 

@@ -49,9 +49,14 @@ type Config struct {
 	Update func(*v1alpha1.NodeWorkload)
 	// Has reports whether a workload has a worker.
 	Has func(types.UID) bool
-	// Unfit says why the node would never run a workload; "" if it would, and where it is nil. It must not
-	// block for long.
-	Unfit func(*v1alpha1.NodeWorkload) string
+	// Try sees to it that what a workload needs of the node for its start is there, before what ran from its file is
+	// ended for it, and returns what is missing. It may take as long as a pull takes, and ends with its context.
+	// Where it is nil, each workload can run.
+	Try func(context.Context, *v1alpha1.NodeWorkload) error
+	// GaveUp says that a workload that was tried does not come: its file is another now.
+	GaveUp func(types.UID)
+	// Published takes the status of a workload after it has changed by other means than Publish.
+	Published func(types.UID, *v1alpha1.NodeWorkloadStatus)
 	// Refused says that a file is not accepted, once for each reason.
 	Refused func(message string)
 	Log     logr.Logger
@@ -82,6 +87,11 @@ type Source struct {
 	files map[string]file
 	// refused is why a file, or the directory, was not accepted last.
 	refused map[string]string
+	// trials are those of changed files, by the UID of what a file says now.
+	trials map[types.UID]*trial
+
+	// trying are the goroutines of trials.
+	trying sync.WaitGroup
 }
 
 // workload is one instance.
@@ -90,6 +100,10 @@ type workload struct {
 	// path is its file, and missing since when it has none, the zero time while it has.
 	path    string
 	missing time.Time
+	// published is the status that its worker has published, nil before; it is not changed.
+	published *v1alpha1.NodeWorkloadStatus
+	// waits is why a change of its file waits; empty if none does.
+	waits waits
 }
 
 // New makes a source, and takes over what an earlier process knew.
@@ -97,7 +111,7 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{},
 		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), stale: map[types.UID]bool{},
-		files: map[string]file{}, refused: map[string]string{},
+		files: map[string]file{}, refused: map[string]string{}, trials: map[types.UID]*trial{},
 	}
 	if err := s.restore(); err != nil {
 		return nil, fmt.Errorf("restore static workloads: %w", err)
@@ -121,11 +135,12 @@ func (s *Source) Run(ctx context.Context) error {
 func (s *Source) follow(ctx context.Context) {
 	watcher := s.watcher()
 	defer watcher.close()
+	defer s.trying.Wait() // they end with the context
 	for {
 		watcher.follow(s.cfg.Dir)
 		again := interval
 		_ = panics.Contain(s.cfg.Log, "static workloads", func() error { // it is logged
-			again = s.look(time.Now())
+			again = s.look(ctx, time.Now())
 			return nil
 		})
 		select {

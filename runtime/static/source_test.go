@@ -32,13 +32,18 @@ type station struct {
 	now        time.Time
 	// lost are workloads that have no worker.
 	lost map[types.UID]bool
-	// unfit is why the node would run nothing of an image.
-	unfit map[string]string
+	// unfit is why the node can run nothing of an image.
+	unfit map[string]error
+	// hangs is an image of which a try does not end, and panics one at which it panics.
+	hangs, panics string
+	gaveUp        chan types.UID
+	// shown are the summaries that mirrors were to show for another reason than that a worker has published one.
+	shown []string
 }
 
 func newStation(t *testing.T) *station {
 	t.Helper()
-	s := &station{t: t, dir: t.TempDir(), state: t.TempDir(), now: time.Now().Add(time.Hour), lost: map[types.UID]bool{}}
+	s := &station{t: t, dir: t.TempDir(), state: t.TempDir(), now: time.Now().Add(time.Hour), lost: map[types.UID]bool{}, gaveUp: make(chan types.UID, 10)}
 	s.restart(s.dir)
 	return s
 }
@@ -58,9 +63,21 @@ func (s *station) restart(dir string) {
 			}
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
-		Has:     func(uid types.UID) bool { return !s.lost[uid] },
-		Unfit:   func(nw *v1alpha1.NodeWorkload) string { return s.unfit[nw.Spec.Template.Spec.Containers[0].Image] },
-		Refused: func(m string) { s.refused = append(s.refused, strings.ReplaceAll(m, s.dir+"/", "")) },
+		Has: func(uid types.UID) bool { return !s.lost[uid] },
+		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+			switch image := nw.Spec.Template.Spec.Containers[0].Image; image {
+			case s.hangs:
+				<-ctx.Done()
+				return ctx.Err()
+			case s.panics:
+				panic("no such thing")
+			default:
+				return s.unfit[image]
+			}
+		},
+		GaveUp:    func(uid types.UID) { s.gaveUp <- uid },
+		Published: func(_ types.UID, st *v1alpha1.NodeWorkloadStatus) { s.shown = append(s.shown, st.Summary) },
+		Refused:   func(m string) { s.refused = append(s.refused, strings.ReplaceAll(m, s.dir+"/", "")) },
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -94,9 +111,9 @@ func (s *station) remove(name string) {
 // expect looks at the directory and compares what the workers were handed.
 func (s *station) expect(want ...string) {
 	s.t.Helper()
-	s.look(s.now)
-	s.now = s.now.Add(2 * settled)
-	s.look(s.now)
+	s.look(s.t.Context(), s.now)
+	s.endTries()
+	s.lookTwice()
 	got := s.updates
 	s.updates = nil
 	slices.Sort(got)
@@ -105,9 +122,25 @@ func (s *station) expect(want ...string) {
 	}
 }
 
+// lookTwice looks at what has changed, and once more when what is gone has been gone for long enough.
+func (s *station) lookTwice() {
+	s.look(s.t.Context(), s.now)
+	s.now = s.now.Add(2 * settled)
+	s.look(s.t.Context(), s.now)
+}
+
+// endTries waits until a try of each changed file has ended.
+func (s *station) endTries() {
+	for _, t := range s.trials {
+		for errors.Is(t.latest(), errOnTrial) {
+			await(s.t, s.kicked, "the end of a try")
+		}
+	}
+}
+
 func (s *station) expectRefused(want ...string) {
 	s.t.Helper()
-	s.look(s.now)
+	s.look(s.t.Context(), s.now)
 	got := s.refused
 	s.refused = nil
 	if len(got) != len(want) {
@@ -315,7 +348,7 @@ func TestAFileSettles(t *testing.T) {
 	s := newStation(t)
 	s.write("a.yaml", nodeWorkload("web", "a:1"))
 	s.now = time.Now()
-	if again := s.look(s.now); again != settled || len(s.updates) != 0 {
+	if again := s.look(s.t.Context(), s.now); again != settled || len(s.updates) != 0 {
 		t.Errorf("looks again after %v, handed over %q", again, s.updates)
 	}
 	s.now = s.now.Add(2 * settled)
@@ -326,7 +359,7 @@ func TestAFileSettles(t *testing.T) {
 func TestStatusIsKept(t *testing.T) {
 	s := newStation(t)
 	s.write("a.yaml", managed("web", "a:1"))
-	s.look(s.now)
+	s.look(s.t.Context(), s.now)
 	uid := s.uids()[0]
 	if err := s.Publish(uid, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
 		t.Fatal(err)
@@ -385,7 +418,7 @@ func TestASavedFileEndsNothing(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.dir, "a.yaml"), filepath.Join(s.dir, "a.yaml~")); err != nil {
 		t.Fatal(err)
 	}
-	if again := s.look(s.now); again != settled || len(s.updates) != 0 {
+	if again := s.look(s.t.Context(), s.now); again != settled || len(s.updates) != 0 {
 		t.Errorf("looks again after %v, handed over %q", again, s.updates)
 	}
 	s.write("a.yaml", nodeWorkload("web", "a:1"))
@@ -398,7 +431,7 @@ func TestAWorkloadWithoutAWorkerIsHandedOverAgain(t *testing.T) {
 	s.write("a.yaml", nodeWorkload("web", "a:1"))
 	s.expect("web a:1: run")
 	s.lost[s.uids()[0]] = true
-	s.look(s.now)
+	s.look(s.t.Context(), s.now)
 	if diff := cmp.Diff([]string{"web a:1: run"}, s.updates); diff != "" {
 		t.Errorf("handed to the workers (-want +got):\n%s", diff)
 	}
@@ -410,18 +443,4 @@ func TestTheUIDIsThatOfTheDocument(t *testing.T) {
 	s.write("a.yaml", "---\n# licence\n---\n"+nodeWorkload("web", "a:1"))
 	s.write("b.yaml", "---\n# licence\n---\n"+nodeWorkload("db", "a:1"))
 	s.expect("db a:1: run", "web a:1: run")
-}
-
-// A changed file that the node would never run ends nothing. One that is new is its worker's, whose status says so.
-func TestAChangeThatTheNodeWouldNotRunEndsNothing(t *testing.T) {
-	s := newStation(t)
-	s.unfit = map[string]string{"huge:1": "above the bound"}
-	s.write("a.yaml", nodeWorkload("web", "a:1"))
-	s.write("b.yaml", nodeWorkload("db", "huge:1"))
-	s.expect("db huge:1: run", "web a:1: run")
-	s.write("a.yaml", nodeWorkload("web", "huge:1"))
-	s.expect()
-	s.expectRefused("a.yaml is not accepted, and what runs from it is kept: the node would not run it: above the bound")
-	s.unfit = nil // the shim was started with another bound
-	s.expect("web a:1: end by change of the file a.yaml", "web huge:1: run")
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -33,8 +34,8 @@ func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	if w == nil {
 		return nil // it is gone
 	}
-	w.nw = w.nw.DeepCopy()
-	st.DeepCopyInto(&w.nw.Status)
+	w.published = st.DeepCopy()
+	w.show()
 	if w.shutDown() {
 		s.kick()
 	}
@@ -147,6 +148,7 @@ func (s *Source) readKept(uid types.UID) (*workload, error) {
 	if nw.UID != uid || nw.Name == "" || nw.Spec.NodeName != s.cfg.Node {
 		return nil, errOtherWorkload
 	}
+	meta.RemoveStatusCondition(&nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) // of a file that may be another by now
 	path := nw.Annotations[annotationFile]
 	delete(nw.Annotations, annotationFile)
 	return &workload{nw: nw, path: path}, nil

@@ -94,6 +94,15 @@ func withWait(summary string, conditions []metav1.Condition) string {
 	return summary + ", waiting: " + conditions[i].Reason
 }
 
+// UpdateWaits says in a status that a change waits of which the workload's worker does not know, why, and since when.
+func UpdateWaits(st *v1alpha1.NodeWorkloadStatus, reason, message string, since metav1.Time) {
+	st.Conditions = append(st.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionUpdateWaiting, Status: metav1.ConditionTrue, ObservedGeneration: st.ObservedGeneration,
+		Reason: reason, Message: shown(message, 32768), LastTransitionTime: since,
+	})
+	st.Summary = shown(oneLine(withWait(st.Summary, st.Conditions)), 256)
+}
+
 // holdPhase keeps the phase that was reported before in the place of a terminal
 // one.
 func holdPhase(st *corev1.PodStatus, previous *v1alpha1.NodeWorkloadStatus) {

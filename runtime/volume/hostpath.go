@@ -49,23 +49,34 @@ func hostPathKey(source *corev1.HostPathVolumeSource) string {
 // checkHostPath checks what lies at the path, symbolic links followed, and makes
 // it for the two types that say so. (volume/hostpath/host_path.go:checkTypeInternal)
 func checkHostPath(node hostfs.Root, path string, wanted corev1.HostPathType) error {
+	lacks, err := lookAtHostPath(node, path, wanted)
+	switch {
+	case err != nil || !lacks:
+		return err
+	case wanted == corev1.HostPathDirectoryOrCreate:
+		return node.MkdirAll(path)
+	default:
+		return node.MakeFile(path)
+	}
+}
+
+// lookAtHostPath checks what lies at the path, and reports whether it is still to be made.
+func lookAtHostPath(node hostfs.Root, path string, wanted corev1.HostPathType) (lacks bool, err error) {
 	if wanted == corev1.HostPathUnset {
-		return nil
+		return false, nil
 	}
 	mode, name, err := hostPathMode(wanted)
 	if err != nil {
-		return err
+		return false, err
 	}
 	info, err := node.Stat(path)
 	switch {
-	case err != nil && wanted == corev1.HostPathDirectoryOrCreate:
-		return node.MkdirAll(path)
-	case err != nil && wanted == corev1.HostPathFileOrCreate:
-		return node.MakeFile(path)
+	case err != nil && (wanted == corev1.HostPathDirectoryOrCreate || wanted == corev1.HostPathFileOrCreate):
+		return true, nil
 	case err != nil, info.Mode().Type() != mode:
-		return fmt.Errorf("hostPath type check failed: %s is not a %s", path, name)
+		return false, fmt.Errorf("hostPath type check failed: %s is not a %s", path, name)
 	default:
-		return nil
+		return false, nil
 	}
 }
 

@@ -54,7 +54,7 @@ var volumeMistakes = []mistake{
 	{"a subPath through a file is found out by the start", "Manager.Ahead",
 		`|| mount.SubPath == ""`, `|| mount.SubPath != ""`},
 	{"what a start makes is missing before it", "orMissing",
-		"errors.Is(err, fs.ErrNotExist)", "false"},
+		"errors.Is(err, fs.ErrNotExist)", "errors.Is(err, fs.ErrNotExist) && false"},
 	{"what a workload makes of the mode of its volume is taken back", "Manager.giveAway",
 		"same && isDir(dir)", "false"},
 	{"a mount of someone else is used as an emptyDir", "Manager.setUpBacking",

@@ -36,7 +36,7 @@ var staticMistakes = []mistake{
 	{"a change that has failed once never runs", "Source.try",
 		"case <-time.After(wait):", "case <-time.After(1000 * wait):"},
 	{"the try of what a file does not say any more goes on", "Source.tryChanged",
-		"t.stop()\n", ""},
+		"t.stop()\n", "_ = t\n"},
 	{"a status does not say that a change waits", "workload.show",
 		`w.waits.reason != ""`, "false"},
 	{"a status says for ever that a change waits", "Source.whyWaits",

@@ -57,7 +57,7 @@ func TestAChangeThatTheNodeCannotRun(t *testing.T) {
 				c := meta.FindStatusCondition(found[0].Status.Conditions, v1alpha1.ConditionUpdateWaiting)
 				return c != nil && c.Reason == v1alpha1.ReasonFileRefused && strings.Contains(c.Message, tc.says)
 			})
-			awaitLog(t, "StaticWorkloadRefused", tc.says[:min(len(tc.says), 20)])
+			awaitLog(t, "StaticWorkloadRefused", strings.ReplaceAll(tc.says, `"`, `\"`))
 			if again := awaitReady(t, "1"); again != first {
 				t.Errorf("container %s was replaced by %s", first, again)
 			}

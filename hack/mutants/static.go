@@ -35,7 +35,7 @@ var staticMistakes = []mistake{
 		`(phase == "" || phase == corev1.PodUnknown || phase == corev1.PodRunning)`, "phase != corev1.PodFailed"},
 	{"a change that has failed once never runs", "Source.try",
 		"case <-time.After(wait):", "case <-time.After(1000 * wait):"},
-	{"the try of what a file does not say any more goes on", "Source.tryChanged",
+	{"the try of what a file does not say any more continues", "Source.tryChanged",
 		"t.stop()\n", "_ = t\n"},
 	{"a status does not say that a change waits", "workload.show",
 		`w.waits.reason != ""`, "false"},

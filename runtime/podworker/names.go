@@ -6,11 +6,10 @@ package podworker
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // instance is one of the instances of a workload's name, as far as it matters to which
@@ -26,9 +25,6 @@ type instance struct {
 	// turn: it may start containers, and does not lose that before it is gone.
 	turn bool
 }
-
-// fromFile says that a UID is of a static workload: the API knows nothing of it.
-func fromFile(uid types.UID) bool { return strings.HasPrefix(string(uid), v1alpha1.StaticUIDPrefix) }
 
 // waitsFor decides which other instance of the same name one waits for before it starts
 // anything; "" if none. Whatever the runtime has of another holds the start. Where both
@@ -62,7 +58,7 @@ func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, as
 // waitsWhereBothAre decides the same for two that the runtime has something of.
 func waitsWhereBothAre(me, other instance, older bool, live types.UID) (waits, ask bool) {
 	switch {
-	case fromFile(me.uid) != fromFile(other.uid):
+	case podspec.IsStatic(me.uid) != podspec.IsStatic(other.uid):
 		return older, false
 	case live == me.uid, live == other.uid:
 		return true, false
@@ -79,7 +75,7 @@ func (p *Pool) mayStart(w *worker, live types.UID, asked bool) (uid types.UID, a
 	key := w.id.key()
 	me, others := p.instance(w.id.UID, key), p.othersOf(w.id.UID, key)
 	uid, ask = waitsFor(me, others, live)
-	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && fromFile(o.uid) != fromFile(me.uid) })
+	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && podspec.IsStatic(o.uid) != podspec.IsStatic(me.uid) })
 	if (uid == "" && (asked || !ask)) || (live == w.id.UID && !taken) {
 		p.turns[key] = w.id.UID
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/panics"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // start runs a worker if the pool runs; p.mu is held.
@@ -69,7 +70,7 @@ func (p *Pool) drop(w *worker) (waiting []*worker, doubted bool) {
 	_, doubted = p.released[w.id.UID]
 	// Who hands over static workloads has no old versions of them, and their UID is that of their content:
 	// the same one may come back at once.
-	if d := w.mem.peek(); !d.gone && !d.orphan && !fromFile(w.id.UID) {
+	if d := w.mem.peek(); !d.gone && !d.orphan && !podspec.IsStatic(w.id.UID) {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}

@@ -52,13 +52,11 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 	}.Admit
 }
 
-// unfit says why the node would never run a pod, whatever else runs; "" if it would.
+// unfit says why the node cannot run a pod now; "" if it can.
 func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
-	exceeds := exceeds(s.options.bounds)
 	seccomp := &nodeadmission.Seccomp{Root: s.options.seccompDir(), Stat: hostfs.Root(s.options.HostRoot).Stat}
-	admit := nodeadmission.Handlers{
-		s.options.sysctls.Admit, s.hostnames().Admit, s.features(ctx).Admit, s.profiles().Admit, seccomp.Admit,
-	}.Admit
+	admit := nodeadmission.Handlers{s.admission(ctx), seccomp.Admit}.Admit
+	exceeds := exceeds(s.options.bounds)
 	return func(pod *corev1.Pod) string {
 		if refusal := admit(pod); refusal != nil {
 			return refusal.Reason + ": " + refusal.Message

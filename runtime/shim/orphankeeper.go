@@ -19,8 +19,8 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/panics"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
-	"github.com/managedworkload/managedworkload/runtime/static"
 )
 
 // reasonOrphansHeld is the reason of the event about the Node.
@@ -156,13 +156,13 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 	f := found{ids: map[types.UID]podworker.Identity{}, recorded: map[types.UID]*corev1.Pod{}}
 	workers := indexKnown(known)
 	for _, w := range known {
-		if !w.Gone && !static.Is(w.UID) {
+		if !w.Gone && !podspec.IsStatic(w.UID) {
 			f.ids[w.UID] = w.Identity
 			f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
 		}
 	}
 	for _, p := range pods {
-		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] || static.Is(p.UID) {
+		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] || podspec.IsStatic(p.UID) {
 			continue
 		}
 		pod, err := k.runtime.RecordedPod(ctx, p.UID)

@@ -37,8 +37,13 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
 		Update: func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
 		Has:    func(uid types.UID) bool { return s.pool.Has(uid) },
-		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
-			return s.tryStatic(ctx, template.Pod(nw), unfit)
+		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error {
+			pod, change := template.Pod(nw), template.Pod(nw)
+			change.UID = runs // it has what runs has, such as host ports
+			if why := unfit(change); why != "" {
+				return fmt.Errorf("the node cannot run it: %s", why)
+			}
+			return s.prepareStatic(ctx, pod)
 		},
 		GaveUp: s.executor.Forget,
 		Published: func(uid types.UID, st *v1alpha1.NodeWorkloadStatus) {
@@ -64,12 +69,9 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 	return nil
 }
 
-// tryStatic sees to it that what the start of a static workload needs of this node is there, and returns what is not:
-// its images are pulled, and nothing else is made.
-func (s *shim) tryStatic(ctx context.Context, pod *corev1.Pod, unfit func(*corev1.Pod) string) error {
-	if why := unfit(pod); why != "" {
-		return fmt.Errorf("the node would not run it: %s", why)
-	}
+// prepareStatic sees to it that what the start of a static workload needs of this node is there, and returns what is
+// not: its images are pulled, and nothing else is made.
+func (s *shim) prepareStatic(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.volumes.Ahead(ctx, pod); err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ type staticPublisher struct {
 
 // Publish implements podworker.Publisher.
 func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
-	if !static.Is(id.UID) {
+	if !podspec.IsStatic(id.UID) {
 		return p.Publisher.Publish(ctx, id, st)
 	}
 	if err := p.static.Publish(id.UID, st); err != nil {
@@ -119,7 +121,7 @@ func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st 
 // Live implements podworker.Publisher. The API server may have an object of the name of a static
 // workload: neither is an instance of the other.
 func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
-	if !static.Is(of.UID) {
+	if !podspec.IsStatic(of.UID) {
 		return p.Publisher.Live(ctx, of)
 	}
 	nw := p.static.Live(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
@@ -131,7 +133,7 @@ func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1al
 
 // Release implements podworker.Publisher.
 func (p staticPublisher) Release(ctx context.Context, id podworker.Identity) error {
-	if static.Is(id.UID) {
+	if podspec.IsStatic(id.UID) {
 		return p.static.Release(id.UID)
 	}
 	return p.Publisher.Release(ctx, id)
@@ -141,7 +143,7 @@ func (p staticPublisher) Release(ctx context.Context, id podworker.Identity) err
 // them: the state directory was lost. The API server knows nothing of it.
 func (o *overseer) endStaticOrphans(ctx context.Context, pods []cri.Pod) {
 	for _, p := range pods {
-		if !p.Ours || !static.Is(p.UID) || o.knowsStatic(p.UID) {
+		if !p.Ours || !podspec.IsStatic(p.UID) || o.knowsStatic(p.UID) {
 			continue
 		}
 		recorded, err := o.runtime.RecordedPod(ctx, p.UID)

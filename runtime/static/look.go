@@ -116,6 +116,25 @@ type instance struct {
 // which was there before, or else the one whose file's name comes first. A file that is not
 // accepted keeps what ran from it.
 func (s *Source) wanted(paths []string) map[types.UID]instance {
+	for {
+		wanted, twice := s.choose(paths)
+		if twice == nil {
+			return wanted
+		}
+		s.files[twice.path] = file{err: twice.err} // what ran from it is among the next
+		s.refuse(twice.path, twice.err)
+	}
+}
+
+// refusal is a file that is not accepted for what another says.
+type refusal struct {
+	path string
+	err  error
+}
+
+// choose chooses among the files that are accepted and what runs from the others. It returns the first file with a name
+// that is taken instead, if there is one.
+func (s *Source) choose(paths []string) (map[types.UID]instance, *refusal) {
 	var found []instance
 	for _, path := range paths {
 		if f := s.files[path]; f.err == nil {
@@ -137,18 +156,19 @@ func (s *Source) wanted(paths []string) map[types.UID]instance {
 	for _, i := range found {
 		key := types.NamespacedName{Namespace: i.nw.Namespace, Name: i.nw.Name}
 		first, taken := names[key]
-		if taken && first.path != i.path {
-			s.refuse(i.path, fmt.Errorf("metadata.name: %s has a workload %s too", first.path, key))
+		accepted := s.files[i.path].err == nil
+		if taken && accepted && first.path != i.path {
+			return nil, &refusal{i.path, fmt.Errorf("metadata.name: %s has a workload %s too", first.path, key)}
 		}
 		if taken {
 			continue
 		}
 		names[key], wanted[i.nw.UID] = i, i
-		if s.files[i.path].err == nil {
+		if accepted {
 			delete(s.refused, i.path)
 		}
 	}
-	return wanted
+	return wanted, nil
 }
 
 // rank is 0 for what is there, 1 for what is new. s.mu is held.

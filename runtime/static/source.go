@@ -6,7 +6,6 @@ package static
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,9 +33,6 @@ const (
 	pause = 200 * time.Millisecond
 )
 
-// Is reports whether a UID is that of a workload from a file.
-func Is(uid types.UID) bool { return strings.HasPrefix(string(uid), v1alpha1.StaticUIDPrefix) }
-
 // Config is what a Source needs.
 type Config struct {
 	// Dir is where the files are; "" if there is none: what ran from files is ended.
@@ -49,10 +45,10 @@ type Config struct {
 	Update func(*v1alpha1.NodeWorkload)
 	// Has reports whether a workload has a worker.
 	Has func(types.UID) bool
-	// Try sees to it that what a workload needs of the node for its start is there, before what ran from its file is
-	// ended for it, and returns what is missing. It may take as long as a pull takes, and ends with its context.
+	// Try sees to it that what a workload needs of the node for its start is there, before the one that runs from its
+	// file is ended for it, and returns what is missing. It may take as long as a pull takes, and ends with its context.
 	// Where it is nil, each workload can run.
-	Try func(context.Context, *v1alpha1.NodeWorkload) error
+	Try func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error
 	// GaveUp says that a workload that was tried does not come: its file is another now.
 	GaveUp func(types.UID)
 	// Published takes the status of a workload after it has changed by other means than Publish.

@@ -64,7 +64,10 @@ func (s *station) restart(dir string) {
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
 		Has: func(uid types.UID) bool { return !s.lost[uid] },
-		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error {
+			if s.workload(runs) == nil {
+				s.t.Errorf("%s does not run", runs)
+			}
 			switch image := nw.Spec.Template.Spec.Containers[0].Image; image {
 			case s.hangs:
 				<-ctx.Done()
@@ -84,6 +87,12 @@ func (s *station) restart(dir string) {
 	}
 	s.Source = source
 	s.HandOver()
+}
+
+func (s *station) workload(uid types.UID) *workload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.workloads[uid]
 }
 
 // keepNow writes what the goroutine of Run would.
@@ -341,6 +350,24 @@ func TestTwoFilesOfOneName(t *testing.T) {
 	}
 	s.remove("b.yaml")
 	s.expect("web a:1: end by removal of the file b.yaml", "web a:2: run")
+}
+
+// A file that changes to the name of another's workload is not accepted: what runs from it is kept, and keeps its name.
+func TestAFileThatChangesToATakenName(t *testing.T) {
+	s := newStation(t)
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.write("b.yaml", nodeWorkload("db", "a:1"))
+	s.expect("db a:1: run", "web a:1: run")
+	s.write("a.yaml", nodeWorkload("db", "a:2"))
+	s.write("c.yaml", nodeWorkload("web", "a:3"))
+	s.expect()
+	s.expectRefused("c.yaml is not accepted, and what runs from it is kept: metadata.name: a.yaml has a workload default/web too",
+		"a.yaml is not accepted, and what runs from it is kept: metadata.name: b.yaml has a workload default/db too")
+	if reason, _ := s.waiting(); reason != v1alpha1.ReasonFileRefused {
+		t.Errorf("UpdateWaiting: %q", reason)
+	}
+	s.remove("b.yaml")
+	s.expect("db a:1: end by removal of the file b.yaml", "db a:2: run", "web a:1: end by change of the file a.yaml", "web a:3: run")
 }
 
 // A file that has just been written may not be whole.

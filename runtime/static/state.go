@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 const (
@@ -121,7 +122,7 @@ func (s *Source) restore() error {
 	}
 	for _, entry := range entries {
 		uid := types.UID(strings.TrimSuffix(entry.Name(), suffix))
-		if !Is(uid) || s.pathOf(uid) != filepath.Join(s.cfg.StateDir, entry.Name()) {
+		if !podspec.IsStatic(uid) || s.pathOf(uid) != filepath.Join(s.cfg.StateDir, entry.Name()) {
 			continue
 		}
 		w, err := s.readKept(uid)

@@ -16,19 +16,17 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
-// The waits between tries of a change. They are a second longer than those between pulls of an image, so that each
-// try pulls. (kubelet kubelet.go:imageBackOffPeriod, MaxImageBackOff)
-const (
-	firstRetry = 11 * time.Second
-	lastRetry  = 301 * time.Second
-)
+// retry is the wait before a change is tried again. The pulls of an image have a back-off of their own.
+const retry = 10 * time.Second
 
 // errOnTrial says that it is not known yet whether the node can run what a file says.
 var errOnTrial = errors.New("the node gets what its start needs")
 
 // trial tries a change of a file, while what ran from the file is kept, until the node can run it.
 type trial struct {
-	nw   *v1alpha1.NodeWorkload
+	nw *v1alpha1.NodeWorkload
+	// runs is what runs from the file.
+	runs types.UID
 	stop context.CancelFunc
 
 	mu sync.Mutex
@@ -53,11 +51,15 @@ func (t *trial) set(err error) {
 func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 	wanted := map[types.UID]bool{}
 	for path, f := range files {
-		if f.err != nil || s.cfg.Try == nil || !s.replaces(path, f.nw) {
+		if f.err != nil || s.cfg.Try == nil {
+			continue
+		}
+		runs, replaced := s.replaced(path, f.nw)
+		if !replaced {
 			continue
 		}
 		wanted[f.nw.UID] = true
-		if err := s.trialOf(ctx, f.nw).latest(); err != nil {
+		if err := s.trialOf(ctx, f.nw, runs).latest(); err != nil {
 			files[path] = file{err: err}
 			if !errors.Is(err, errOnTrial) {
 				s.refuse(path, err)
@@ -72,28 +74,28 @@ func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 	}
 }
 
-// replaces reports whether a file has another version of a workload that runs from it, or may run.
-func (s *Source) replaces(path string, nw *v1alpha1.NodeWorkload) bool {
+// replaced returns the workload that runs from a file, or may run, and that another version of it would end.
+func (s *Source) replaced(path string, nw *v1alpha1.NodeWorkload) (runs types.UID, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.workloads[nw.UID] != nil {
-		return false
+		return "", false
 	}
-	for _, w := range s.workloads {
+	for uid, w := range s.workloads {
 		phase := w.nw.Status.Phase
 		if w.path == path && w.nw.DeletionTimestamp == nil && (phase == "" || phase == corev1.PodUnknown || phase == corev1.PodRunning) {
-			return true
+			return uid, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // trialOf is the trial of a change; it begins unless it is under way.
-func (s *Source) trialOf(ctx context.Context, nw *v1alpha1.NodeWorkload) *trial {
+func (s *Source) trialOf(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) *trial {
 	if t := s.trials[nw.UID]; t != nil {
 		return t
 	}
-	t := &trial{nw: nw.DeepCopy(), err: errOnTrial}
+	t := &trial{nw: nw.DeepCopy(), runs: runs, err: errOnTrial}
 	ctx, t.stop = context.WithCancel(ctx)
 	s.trials[nw.UID] = t
 	s.trying.Go(func() {
@@ -107,8 +109,8 @@ func (s *Source) trialOf(ctx context.Context, nw *v1alpha1.NodeWorkload) *trial 
 
 // try tries a change again and again, until the node can run it or the context is done.
 func (s *Source) try(ctx context.Context, t *trial) {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		err := panics.Contain(s.cfg.Log, "trying a static workload", func() error { return s.cfg.Try(ctx, t.nw) })
+	for {
+		err := panics.Contain(s.cfg.Log, "trying a static workload", func() error { return s.cfg.Try(ctx, t.nw, t.runs) })
 		if ctx.Err() == nil {
 			t.set(err)
 			s.kick()
@@ -122,7 +124,7 @@ func (s *Source) try(ctx context.Context, t *trial) {
 				s.cfg.GaveUp(t.nw.UID)
 			}
 			return
-		case <-time.After(wait):
+		case <-time.After(retry):
 		}
 	}
 }

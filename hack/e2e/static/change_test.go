@@ -6,6 +6,7 @@ package static
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,11 @@ func TestAChangeThatTheNodeCannotRun(t *testing.T) {
 	security := func(context string) string {
 		return change("        args:", "        securityContext: "+context+"\n        args:")
 	}
+	port := func(file string) string {
+		return strings.Replace(file, "        args:", "        ports: [{containerPort: 80, hostPort: 47113}]\n        args:", 1)
+	}
+	write(t, "other.yaml", port(manifest("other", "other", t.TempDir())))
+	awaitReady(t, "other")
 	write(t, "web.yaml", good)
 	first := awaitReady(t, "1")
 	for name, tc := range map[string]struct{ file, says string }{
@@ -45,17 +51,18 @@ func TestAChangeThatTheNodeCannotRun(t *testing.T) {
 			change("{path: "+logs+"}", "{path: "+logs+"/none, type: Directory}"), "hostPath type check failed: " + logs + "/none is not a directory"},
 		"a subPath through a file": {
 			change("{name: dir, mountPath: /dir}", "{name: dir, mountPath: /dir, subPath: file/deep}"), `subPath "file/deep" of volume "dir"`},
+		"a host port that another has": {
+			port(good), "NodePorts: Predicate NodePorts failed"},
 		"an image that runs as root": {
 			security("{runAsNonRoot: true}"), "container has runAsNonRoot and image will run as root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, "web.yaml", tc.file)
 			await(t, "the condition that says why the change waits", func(found []v1alpha1.NodeWorkload) bool {
-				if len(found) != 1 {
-					t.Fatalf("there are %d workloads", len(found))
-				}
-				c := meta.FindStatusCondition(found[0].Status.Conditions, v1alpha1.ConditionUpdateWaiting)
-				return c != nil && c.Reason == v1alpha1.ReasonFileRefused && strings.Contains(c.Message, tc.says)
+				return slices.ContainsFunc(found, func(nw v1alpha1.NodeWorkload) bool {
+					c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
+					return c != nil && c.Reason == v1alpha1.ReasonFileRefused && strings.Contains(c.Message, tc.says)
+				})
 			})
 			awaitLog(t, "StaticWorkloadRefused", strings.ReplaceAll(tc.says, `"`, `\"`))
 			if again := awaitReady(t, "1"); again != first {
@@ -72,5 +79,6 @@ func TestAChangeThatTheNodeCannotRun(t *testing.T) {
 		t.Error("the changed workload has the same container")
 	}
 	remove(t, "web.yaml")
+	remove(t, "other.yaml")
 	awaitNone(t)
 }

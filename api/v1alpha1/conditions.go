@@ -3,6 +3,12 @@
 
 package v1alpha1
 
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // Condition types of a ManagedWorkload.
 const (
 	// ConditionReady is True when every reachable matching node that the roll-out may
@@ -293,3 +299,6 @@ const (
 	// TaintNoPods keeps Pods from a node that has a shim and no kubelet.
 	TaintNoPods = "managedworkload.dev/no-kubelet"
 )
+
+// IsStatic reports whether a UID is that of a workload from a file.
+func IsStatic(uid types.UID) bool { return strings.HasPrefix(string(uid), StaticUIDPrefix) }

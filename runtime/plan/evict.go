@@ -90,7 +90,7 @@ func containerLimits(containers []corev1.Container) []DiskLimit {
 // with a priority for that. The names are those of the only classes that give it.
 // (kubelet types/pod_update.go:IsCriticalPod)
 func critical(pod *corev1.Pod) bool {
-	if podspec.IsStatic(pod.UID) {
+	if v1alpha1.IsStatic(pod.UID) {
 		return true
 	}
 	switch pod.Spec.PriorityClassName {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // instance is one of the instances of a workload's name, as far as it matters to which
@@ -58,7 +58,7 @@ func waitsFor(me instance, others []instance, live types.UID) (uid types.UID, as
 // waitsWhereBothAre decides the same for two that the runtime has something of.
 func waitsWhereBothAre(me, other instance, older bool, live types.UID) (waits, ask bool) {
 	switch {
-	case podspec.IsStatic(me.uid) != podspec.IsStatic(other.uid):
+	case v1alpha1.IsStatic(me.uid) != v1alpha1.IsStatic(other.uid):
 		return older, false
 	case live == me.uid, live == other.uid:
 		return true, false
@@ -75,7 +75,7 @@ func (p *Pool) mayStart(w *worker, live types.UID, asked bool) (uid types.UID, a
 	key := w.id.key()
 	me, others := p.instance(w.id.UID, key), p.othersOf(w.id.UID, key)
 	uid, ask = waitsFor(me, others, live)
-	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && podspec.IsStatic(o.uid) != podspec.IsStatic(me.uid) })
+	taken := p.turns[key] != "" || slices.ContainsFunc(others, func(o instance) bool { return o.present && v1alpha1.IsStatic(o.uid) != v1alpha1.IsStatic(me.uid) })
 	if (uid == "" && (asked || !ask)) || (live == w.id.UID && !taken) {
 		p.turns[key] = w.id.UID
 	}

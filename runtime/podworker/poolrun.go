@@ -10,8 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // start runs a worker if the pool runs; p.mu is held.
@@ -70,7 +70,7 @@ func (p *Pool) drop(w *worker) (waiting []*worker, doubted bool) {
 	_, doubted = p.released[w.id.UID]
 	// Who hands over static workloads has no old versions of them, and their UID is that of their content:
 	// the same one may come back at once.
-	if d := w.mem.peek(); !d.gone && !d.orphan && !podspec.IsStatic(w.id.UID) {
+	if d := w.mem.peek(); !d.gone && !d.orphan && !v1alpha1.IsStatic(w.id.UID) {
 		if len(p.released) >= maxReleased {
 			clear(p.released)
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/panics"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
 
@@ -156,13 +155,13 @@ func (k *orphanKeeper) candidates(ctx context.Context, pods []cri.Pod, known []p
 	f := found{ids: map[types.UID]podworker.Identity{}, recorded: map[types.UID]*corev1.Pod{}}
 	workers := indexKnown(known)
 	for _, w := range known {
-		if !w.Gone && !podspec.IsStatic(w.UID) {
+		if !w.Gone && !v1alpha1.IsStatic(w.UID) {
 			f.ids[w.UID] = w.Identity
 			f.candidates = append(f.candidates, candidate{UID: w.UID, ClusterID: w.ClusterID, Ending: w.Deleting})
 		}
 	}
 	for _, p := range pods {
-		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] || podspec.IsStatic(p.UID) {
+		if _, ok := workers[p.UID]; ok || !p.Ours || listed[p.UID] || v1alpha1.IsStatic(p.UID) {
 			continue
 		}
 		pod, err := k.runtime.RecordedPod(ctx, p.UID)

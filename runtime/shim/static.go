@@ -106,7 +106,7 @@ type staticPublisher struct {
 
 // Publish implements podworker.Publisher.
 func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st *v1alpha1.NodeWorkloadStatus) error {
-	if !podspec.IsStatic(id.UID) {
+	if !v1alpha1.IsStatic(id.UID) {
 		return p.Publisher.Publish(ctx, id, st)
 	}
 	if err := p.static.Publish(id.UID, st); err != nil {
@@ -121,7 +121,7 @@ func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st 
 // Live implements podworker.Publisher. The API server may have an object of the name of a static
 // workload: neither is an instance of the other.
 func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
-	if !podspec.IsStatic(of.UID) {
+	if !v1alpha1.IsStatic(of.UID) {
 		return p.Publisher.Live(ctx, of)
 	}
 	nw := p.static.Live(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
@@ -133,7 +133,7 @@ func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1al
 
 // Release implements podworker.Publisher.
 func (p staticPublisher) Release(ctx context.Context, id podworker.Identity) error {
-	if podspec.IsStatic(id.UID) {
+	if v1alpha1.IsStatic(id.UID) {
 		return p.static.Release(id.UID)
 	}
 	return p.Publisher.Release(ctx, id)
@@ -143,7 +143,7 @@ func (p staticPublisher) Release(ctx context.Context, id podworker.Identity) err
 // them: the state directory was lost. The API server knows nothing of it.
 func (o *overseer) endStaticOrphans(ctx context.Context, pods []cri.Pod) {
 	for _, p := range pods {
-		if !p.Ours || !podspec.IsStatic(p.UID) || o.knowsStatic(p.UID) {
+		if !p.Ours || !v1alpha1.IsStatic(p.UID) || o.knowsStatic(p.UID) {
 			continue
 		}
 		recorded, err := o.runtime.RecordedPod(ctx, p.UID)

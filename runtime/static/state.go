@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 const (
@@ -122,7 +121,7 @@ func (s *Source) restore() error {
 	}
 	for _, entry := range entries {
 		uid := types.UID(strings.TrimSuffix(entry.Name(), suffix))
-		if !podspec.IsStatic(uid) || s.pathOf(uid) != filepath.Join(s.cfg.StateDir, entry.Name()) {
+		if !v1alpha1.IsStatic(uid) || s.pathOf(uid) != filepath.Join(s.cfg.StateDir, entry.Name()) {
 			continue
 		}
 		w, err := s.readKept(uid)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 var errNoImage = errors.New("container c: image typo:1: ErrImagePull: not found")
@@ -139,7 +138,7 @@ func TestATryThatHangsKeepsNoOtherFileWaiting(t *testing.T) {
 	s.updates = nil
 	s.write("a.yaml", nodeWorkload("web", "a:2"))
 	s.look(t.Context(), s.now)
-	if uid := await(t, s.gaveUp, "the end of the try that hangs"); !podspec.IsStatic(uid) {
+	if uid := await(t, s.gaveUp, "the end of the try that hangs"); !v1alpha1.IsStatic(uid) {
 		t.Errorf("gave up %q", uid)
 	}
 	s.endTries()

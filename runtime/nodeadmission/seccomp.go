@@ -31,7 +31,7 @@ type Seccomp struct {
 func (s *Seccomp) Admit(pod *corev1.Pod) *plan.Refusal {
 	for c := range podspec.InitAndMain(pod) {
 		profile := podspec.SeccompProfile(pod, c)
-		if profile == nil || profile.Type != corev1.SeccompProfileTypeLocalhost || profile.LocalhostProfile == nil {
+		if privileged(c) || profile == nil || profile.Type != corev1.SeccompProfileTypeLocalhost || profile.LocalhostProfile == nil {
 			continue
 		}
 		path := filepath.Join(s.Root, *profile.LocalhostProfile)
@@ -40,4 +40,9 @@ func (s *Seccomp) Admit(pod *corev1.Pod) *plan.Refusal {
 		}
 	}
 	return nil
+}
+
+// privileged reports whether a container is privileged: the runtime gives it no profile.
+func privileged(c *corev1.Container) bool {
+	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }

@@ -26,6 +26,7 @@ func TestSeccompProfilesAreOnTheNode(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pod, init, main *corev1.SeccompProfile
+		privileged      bool
 		want            string
 	}{
 		"none":                      {},
@@ -35,13 +36,14 @@ func TestSeccompProfilesAreOnTheNode(t *testing.T) {
 		"an init container's":       {init: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
 		"the pod's":                 {pod: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
 		"the pod's, of nobody":      {pod: local("none.json"), init: local("there.json"), main: local("there.json")},
+		"a privileged container's":  {main: local("none.json"), privileged: true},
 		"one that is not looked at": {main: local("hung.json")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{
 				SecurityContext: &corev1.PodSecurityContext{SeccompProfile: tc.pod},
 				InitContainers:  []corev1.Container{{Name: "init", SecurityContext: &corev1.SecurityContext{SeccompProfile: tc.init}}},
-				Containers:      []corev1.Container{{Name: "main", SecurityContext: &corev1.SecurityContext{SeccompProfile: tc.main}}},
+				Containers:      []corev1.Container{{Name: "main", SecurityContext: &corev1.SecurityContext{SeccompProfile: tc.main, Privileged: &tc.privileged}}},
 			}}
 			got := ""
 			if refusal := node.Admit(pod); refusal != nil {

@@ -143,11 +143,12 @@ func TestAccountThatAManagerKnowsLate(t *testing.T) {
 // account before, and then it is renewed in turn.
 func TestAccountThatIsMadeAgainWhileATokenIsFetched(t *testing.T) {
 	for name, tt := range map[string]struct {
-		issued types.UID
-		want   string
+		issued, known types.UID
+		want          string
 	}{
-		"of the account before": {"first", "api-2"},
-		"of the account now":    {"second", "api-1"},
+		"of the account before":          {"first", "second", "api-2"},
+		"of the account now":             {"second", "second", "api-1"},
+		"of an account that is gone now": {"first", "", "api-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,7 +156,7 @@ func TestAccountThatIsMadeAgainWhileATokenIsFetched(t *testing.T) {
 				tokens := m.tokens()
 				_ = tokens.Prefetch(t.Context(), pod("1", "sa"), ask)
 				synctest.Wait()
-				tokens.AccountKnown(account, "second")
+				tokens.AccountKnown(account, tt.known)
 				close(m.hold)
 				synctest.Wait()
 				m.account = "second"

@@ -89,7 +89,7 @@ type token struct {
 	of      types.NamespacedName
 	account types.UID
 	// notified is the UID that the manager said the account has, since the token was asked for.
-	notified types.UID
+	notified *types.UID
 	// asked is when it was asked for.
 	asked time.Duration
 	// node is what it is bound to, and known what was known of the Node when it was asked for.
@@ -199,7 +199,7 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	node := t.config.NodeUID()
 	asked := t.config.Clock.SinceBoot()
 	t.mu.Lock()
-	held.notified = ""
+	held.notified = nil
 	t.mu.Unlock()
 	issued, err := t.config.Request(ctx, pod, ask)
 	if err != nil {
@@ -210,7 +210,7 @@ func (t *Tokens) renew(ctx context.Context, pod *corev1.Pod, ask apiobjects.Toke
 	held.account, held.asked = issued.Account, asked
 	held.retryAt = t.config.Clock.SinceBoot() + retryPause
 	held.expires, held.renewAt = asked+issued.Lifetime, asked+renewAfter(issued.Lifetime)
-	if isAnother(held.account, held.notified) {
+	if said := held.notified; said != nil && (*said == "" || isAnother(held.account, *said)) {
 		held.renewAt = asked
 	}
 	others := t.makeDue(func(other *token) bool { return other.of == held.of && isAnother(other.account, held.account) })
@@ -247,7 +247,7 @@ func (t *Tokens) AccountKnown(account types.NamespacedName, uid types.UID) {
 		if held.of != account {
 			return false
 		}
-		held.notified = uid
+		held.notified = &uid
 		return uid == "" || isAnother(held.account, uid)
 	})
 	t.mu.Unlock()

@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -54,7 +55,12 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 
 // unfit says why the node cannot run a pod now; "" if it can.
 func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
-	seccomp := &nodeadmission.Seccomp{Root: s.options.seccompDir(), Stat: hostfs.Root(s.options.HostRoot).Stat}
+	patience := hostfs.NewPatience(hostfs.DefaultPatience)
+	seccomp := &nodeadmission.Seccomp{Root: s.options.seccompDir(), Stat: func(path string) (fs.FileInfo, error) {
+		return hostfs.Ask(ctx, patience, path, func() (fs.FileInfo, error) {
+			return hostfs.Root(s.options.HostRoot).Stat(path)
+		}, func(fs.FileInfo) {})
+	}}
 	admit := nodeadmission.Handlers{s.admission(ctx), seccomp.Admit}.Admit
 	exceeds := exceeds(s.options.bounds)
 	return func(pod *corev1.Pod) string {

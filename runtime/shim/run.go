@@ -165,7 +165,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Executor:     s.executor,
 		Prober:       s.probes,
 		PodDir:       podDirAdapter{s.dirs, s.forgetPod},
-		Publisher:    staticPublisher{publisher, s.static, s.mirrors},
+		Publisher:    staticPublisher{publisher, s.static},
 		Objects:      needs{s.objects, s.runtime},
 		Events:       s.events,
 		Store:        checkpoints,

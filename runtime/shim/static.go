@@ -37,13 +37,8 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
 		Update: func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
 		Has:    func(uid types.UID) bool { return s.pool.Has(uid) },
-		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error {
-			pod, change := template.Pod(nw), template.Pod(nw)
-			change.UID = runs // it has what runs has, such as host ports
-			if why := unfit(change); why != "" {
-				return fmt.Errorf("the node cannot run it: %s", why)
-			}
-			return s.prepareStatic(ctx, pod)
+		Try: func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error {
+			return s.tryStatic(template.Pod(nw), runs, unfit)
 		},
 		GaveUp: s.executor.Forget,
 		Published: func(uid types.UID, st *v1alpha1.NodeWorkloadStatus) {
@@ -69,29 +64,49 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 	return nil
 }
 
-// prepareStatic sees to it that what the start of a static workload needs of this node is there, and returns what is
-// not: its images are pulled, and nothing else is made.
-func (s *shim) prepareStatic(ctx context.Context, pod *corev1.Pod) error {
-	if err := s.volumes.Ahead(ctx, pod); err != nil {
-		return err
+// tryStatic returns what sees to it that what the start of a static workload needs of this node is there: its images are
+// pulled, and nothing else is made. What runs is the one that would end for it.
+func (s *shim) tryStatic(pod *corev1.Pod, runs types.UID, unfit func(*corev1.Pod) string) func(context.Context) error {
+	change := pod.DeepCopy()
+	change.UID = runs // it has what runs has, such as host ports
+	look := func(ctx context.Context) error {
+		if why := unfit(change); why != "" {
+			return fmt.Errorf("the node cannot run it: %s", why)
+		}
+		return s.volumes.Ahead(ctx, pod)
 	}
-	for c := range podspec.InitAndMain(pod) {
-		for _, image := range plan.ImageKeysOf(pod, c) {
-			got, err := s.executor.PrepareImage(ctx, pod, c.Name, image, func() {})
-			if err != nil {
-				return err
+	pulled := map[plan.ImageKey]string{}
+	return func(ctx context.Context) error {
+		if err := look(ctx); err != nil {
+			return err
+		}
+		for c := range podspec.InitAndMain(pod) {
+			for _, image := range plan.ImageKeysOf(pod, c) {
+				if err := s.pullStatic(ctx, pod, c, image, pulled); err != nil {
+					return err
+				}
 			}
-			if got.Ref == "" {
-				return fmt.Errorf("container %s: image %s: %s: %s", c.Name, image.Image, got.Reason.Reason, got.Reason.Message)
-			}
-			if image != plan.ImageKeyOf(c) {
-				continue // of a volume
-			}
-			if err := s.runtime.VerifyNonRoot(ctx, pod, c, got.Ref); err != nil {
+			if err := s.runtime.VerifyNonRoot(ctx, pod, c, pulled[plan.ImageKeyOf(c)]); err != nil {
 				return err
 			}
 		}
+		return look(ctx) // a pull takes a while
 	}
+}
+
+// pullStatic sees to it that an image is there. One that each start pulls is pulled once.
+func (s *shim) pullStatic(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image plan.ImageKey, pulled map[plan.ImageKey]string) error {
+	if pulled[image] != "" && !image.PresenceMatters() {
+		return nil
+	}
+	got, err := s.executor.PrepareImage(ctx, pod, c.Name, image, func() {})
+	if err != nil {
+		return err
+	}
+	if got.Ref == "" {
+		return fmt.Errorf("container %s: image %s: %s: %s", c.Name, image.Image, got.Reason.Reason, got.Reason.Message)
+	}
+	pulled[image] = got.Ref
 	return nil
 }
 
@@ -100,8 +115,6 @@ func (s *shim) prepareStatic(ctx context.Context, pod *corev1.Pod) error {
 type staticPublisher struct {
 	podworker.Publisher
 	static *static.Source
-	// mirrors are nil where there is no API server.
-	mirrors *mirrors
 }
 
 // Publish implements podworker.Publisher.
@@ -109,13 +122,7 @@ func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st 
 	if !v1alpha1.IsStatic(id.UID) {
 		return p.Publisher.Publish(ctx, id, st)
 	}
-	if err := p.static.Publish(id.UID, st); err != nil {
-		return err
-	}
-	if p.mirrors != nil {
-		p.mirrors.statuses.offer(id.UID, st)
-	}
-	return nil
+	return p.static.Publish(id.UID, st)
 }
 
 // Live implements podworker.Publisher. The API server may have an object of the name of a static

@@ -22,8 +22,8 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/static"
 )
 
-// runStatic runs a file of a NodeWorkload ns/n and returns its UID.
-func runStatic(t *testing.T) (*static.Source, types.UID) {
+// runStatic runs a file of a NodeWorkload ns/n and returns its UID. published takes its statuses.
+func runStatic(t *testing.T, published func(types.UID, *v1alpha1.NodeWorkloadStatus)) (*static.Source, types.UID) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "n.yaml")
@@ -39,7 +39,7 @@ func runStatic(t *testing.T) (*static.Source, types.UID) {
 	s, err := static.New(static.Config{
 		Dir: dir, StateDir: t.TempDir(), Node: "node", Log: logr.Discard(),
 		Update: func(nw *v1alpha1.NodeWorkload) { running <- nw.UID },
-		Has:    func(types.UID) bool { return true }, Refused: func(message string) { t.Error(message) },
+		Has:    func(types.UID) bool { return true }, Refused: func(message string) { t.Error(message) }, Published: published,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func runStatic(t *testing.T) (*static.Source, types.UID) {
 // A static workload and a NodeWorkload of the same namespace and name are two: each is asked
 // about where it is from.
 func TestLiveOfOneNameInAFileAndInTheAPI(t *testing.T) {
-	source, uid := runStatic(t)
+	source, uid := runStatic(t, nil)
 	file := podworker.Identity{UID: uid, Namespace: identity.Namespace, Name: identity.Name}
 	other := podworker.Identity{UID: "static-other", Namespace: identity.Namespace, Name: "other"}
 	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload())
@@ -90,9 +90,10 @@ func (hung) Publish(ctx context.Context, _ podworker.Identity, _ *v1alpha1.NodeW
 
 // A static workload does not wait for the API server: its status is on the node at once.
 func TestTheStatusOfAStaticWorkloadDoesNotWaitForTheAPIServer(t *testing.T) {
-	source, uid := runStatic(t)
+	shown := &mirrors{}
+	source, uid := runStatic(t, shown.statuses.offer)
 	synctest.Test(t, func(t *testing.T) {
-		p := staticPublisher{hung{}, source, &mirrors{seen: map[types.UID]podworker.Identity{uid: {UID: "m", Namespace: "ns", Name: "n.static"}}}}
+		p := staticPublisher{hung{}, source}
 		begun := time.Now()
 		if err := p.Publish(t.Context(), podworker.Identity{UID: uid}, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
 			t.Fatal(err)
@@ -103,5 +104,8 @@ func TestTheStatusOfAStaticWorkloadDoesNotWaitForTheAPIServer(t *testing.T) {
 	})
 	if got := source.List()[0].Status.Phase; got != corev1.PodRunning {
 		t.Errorf("phase %q on the node", got)
+	}
+	if latest := shown.statuses.take(uid); latest == nil || latest.Phase != corev1.PodRunning {
+		t.Errorf("its mirror is shown %v", latest)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,10 +39,10 @@ func (s *Source) look(ctx context.Context, now time.Time) (again time.Duration) 
 	wanted := s.wanted(paths)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sayWaits(now)
 	if s.noteMissing(wanted, now) {
 		again = settled
 	}
+	s.sayWaits(now)
 	s.end(wanted, now)
 	s.begin(wanted, now)
 	if s.handOverMissing() {
@@ -119,11 +120,24 @@ func (s *Source) wanted(paths []string) map[types.UID]instance {
 	for {
 		wanted, twice := s.choose(paths)
 		if twice == nil {
+			s.accept(wanted)
 			return wanted
 		}
 		s.files[twice.path] = file{err: twice.err} // what ran from it is among the next
 		s.refuse(twice.path, twice.err)
 	}
+}
+
+// accept drops what is remembered about files that are accepted.
+func (s *Source) accept(wanted map[types.UID]instance) {
+	for _, i := range wanted {
+		if s.files[i.path].err == nil {
+			delete(s.refused, i.path)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.returning, func(_ types.UID, i instance) bool { return s.files[i.path].err == nil })
 }
 
 // refusal is a file that is not accepted for what another says.
@@ -148,6 +162,11 @@ func (s *Source) choose(paths []string) (map[types.UID]instance, *refusal) {
 			found = append(found, instance{w.nw, w.path})
 		}
 	}
+	for _, i := range s.returning {
+		if s.files[i.path].err != nil {
+			found = append(found, i)
+		}
+	}
 	slices.SortStableFunc(found, func(a, b instance) int {
 		return cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.path, b.path))
 	})
@@ -156,17 +175,13 @@ func (s *Source) choose(paths []string) (map[types.UID]instance, *refusal) {
 	for _, i := range found {
 		key := types.NamespacedName{Namespace: i.nw.Namespace, Name: i.nw.Name}
 		first, taken := names[key]
-		accepted := s.files[i.path].err == nil
-		if taken && accepted && first.path != i.path {
+		if taken && s.files[i.path].err == nil && first.path != i.path {
 			return nil, &refusal{i.path, fmt.Errorf("metadata.name: %s has a workload %s too", first.path, key)}
 		}
 		if taken {
 			continue
 		}
 		names[key], wanted[i.nw.UID] = i, i
-		if accepted {
-			delete(s.refused, i.path)
-		}
 	}
 	return wanted, nil
 }
@@ -234,6 +249,9 @@ func (s *Source) why(w *workload) string {
 	if s.cfg.Dir == "" {
 		return "a shim without --static-dir"
 	}
+	if w.removed != "" {
+		return "removal of the file " + w.removed
+	}
 	if _, there := s.files[w.path]; !there {
 		return "removal of the file " + w.path
 	}
@@ -262,6 +280,7 @@ func (s *Source) begin(wanted map[types.UID]instance, now time.Time) {
 		w := &workload{nw: i.nw.DeepCopy(), path: i.path}
 		w.nw.CreationTimestamp = metav1.NewTime(now)
 		s.workloads[uid] = w
+		delete(s.returning, uid)
 		s.cfg.Log.Info("Running a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
 		s.save(uid)
 		s.cfg.Update(w.nw.DeepCopy())

@@ -45,13 +45,14 @@ type Config struct {
 	Update func(*v1alpha1.NodeWorkload)
 	// Has reports whether a workload has a worker.
 	Has func(types.UID) bool
-	// Try sees to it that what a workload needs of the node for its start is there, before the one that runs from its
-	// file is ended for it, and returns what is missing. It may take as long as a pull takes, and ends with its context.
-	// Where it is nil, each workload can run.
-	Try func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error
-	// GaveUp says that a workload that was tried does not come: its file is another now.
+	// Try returns what sees to it that what a workload needs of the node for its start is there, before the one that runs
+	// from its file is ended for it. It is called until it returns no error, which says what is missing; it may take as
+	// long as a pull takes, and ends with its context. Where Try is nil, each workload can run.
+	Try func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error
+	// GaveUp says that a workload that was tried does not come: its file says something else now.
 	GaveUp func(types.UID)
-	// Published takes the status of a workload after it has changed by other means than Publish.
+	// Published takes the status of a workload after each change: what its worker has published, and whether a change of
+	// its file waits. It must not block.
 	Published func(types.UID, *v1alpha1.NodeWorkloadStatus)
 	// Refused says that a file is not accepted, once for each reason.
 	Refused func(message string)
@@ -76,6 +77,8 @@ type Source struct {
 	changed chan struct{}
 	// stale are the UIDs of instances that ended as long as the state directory may have them.
 	stale map[types.UID]bool
+	// returning are those that a shutdown of the node has ended and that run again although their files are not accepted.
+	returning map[types.UID]instance
 
 	// What follows belongs to the goroutine of Run.
 
@@ -93,9 +96,10 @@ type Source struct {
 // workload is one instance.
 type workload struct {
 	nw *v1alpha1.NodeWorkload
-	// path is its file, and missing since when it has none, the zero time while it has.
-	path    string
-	missing time.Time
+	// path is its file, and missing since when it has none, the zero time while it has. removed is the file that it had
+	// before another one said something else of its name.
+	path, removed string
+	missing       time.Time
 	// published is the status that its worker has published, nil before; it is not changed.
 	published *v1alpha1.NodeWorkloadStatus
 	// waits is why a change of its file waits; empty if none does.
@@ -106,7 +110,7 @@ type workload struct {
 func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, kicked: make(chan struct{}, 1), workloads: map[types.UID]*workload{},
-		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), stale: map[types.UID]bool{},
+		unkept: map[types.UID]bool{}, changed: make(chan struct{}, 1), stale: map[types.UID]bool{}, returning: map[types.UID]instance{},
 		files: map[string]file{}, refused: map[string]string{}, trials: map[types.UID]*trial{},
 	}
 	if err := s.restore(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,10 +35,12 @@ type station struct {
 	lost map[types.UID]bool
 	// unfit is why the node can run nothing of an image.
 	unfit map[string]error
+	// known are the workloads that were handed over.
+	known sync.Map
 	// hangs is an image of which a try does not end, and panics one at which it panics.
 	hangs, panics string
 	gaveUp        chan types.UID
-	// shown are the summaries that mirrors were to show for another reason than that a worker has published one.
+	// shown are the summaries that mirrors were to show.
 	shown []string
 }
 
@@ -61,22 +64,18 @@ func (s *station) restart(dir string) {
 			if nw.DeletionTimestamp != nil {
 				verb = "end by " + strings.ReplaceAll(nw.Annotations[v1alpha1.AnnotationRequestedBy], s.dir+"/", "")
 			}
+			s.known.Store(nw.UID, true)
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
-		Has: func(uid types.UID) bool { return !s.lost[uid] },
-		Try: func(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) error {
-			if s.workload(runs) == nil {
+		Has: func(uid types.UID) bool {
+			_, known := s.known.Load(uid)
+			return known && !s.lost[uid]
+		},
+		Try: func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error {
+			if _, known := s.known.Load(runs); !known {
 				s.t.Errorf("%s does not run", runs)
 			}
-			switch image := nw.Spec.Template.Spec.Containers[0].Image; image {
-			case s.hangs:
-				<-ctx.Done()
-				return ctx.Err()
-			case s.panics:
-				panic("no such thing")
-			default:
-				return s.unfit[image]
-			}
+			return func(ctx context.Context) error { return s.try(ctx, nw) }
 		},
 		GaveUp:    func(uid types.UID) { s.gaveUp <- uid },
 		Published: func(_ types.UID, st *v1alpha1.NodeWorkloadStatus) { s.shown = append(s.shown, st.Summary) },
@@ -89,10 +88,17 @@ func (s *station) restart(dir string) {
 	s.HandOver()
 }
 
-func (s *station) workload(uid types.UID) *workload {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.workloads[uid]
+// try tries what a file says now.
+func (s *station) try(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
+	switch image := nw.Spec.Template.Spec.Containers[0].Image; image {
+	case s.hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	case s.panics:
+		panic("no such thing")
+	default:
+		return s.unfit[image]
+	}
 }
 
 // keepNow writes what the goroutine of Run would.

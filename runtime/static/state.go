@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 const (
@@ -36,6 +37,7 @@ func (s *Source) Publish(uid types.UID, st *v1alpha1.NodeWorkloadStatus) error {
 	}
 	w.published = st.DeepCopy()
 	w.show()
+	s.tell(uid, w)
 	if w.shutDown() {
 		s.kick()
 	}
@@ -89,6 +91,11 @@ func (s *Source) Known(uid types.UID) bool {
 func (s *Source) Release(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w := s.workloads[uid]; w != nil && w.shutDown() {
+		again := w.nw.DeepCopy()
+		again.DeletionTimestamp, again.Annotations, again.Status = nil, nil, v1alpha1.NodeWorkloadStatus{}
+		s.returning[uid] = instance{again, w.path}
+	}
 	delete(s.workloads, uid)
 	s.stale[uid] = true // one that runs again from the same content has the same UID
 	s.save(uid)
@@ -148,7 +155,8 @@ func (s *Source) readKept(uid types.UID) (*workload, error) {
 	if nw.UID != uid || nw.Name == "" || nw.Spec.NodeName != s.cfg.Node {
 		return nil, errOtherWorkload
 	}
-	meta.RemoveStatusCondition(&nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) // of a file that may be another by now
+	meta.RemoveStatusCondition(&nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) // its file may be another by now
+	nw.Status.Summary, _, _ = strings.Cut(nw.Status.Summary, status.Waiting)
 	path := nw.Annotations[annotationFile]
 	delete(nw.Annotations, annotationFile)
 	return &workload{nw: nw, path: path}, nil

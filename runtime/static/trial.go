@@ -6,6 +6,7 @@ package static
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,14 +21,16 @@ import (
 const retry = 10 * time.Second
 
 // errOnTrial says that it is not known yet whether the node can run what a file says.
-var errOnTrial = errors.New("the node gets what its start needs")
+var errOnTrial = errors.New("its images are pulled before what runs ends")
 
 // trial tries a change of a file, while what ran from the file is kept, until the node can run it.
 type trial struct {
-	nw *v1alpha1.NodeWorkload
-	// runs is what runs from the file.
-	runs types.UID
+	uid  types.UID
+	path string
+	try  func(context.Context) error
 	stop context.CancelFunc
+	// said: why the node cannot run it was reported.
+	said bool
 
 	mu sync.Mutex
 	// err is how the latest try ended: errOnTrial before the first has, nil once the node can run it.
@@ -47,55 +50,84 @@ func (t *trial) set(err error) {
 }
 
 // tryChanged leaves of the changed files those that the node can run: what runs would end, and nothing would start.
-// A file from which nothing runs is not tried: it is its worker's, and its status says what keeps it from starting.
+// A file from which nothing runs is not tried: the status of its workload says what keeps it from starting.
 func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 	wanted := map[types.UID]bool{}
 	for path, f := range files {
 		if f.err != nil || s.cfg.Try == nil {
 			continue
 		}
-		runs, replaced := s.replaced(path, f.nw)
+		runs, replaced := s.replaced(path, f.nw, files)
 		if !replaced {
 			continue
 		}
 		wanted[f.nw.UID] = true
-		if err := s.trialOf(ctx, f.nw, runs).latest(); err != nil {
+		t := s.trialOf(ctx, path, f.nw, runs)
+		err := t.latest()
+		if err != nil {
 			files[path] = file{err: err}
-			if !errors.Is(err, errOnTrial) {
-				s.refuse(path, err)
-			}
+		}
+		if err != nil && !errors.Is(err, errOnTrial) && !t.said {
+			t.said = true // the words of a registry differ from try to try
+			s.refuse(path, err)
 		}
 	}
 	for uid, t := range s.trials {
-		if !wanted[uid] {
+		if !wanted[uid] && !errors.Is(files[t.path].err, errUnsettled) {
 			t.stop()
 			delete(s.trials, uid)
 		}
 	}
 }
 
-// replaced returns the workload that runs from a file, or may run, and that another version of it would end.
-func (s *Source) replaced(path string, nw *v1alpha1.NodeWorkload) (runs types.UID, ok bool) {
+// replaced returns the workload that runs from a file, or may run, and that another version of it would end. A
+// workload of the same name whose own file is gone runs from that file from now on.
+func (s *Source) replaced(path string, nw *v1alpha1.NodeWorkload, files map[string]file) (runs types.UID, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.workloads[nw.UID] != nil {
 		return "", false
 	}
-	for uid, w := range s.workloads {
-		phase := w.nw.Status.Phase
-		if w.path == path && w.nw.DeletionTimestamp == nil && (phase == "" || phase == corev1.PodUnknown || phase == corev1.PodRunning) {
+	for uid, i := range s.returning {
+		if i.path == path {
 			return uid, true
 		}
+	}
+	for uid, w := range s.workloads {
+		_, there := files[w.path]
+		moved := !there && w.nw.Namespace == nw.Namespace && w.nw.Name == nw.Name
+		if w.path != path && !moved || w.nw.DeletionTimestamp != nil && !w.shutDown() || !w.mayRun() {
+			continue
+		}
+		if moved {
+			w.removed, w.path = w.path, path
+		}
+		return uid, true
 	}
 	return "", false
 }
 
+// mayRun reports whether something of a workload runs, has run or may run: it would be missed.
+func (w *workload) mayRun() bool {
+	switch w.nw.Status.Phase {
+	case corev1.PodSucceeded, corev1.PodFailed:
+		return w.shutDown() // it runs again
+	case corev1.PodPending:
+		return slices.ContainsFunc(slices.Concat(w.nw.Status.ContainerStatuses, w.nw.Status.InitContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return c.State.Running != nil || c.ContainerID != ""
+		})
+	case corev1.PodRunning, corev1.PodUnknown:
+	}
+	return true
+}
+
 // trialOf is the trial of a change; it begins unless it is under way.
-func (s *Source) trialOf(ctx context.Context, nw *v1alpha1.NodeWorkload, runs types.UID) *trial {
+func (s *Source) trialOf(ctx context.Context, path string, nw *v1alpha1.NodeWorkload, runs types.UID) *trial {
 	if t := s.trials[nw.UID]; t != nil {
+		t.path = path
 		return t
 	}
-	t := &trial{nw: nw.DeepCopy(), runs: runs, err: errOnTrial}
+	t := &trial{uid: nw.UID, path: path, try: s.cfg.Try(nw.DeepCopy(), runs), err: errOnTrial}
 	ctx, t.stop = context.WithCancel(ctx)
 	s.trials[nw.UID] = t
 	s.trying.Go(func() {
@@ -110,7 +142,7 @@ func (s *Source) trialOf(ctx context.Context, nw *v1alpha1.NodeWorkload, runs ty
 // try tries a change again and again, until the node can run it or the context is done.
 func (s *Source) try(ctx context.Context, t *trial) {
 	for {
-		err := panics.Contain(s.cfg.Log, "trying a static workload", func() error { return s.cfg.Try(ctx, t.nw, t.runs) })
+		err := panics.Contain(s.cfg.Log, "trying a static workload", func() error { return t.try(ctx) })
 		if ctx.Err() == nil {
 			t.set(err)
 			s.kick()
@@ -120,8 +152,8 @@ func (s *Source) try(ctx context.Context, t *trial) {
 		}
 		select {
 		case <-ctx.Done():
-			if s.cfg.GaveUp != nil {
-				s.cfg.GaveUp(t.nw.UID)
+			if s.cfg.GaveUp != nil && !s.cfg.Has(t.uid) {
+				s.cfg.GaveUp(t.uid)
 			}
 			return
 		case <-time.After(retry):

@@ -64,6 +64,9 @@ func TestAChangeThatTheNodeCannotRunEndsNothing(t *testing.T) {
 		t.Errorf("the mirror was shown %q", got)
 	}
 	s.publish(corev1.PodRunning, "Running, 1 restart")
+	if got := s.shown[len(s.shown)-1]; got != "Running, 1 restart, waiting: FileRefused" {
+		t.Errorf("after the next status of the worker, the mirror was shown %q", got)
+	}
 	if reason, _ := s.waiting(); reason != v1alpha1.ReasonFileRefused {
 		t.Error("the next status of the worker does not say that the change waits")
 	}
@@ -111,6 +114,124 @@ func TestAChangeOfWhatDoesNotRunIsNotTried(t *testing.T) {
 	}
 }
 
+// What waits for one container may run another, and what has run runs again.
+func TestAChangeOfWhatMayRunIsTried(t *testing.T) {
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	for name, st := range map[string]v1alpha1.NodeWorkloadStatus{
+		"one container of two runs":    {Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{}, running}},
+		"an init container runs":       {Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{running}},
+		"between two restarts":         {Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{ContainerID: "containerd://1"}}},
+		"of unknown phase":             {Phase: corev1.PodUnknown},
+		"before its first status":      {},
+		"after the node has restarted": {Phase: corev1.PodFailed, Reason: v1alpha1.ReasonTerminated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.unfit = map[string]error{"typo:1": errNoImage}
+			s.write("a.yaml", nodeWorkload("web", "a:1"))
+			s.expect("web a:1: run")
+			s.write("a.yaml", nodeWorkload("web", "typo:1"))
+			if err := s.Publish(s.uids()[0], &st); err != nil {
+				t.Fatal(err)
+			}
+			s.look(t.Context(), s.now)
+			s.endTries()
+			s.lookTwice()
+			if slices.Contains(s.updates, "web typo:1: run") {
+				t.Errorf("handed to the workers: %q", s.updates)
+			}
+		})
+	}
+}
+
+// What a shutdown of the node has ended runs again, though its file is not accepted meanwhile.
+func TestAfterAShutdownABadFileKeepsWhatRan(t *testing.T) {
+	for name, content := range map[string]string{
+		"not accepted":   "typo",
+		"cannot run":     nodeWorkload("web", "typo:1"),
+		"a taken name":   nodeWorkload("db", "a:2"),
+		"as it was":      nodeWorkload("web", "a:1"),
+		"a good change":  nodeWorkload("web", "a:2"),
+		"a removed file": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.unfit = map[string]error{"typo:1": errNoImage}
+			s.write("b.yaml", nodeWorkload("db", "a:1"))
+			s.expect("db a:1: run")
+			s.write("a.yaml", nodeWorkload("web", "a:1"))
+			s.expect("web a:1: run")
+			uid := s.Live(types.NamespacedName{Namespace: "default", Name: "web"}).UID
+			s.write("a.yaml", content)
+			want := "web a:1: run"
+			switch name {
+			case "a good change":
+				want = "web a:2: run"
+			case "a removed file":
+				want = ""
+				s.remove("a.yaml")
+			}
+			if err := s.Publish(uid, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodFailed, Reason: v1alpha1.ReasonTerminated}); err != nil {
+				t.Fatal(err)
+			}
+			s.look(t.Context(), s.now)
+			s.endTries()
+			s.lookTwice()
+			if !slices.ContainsFunc(s.updates, func(u string) bool { return strings.HasPrefix(u, "web a:1: end by ") }) {
+				t.Fatalf("handed to the workers: %q", s.updates)
+			}
+			begun := slices.DeleteFunc(s.updates, func(u string) bool { return !strings.HasSuffix(u, ": run") })
+			s.keepNow()
+			if err := s.Release(uid); err != nil {
+				t.Fatal(err)
+			}
+			s.updates = nil
+			s.keepNow()
+			s.look(t.Context(), s.now)
+			if got := strings.Join(append(begun, s.updates...), "; "); got != want {
+				t.Errorf("runs %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A file of another name with a change of the same workload is a change of its file.
+func TestAChangeInAFileOfAnotherNameIsTried(t *testing.T) {
+	s := newStation(t)
+	s.unfit = map[string]error{"typo:1": errNoImage}
+	s.write("web-v1.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.remove("web-v1.yaml")
+	s.write("web-v2.yaml", nodeWorkload("web", "typo:1"))
+	s.expect()
+	if reason, _ := s.waiting(); reason != v1alpha1.ReasonFileRefused {
+		t.Errorf("UpdateWaiting: %q", reason)
+	}
+	s.write("web-v2.yaml", nodeWorkload("web", "a:2"))
+	s.expect("web a:1: end by removal of the file web-v1.yaml", "web a:2: run")
+}
+
+// A file that is touched while a change is tried does not have the try begin anew.
+func TestATouchedFileDoesNotEndItsTry(t *testing.T) {
+	s := newStation(t)
+	s.hangs = "slow:1"
+	s.write("a.yaml", nodeWorkload("web", "a:1"))
+	s.expect("web a:1: run")
+	s.write("a.yaml", nodeWorkload("web", "slow:1"))
+	s.look(t.Context(), s.now)
+	s.touch("a.yaml")
+	s.look(t.Context(), s.now)
+	if reason, _ := s.waiting(); reason != v1alpha1.ReasonFileOnTrial {
+		t.Errorf("UpdateWaiting: %q", reason)
+	}
+	s.lookTwice()
+	select {
+	case <-s.gaveUp:
+		t.Error("the try was given up")
+	default:
+	}
+}
+
 // A try that does not end, such as a pull from a registry that hangs, keeps no other file waiting, and ends when its file
 // says something else.
 func TestATryThatHangsKeepsNoOtherFileWaiting(t *testing.T) {
@@ -121,7 +242,7 @@ func TestATryThatHangsKeepsNoOtherFileWaiting(t *testing.T) {
 	s.expect("db a:1: run", "web a:1: run")
 	s.write("a.yaml", nodeWorkload("web", "slow:1"))
 	s.lookTwice()
-	if reason, message := s.waiting(); reason != v1alpha1.ReasonFileOnTrial || message != "a.yaml has changed: the node gets what its start needs" {
+	if reason, message := s.waiting(); reason != v1alpha1.ReasonFileOnTrial || message != "a.yaml has changed: its images are pulled before what runs ends" {
 		t.Errorf("UpdateWaiting: %s: %s", reason, message)
 	}
 	if len(s.refused) != 0 {
@@ -162,20 +283,19 @@ func TestAChangeIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, gaveUp := time.Now(), 0
-				var tried []time.Duration
 				s := &Source{kicked: make(chan struct{}, 1), cfg: Config{
-					Log: logr.Discard(), GaveUp: func(types.UID) { gaveUp++ },
-					Try: func(context.Context, *v1alpha1.NodeWorkload, types.UID) error {
-						tried = append(tried, time.Since(begun))
-						if len(tried) == tc.succeedsAt {
-							return nil
-						}
-						return errNoImage
-					},
+					Log: logr.Discard(), GaveUp: func(types.UID) { gaveUp++ }, Has: func(types.UID) bool { return false },
+				}}
+				var tried []time.Duration
+				on := &trial{err: errOnTrial, try: func(context.Context) error {
+					tried = append(tried, time.Since(begun))
+					if len(tried) == tc.succeedsAt {
+						return nil
+					}
+					return errNoImage
 				}}
 				ctx, cancel := context.WithTimeout(t.Context(), 35*seconds)
 				defer cancel()
-				on := &trial{nw: &v1alpha1.NodeWorkload{}, err: errOnTrial}
 				s.try(ctx, on)
 				if diff := cmp.Diff(tc.want, tried); diff != "" {
 					t.Errorf("tried (-want +got):\n%s", diff)

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/status"
@@ -35,9 +36,7 @@ func (s *Source) sayWaits(now time.Time) {
 		w.waits = waits{reason, message, since}
 		w.show()
 		s.save(uid)
-		if s.cfg.Published != nil {
-			s.cfg.Published(uid, &w.nw.Status)
-		}
+		s.tell(uid, w)
 	}
 }
 
@@ -46,12 +45,22 @@ func (s *Source) sayWaits(now time.Time) {
 func (s *Source) whyWaits(w *workload) (reason, message string) {
 	err := s.files[w.path].err
 	switch {
-	case err == nil, errors.Is(err, errUnsettled), w.nw.DeletionTimestamp != nil:
+	case err == nil, w.nw.DeletionTimestamp != nil:
 		return "", ""
+	case errors.Is(err, errUnsettled):
+		return w.waits.reason, w.waits.message
 	case errors.Is(err, errOnTrial):
 		return v1alpha1.ReasonFileOnTrial, fmt.Sprintf("%s has changed: %v", w.path, err)
 	default:
 		return v1alpha1.ReasonFileRefused, notAccepted(w.path, err)
+	}
+}
+
+// tell says of a status that it has changed, unless its worker has published none yet: what an earlier process kept is
+// not news. s.mu is held.
+func (s *Source) tell(uid types.UID, w *workload) {
+	if s.cfg.Published != nil && w.published != nil {
+		s.cfg.Published(uid, &w.nw.Status)
 	}
 }
 

@@ -85,13 +85,16 @@ func NodeWorkload(in NodeWorkloadInput) v1alpha1.NodeWorkloadStatus {
 	}
 }
 
+// Waiting is between a summary and the reason why a change waits.
+const Waiting = ", waiting: "
+
 // withWait adds to a summary why a change waits, unless that is what it says.
 func withWait(summary string, conditions []metav1.Condition) string {
 	i := conditionIndex(conditions, v1alpha1.ConditionUpdateWaiting)
 	if i < 0 || strings.Contains(summary, conditions[i].Reason) {
 		return summary
 	}
-	return summary + ", waiting: " + conditions[i].Reason
+	return summary + Waiting + conditions[i].Reason
 }
 
 // UpdateWaits says in a status that a change waits of which the workload's worker does not know, why, and since when.

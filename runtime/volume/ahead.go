@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -27,7 +29,10 @@ func (m *Manager) Ahead(ctx context.Context, pod *corev1.Pod) error {
 		}
 		path, wanted := volume.HostPath.Path, hostPathType(volume.HostPath)
 		err := m.patience.Do(ctx, path, func() error {
-			_, err := lookAtHostPath(m.config.HostRoot, path, wanted)
+			lacks, err := lookAtHostPath(m.config.HostRoot, path, wanted)
+			if lacks {
+				err = canBeMade(m.config.HostRoot, path, wanted)
+			}
 			return err
 		})
 		if err != nil {
@@ -47,6 +52,21 @@ func (m *Manager) Ahead(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	return nil
+}
+
+// canBeMade looks whether a file or a directory can be made where there is none: a file in a directory, and a directory
+// with those above it.
+func canBeMade(node hostfs.Root, path string, wanted corev1.HostPathType) error {
+	above := filepath.Dir(path)
+	info, err := node.Stat(above)
+	for errors.Is(err, fs.ErrNotExist) && wanted == corev1.HostPathDirectoryOrCreate && above != "/" {
+		above = filepath.Dir(above)
+		info, err = node.Stat(above)
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", above)
+	}
+	return err
 }
 
 // lookAtSubPath looks whether a path below that of a volume can be opened or made.

@@ -55,7 +55,7 @@ func commands() []command {
 		{"hostname", "", "print the host name", 0, 0, hostname},
 		{"ps", "", "process ids and the first words of command lines", 0, 0, processes},
 		{"signal", "NAME PID", "send a signal", 2, 2, sendSignal},
-		{"allocate", "BYTES DURATION", "use that much memory for the time", 2, 2, allocate},
+		{"allocate", "BYTES DURATION [FILE]", "use that much memory for the time, and touch FILE when it is in use", 2, 3, allocate},
 		{"copy-stdin", "", "print standard input until it ends", 0, 0, copyStdin},
 	}
 }

@@ -116,7 +116,12 @@ func allocate(args []string) error {
 	for i := 0; i < len(memory); i += 4096 {
 		memory[i] = 1
 	}
-	err = sleep(args[1:])
+	if len(args) > 2 {
+		if err := touch(args[2:]); err != nil {
+			return err
+		}
+	}
+	err = sleep(args[1:2])
 	memory[0] = 2 // still in use until here
 	return err
 }

@@ -131,7 +131,12 @@ func TestResizeBelowUse(t *testing.T) {
 	t.Parallel()
 	w := env.Apply(t, `
 containers:
-- {name: c, image: managedworkload.dev/testprogram:v1, args: [allocate, "50331648", 10m], resources: {limits: {memory: 128Mi}}}`)
+- name: c
+  image: managedworkload.dev/testprogram:v1
+  args: [allocate, "50331648", 10m, /dir/in-use]
+  readinessProbe: {exec: {command: [/testprogram, check-file, /dir/in-use]}, periodSeconds: 1, timeoutSeconds: 30}
+  resources: {limits: {memory: 128Mi}}
+  volumeMounts: [{name: dir, mountPath: /dir}]`+dirVolume)
 	id := w.AwaitReady().Status.ContainerStatuses[0].ContainerID
 	w.Change(func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources = resources("", "16Mi") })
 	nw := w.Await("the resize fails", func(nw *v1alpha1.NodeWorkload) bool {

@@ -17,7 +17,7 @@ import (
 func TestActiveDeadline(t *testing.T) {
 	t.Parallel()
 	w := env.Apply(t, `
-activeDeadlineSeconds: 5
+activeDeadlineSeconds: 15
 terminationGracePeriodSeconds: 9
 containers:
 - {name: c, image: managedworkload.dev/testprogram:v1, args: [serve, --log-file=/dir/c], volumeMounts: [{name: dir, mountPath: /dir}]}`+dirVolume)

@@ -26,12 +26,12 @@ type Seccomp struct {
 	Stat func(path string) (fs.FileInfo, error)
 }
 
-// Admit refuses a pod that asks for a profile that is not there. What cannot be looked at is no reason: the runtime has
+// Admit refuses a pod that asks for a profile that is not there. The runtime gives none to a privileged container. What cannot be looked at is no reason: the runtime has
 // the last word.
 func (s *Seccomp) Admit(pod *corev1.Pod) *plan.Refusal {
 	for c := range podspec.InitAndMain(pod) {
 		profile := podspec.SeccompProfile(pod, c)
-		if privileged(c) || profile == nil || profile.Type != corev1.SeccompProfileTypeLocalhost || profile.LocalhostProfile == nil {
+		if podspec.IsPrivileged(c) || profile == nil || profile.Type != corev1.SeccompProfileTypeLocalhost || profile.LocalhostProfile == nil {
 			continue
 		}
 		path := filepath.Join(s.Root, *profile.LocalhostProfile)
@@ -40,9 +40,4 @@ func (s *Seccomp) Admit(pod *corev1.Pod) *plan.Refusal {
 		}
 	}
 	return nil
-}
-
-// privileged reports whether a container is privileged: the runtime gives it no profile.
-func privileged(c *corev1.Container) bool {
-	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }

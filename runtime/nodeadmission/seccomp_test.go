@@ -29,15 +29,15 @@ func TestSeccompProfilesAreOnTheNode(t *testing.T) {
 		privileged      bool
 		want            string
 	}{
-		"none":                      {},
-		"the runtime's":             {main: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		"one that is there":         {main: local("there.json")},
-		"one that is not":           {main: local("none.json"), want: "container main: there is no seccomp profile /profiles/none.json"},
-		"an init container's":       {init: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
-		"the pod's":                 {pod: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
-		"the pod's, of nobody":      {pod: local("none.json"), init: local("there.json"), main: local("there.json")},
-		"a privileged container's":  {main: local("none.json"), privileged: true},
-		"one that is not looked at": {main: local("hung.json")},
+		"none":                {},
+		"the runtime's":       {main: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		"one that is there":   {main: local("there.json")},
+		"one that is not":     {main: local("none.json"), want: "container main: there is no seccomp profile /profiles/none.json"},
+		"an init container's": {init: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
+		"the pod's":           {pod: local("none.json"), want: "container init: there is no seccomp profile /profiles/none.json"},
+		"the pod's, where each container has one of its own": {pod: local("none.json"), init: local("there.json"), main: local("there.json")},
+		"a privileged container's":                           {main: local("none.json"), privileged: true},
+		"one that is not looked at":                          {main: local("hung.json")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{

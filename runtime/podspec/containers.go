@@ -70,11 +70,16 @@ func IsSidecar(c *corev1.Container) bool {
 // (kubelet container/helpers.go:HasPrivilegedContainer)
 func HasPrivileged(pod *corev1.Pod) bool {
 	for c := range InitAndMain(pod) {
-		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
+		if IsPrivileged(c) {
 			return true
 		}
 	}
 	return false
+}
+
+// IsPrivileged returns whether a container is privileged.
+func IsPrivileged(c *corev1.Container) bool {
+	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
 // Format names a pod as the kubelet does in messages. (kubelet

@@ -26,8 +26,8 @@ import (
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
-// earlierCommits are those of hack/e2e/upgrade: before admission acted on templates, and
-// before roll-outs had a strategy. testdata/earlier has what their managers left of a
+// earlierCommits are before admission acted on templates, and before roll-outs had a
+// strategy. testdata/earlier has what their managers left of a
 // workload on five nodes in a namespace with defaultLimits, but for what an API server
 // sets itself.
 var earlierCommits = []string{"c0e26c9", "88c5a97"}

@@ -140,7 +140,7 @@ containers:
 	}
 	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.Containers[0].Image = testImage })
 	w.AwaitReady()
-	if n := len(w.Find("c", "started")); n != 1 {
+	if n := len(w.AwaitFind("c", "started", 1)); n != 1 {
 		t.Errorf("the good one was started %d times", n)
 	}
 }
@@ -282,7 +282,7 @@ func TestRuntimeComesLater(t *testing.T) {
 	after := running.Await("the new shim has it", func(nw *v1alpha1.NodeWorkload) bool {
 		return nw.Generation > before.Generation && nw.Status.ObservedGeneration == nw.Generation && nw.Status.Ready == "1/1"
 	})
-	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || len(running.Find("c", "started")) != 1 {
+	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || len(running.AwaitFind("c", "started", 1)) != 1 {
 		t.Errorf("the container was started again: %q", harness.Texts(running.Journal("c")))
 	}
 }

@@ -151,7 +151,7 @@ func TestRefusedChangeLeavesNodesAlone(t *testing.T) {
 		t.Errorf("reason %s", accepted.Reason)
 	}
 	after := w.Node()
-	if after.Generation != before.Generation || after.Status.Ready != "1/1" || len(w.Find("c", "started")) != 1 {
+	if after.Generation != before.Generation || after.Status.Ready != "1/1" || len(w.AwaitFind("c", "started", 1)) != 1 {
 		t.Errorf("the node was changed: generation %d to %d, %s ready, journal %q", before.Generation, after.Generation, after.Status.Ready, harness.Texts(w.Journal("c")))
 	}
 	w.Change(func(tmpl *corev1.PodTemplateSpec) { tmpl.Spec.HostnameOverride = nil })

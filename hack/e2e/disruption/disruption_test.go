@@ -45,7 +45,7 @@ containers:
 		}
 		return nw.Status.ObservedGeneration == nw.Generation && nw.Generation > before.Generation
 	})
-	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || len(w.Find("c", "started")) != 1 {
+	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || len(w.AwaitFind("c", "started", 1)) != 1 {
 		t.Errorf("the container was started again: %q", harness.Texts(w.Journal("c")))
 	}
 }

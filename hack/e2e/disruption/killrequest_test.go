@@ -94,7 +94,7 @@ func TestHeldOverARestartOfTheShim(t *testing.T) {
 		return nw.Spec.Template.Spec.TerminationGracePeriodSeconds != nil && *nw.Spec.Template.Spec.TerminationGracePeriodSeconds == 11 &&
 			nw.Status.ObservedGeneration == nw.Generation
 	})
-	if !meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionHeld) || len(w.Find("c", "started")) != 1 {
+	if !meta.IsStatusConditionTrue(nw.Status.Conditions, v1alpha1.ConditionHeld) || len(w.AwaitFind("c", "started", 1)) != 1 {
 		t.Errorf("it is not held any more: %q, %+v", harness.Texts(w.Journal("c")), nw.Status.Conditions)
 	}
 	if err := env.Kube.Delete(t.Context(), kr); err != nil {

@@ -203,7 +203,7 @@ volumes: [%s]`, testImage, dirMount, dirVolume))
 	}
 	w.AwaitEvent("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 	w.AwaitLog("c", int(count), "started")
-	if n := len(w.Find("c", "started")); n != 3 {
+	if n := len(w.AwaitFind("c", "started", 3)); n != 3 {
 		t.Errorf("it was started %d times, want 3", n)
 	}
 	// A pod-level change is a new sandbox as well.

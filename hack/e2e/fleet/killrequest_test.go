@@ -45,7 +45,7 @@ func requestOrdered(t *testing.T) {
 		t.Errorf("nodes in the order in which their containers got SIGTERM (-want +got):\n%s", diff)
 	}
 	for i, node := range names()[1:] {
-		last := w.Find(names()[i], "started")[1].Time
+		last := w.AwaitFind(names()[i], "started", 2)[1].Time
 		if waited := w.Find(node, "signal SIGTERM")[0].Time.Sub(last); waited < 2*time.Second {
 			t.Errorf("the container of %s got SIGTERM %s after that of %s had started again, want 2s at least", node, waited, names()[i])
 		}
@@ -100,7 +100,7 @@ func requestBesideRollOut(t *testing.T) {
 		t.Errorf("at most %d nodes were not ready and %d containers down at once, want 2 of each", f.unavailable, down)
 	}
 	for _, node := range names() {
-		if starts := len(w.Find(node, "started")); starts < 2 || starts > 3 {
+		if starts := len(w.AwaitFind(node, "started", 2)); starts > 3 {
 			t.Errorf("%s: %d starts, want one more for the roll-out, and at most one for the request: %q", node, starts, harness.Texts(w.Journal(node)))
 		}
 	}
@@ -163,7 +163,7 @@ func requestStops(t *testing.T) {
 	held(names()[1:4]...)
 	w.wantKills(kr, before, names()[1:4]...)
 	for _, node := range names()[1:4] {
-		if starts := len(w.Find(node, "started")); starts != 1 {
+		if starts := len(w.AwaitFind(node, "started", 1)); starts != 1 {
 			t.Errorf("%s: %d starts before the request is deleted, want 1", node, starts)
 		}
 	}

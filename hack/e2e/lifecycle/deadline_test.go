@@ -32,7 +32,7 @@ containers:
 		t.Errorf("requested by %q", got)
 	}
 	w.AwaitEvent("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-	if starts := w.Find("c", "started"); len(starts) != 1 {
+	if starts := w.AwaitFind("c", "started", 1); len(starts) != 1 {
 		t.Errorf("the container saw %q", harness.Texts(w.Journal("c")))
 	}
 }

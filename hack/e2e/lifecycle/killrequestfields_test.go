@@ -94,7 +94,7 @@ containers:
 	fails.Spec.MinStartedSeconds = 3
 	awaitRequest(t, env.Kube, fails, v1alpha1.RequestFailed)
 	wantStates(t, fails, map[string]string{"b": "Failed: the new instance ended with exit code 1", "a": "Failed: not begun: container b failed"})
-	if starts := len(w.Find("a", "started")); starts != 2 {
+	if starts := len(w.AwaitFind("a", "started", 2)); starts != 2 {
 		t.Errorf("a started %d times, want 2: b has failed", starts)
 	}
 	w.Await("b waits for its restart", func(nw *v1alpha1.NodeWorkload) bool { return waiting(nw, "b") == "CrashLoopBackOff" })
@@ -102,7 +102,7 @@ containers:
 	ignores.Spec.FailurePolicy = v1alpha1.RequestIgnore
 	awaitRequest(t, env.Kube, ignores, v1alpha1.RequestFailed)
 	wantStates(t, ignores, map[string]string{"b": "Failed: the container does not run", "a": "Succeeded: restarted"})
-	if starts := len(w.Find("a", "started")); starts != 3 {
+	if starts := len(w.AwaitFind("a", "started", 3)); starts != 3 {
 		t.Errorf("a started %d times, want 3: the failure of b is ignored", starts)
 	}
 }
@@ -175,7 +175,7 @@ containers:
 		Trigger: v1alpha1.TriggerRestartRequested, Message: "Container a restart requested, will be restarted: KillRequest force: leaks memory",
 		Outcome: v1alpha1.KillOutcomeGraceful, Grace: grace(30, v1alpha1.GraceSourcePod),
 	})
-	if len(nw.Status.Kills) != 1 || len(w.Find("b", "started")) != 1 {
+	if len(nw.Status.Kills) != 1 || len(w.AwaitFind("b", "started", 1)) != 1 {
 		t.Errorf("kills %+v, want that of a; b saw %q, want one start", nw.Status.Kills, harness.Texts(w.Journal("b")))
 	}
 }

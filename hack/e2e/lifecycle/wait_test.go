@@ -127,7 +127,7 @@ func TestImageThatTheNextShimWaitsFor(t *testing.T) {
 			*nw.Spec.Template.Spec.TerminationGracePeriodSeconds == 11
 	})
 	awaitWait(t, w, before, image, "ErrImagePull", "ImagePullBackOff")
-	if starts := w.Find("c", "started"); len(starts) != 1 {
+	if starts := w.AwaitFind("c", "started", 1); len(starts) != 1 {
 		t.Errorf("the container saw %q", harness.Texts(w.Journal("c")))
 	}
 	if err := env.Stack.Import(t.Context(), image); err != nil {

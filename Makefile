@@ -172,7 +172,7 @@ endif
 ifeq ($(ROOT_ON_LINUX),yes)
 twin: assets runtime ## Give the same templates to a real kubelet and to the shim, and compare. SEED= for others.
 	@$(TOOL) kubelet kube-controller-manager
-	go run ./hack/twin --seed $(SEED) $(TWINFLAGS)
+	go run ./hack/twin --seed $(SEED) --keep bin/twin-$(SEED) $(TWINFLAGS)
 else
 twin:
 	@echo "A kubelet and real containers need root on Linux" >&2; exit 1

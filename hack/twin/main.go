@@ -13,12 +13,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +40,7 @@ type options struct {
 	only      string
 	binary    string
 	verbose   bool
+	keep      string
 }
 
 func main() {
@@ -49,6 +52,7 @@ func main() {
 	flag.IntVar(&opts.rounds, "rounds", 15, "how many times start and deletion are measured; 0 leaves that out")
 	flag.StringVar(&opts.only, "run", "", "run only the scenarios whose name matches this expression")
 	flag.StringVar(&opts.binary, "binary", "", "managedworkload program; built from this tree when empty")
+	flag.StringVar(&opts.keep, "keep", "", "folder that gets the logs of manager, shim and kubelet where something differs")
 	flag.BoolVar(&opts.verbose, "v", false, "show what the API said, one after the other, where something differs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,7 +85,22 @@ func run(ctx context.Context, opts options) (err error) {
 		defer cancel()
 		err = errors.Join(err, stack.Stop(cleanup))
 	}()
-	return onStack(ctx, opts, stack, scenarios)
+	err = onStack(ctx, opts, stack, scenarios)
+	if err != nil && opts.keep != "" {
+		err = errors.Join(err, keepLogs(context.WithoutCancel(ctx), stack, opts.keep))
+	}
+	return err
+}
+
+// keepLogs copies into a folder what the programs wrote that decide.
+func keepLogs(ctx context.Context, stack *localstack.Stack, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder for logs: %w", err)
+	}
+	if out, err := exec.CommandContext(ctx, "cp", stack.Manager.LogPath(), stack.Shim.LogPath(), stack.Kubelet.LogPath(), dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("keep the logs: %w: %s", err, out)
+	}
+	return nil
 }
 
 // chosen are the scenarios of this run.
@@ -163,9 +182,13 @@ func (t *twin) all(ctx context.Context, scenarios []scenario) error {
 	results := make([]result, len(scenarios))
 	var group errgroup.Group
 	group.SetLimit(max(t.opts.parallel, 1))
+	var done atomic.Int64
 	for i := range scenarios {
 		group.Go(func() (err error) {
 			results[i], err = t.untilSure(ctx, &scenarios[i])
+			if n := done.Add(1); err == nil && n%10 == 0 {
+				fmt.Fprintf(os.Stderr, "Compared %d of %d templates after %s\n", n, len(scenarios), time.Since(begin).Round(time.Second))
+			}
 			return err
 		})
 	}

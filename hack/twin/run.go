@@ -193,7 +193,7 @@ func (p *pairing) end(ctx context.Context) error {
 // collect reads what the containers, the runtime and the API have about it.
 func (p *pairing) collect(ctx context.Context, lives *lives) error {
 	p.rec.uid = p.uid()
-	if err := p.events.await(ctx, p.side.name(), time.Now()); err != nil {
+	if err := p.events.await(ctx, p.side.name(), p.rec.uid, time.Now()); err != nil {
 		return err
 	}
 	p.rec.lives = lives.of(p.rec.uid)

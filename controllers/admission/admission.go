@@ -252,7 +252,8 @@ func words(errs field.ErrorList) string {
 const nameLength = 12
 
 // ask lets the API server admit a template as a Pod without creating it. It returns the
-// Pod as it was admitted, or how the API server refuses it.
+// Pod as it was admitted, or how the API server refuses it. A refusal with an error is one that
+// passes by itself.
 func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1.PodTemplateSpec, noTokens bool) (*corev1.Pod, *metav1.Status, error) {
 	name := "w" + utilrand.String(nameLength)
 	pod := admitted.Question{Namespace: mw.Namespace, Name: name, NoTokens: noTokens}.Pod(t)
@@ -260,7 +261,7 @@ func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1
 	switch {
 	case err == nil:
 		return pod, nil, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err) || noAccountYet(err, mw.Namespace):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !isRefusal(err):
 		return nil, nil, fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
 	refused := &metav1.Status{Message: err.Error()}
@@ -276,6 +277,9 @@ func (j *Judge) ask(ctx context.Context, mw *v1alpha1.ManagedWorkload, t *corev1
 			cause := &refused.Details.Causes[i]
 			cause.Message = strings.ReplaceAll(cause.Message, name, known)
 		}
+	}
+	if noAccountYet(err, mw.Namespace) {
+		return nil, refused, fmt.Errorf("ask the API server to admit the template: %w", err)
 	}
 	return nil, refused, nil
 }

@@ -61,11 +61,11 @@ func (j *Judge) Review(ctx context.Context, mw *v1alpha1.ManagedWorkload) (Revie
 	template.SetDefaults(t)
 	pod, status, err := j.ask(ctx, mw, t, j.options.NoTokens)
 	switch {
-	case err != nil:
-		return r, err
 	case status != nil && strings.Contains(status.Message, noAccount): // it may come with the same apply
 		r.Warnings = append(r.Warnings, status.Message+"; the template is asked about again, and the condition Accepted says whether it passes")
 		return r, nil
+	case err != nil:
+		return r, err
 	case status != nil:
 		r.Causes = append(r.Causes, besides(r.Causes, status)...)
 		return r, nil

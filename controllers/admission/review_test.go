@@ -79,7 +79,7 @@ func TestReview(t *testing.T) {
 			},
 		},
 		"refused by admission":                   {answer: forbidden, want: []string{`spec.template: pods "web" is forbidden: violates PodSecurity`}},
-		"in a namespace without its account yet": {answer: noAccount, wantError: true},
+		"in a namespace without its account yet": {answer: noAccount, warnings: []string{`pods "web" is forbidden: error looking up service account ns/default: serviceaccount "default" not found`}},
 		"before its account, of one apply":       {answer: otherAccount, warnings: []string{`pods "web" is forbidden: error looking up service account ns/builder: serviceaccount "builder" not found`}},
 		"injected by admission":                  {answer: inject, want: []string{"spec.template: injected by admission: spec.template.spec.volumes[0].persistentVolumeClaim"}},
 		"ignored": {

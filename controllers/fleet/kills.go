@@ -31,6 +31,13 @@ func killOf(nw *v1alpha1.NodeWorkload, r *v1alpha1.KillRecord) v1alpha1.NodeKill
 	record.Message = shown(printable.Text(record.Message), maxKillText)
 	record.Error = shown(printable.Text(record.Error), maxKillText)
 	record.Reason = shown(printable.Line(record.Reason), maxRequestedBy)
+	record.ID = shown(printable.Line(record.ID), maxKillID)
+	record.Container = shown(printable.Line(record.Container), maxContainerName)
+	record.ContainerID = shown(printable.Line(record.ContainerID), maxRequestedBy)
+	record.StopSignal = shown(printable.Line(record.StopSignal), maxStopSignal)
+	for i, field := range record.ChangedFields {
+		record.ChangedFields[i] = shown(printable.Line(field), maxChangedField)
+	}
 	return v1alpha1.NodeKillRecord{NodeName: nw.Spec.NodeName, NodeWorkload: nw.Name, KillRecord: record}
 }
 
@@ -40,6 +47,11 @@ const (
 	maxKillSummary = 512
 	maxRequestedBy = 256
 	maxKillText    = 1024
+
+	maxKillID        = 128
+	maxContainerName = 63
+	maxStopSignal    = 32
+	maxChangedField  = 64
 )
 
 func shown(text string, characters int) string {

@@ -67,10 +67,17 @@ func TestShownKillsCommandNoTerminal(t *testing.T) {
 	const hostile = "a\x1b[2Jb\u202ec\ad"
 	r := managertest.Kill("a", 1, v1alpha1.KillPhaseDone, v1alpha1.KillOutcomeFailed)
 	r.Summary, r.Message, r.Error, r.Reason, r.RequestedBy = hostile, hostile, hostile, hostile, strings.Repeat("\x1b", 256)
+	r.ID, r.Container, r.ContainerID, r.StopSignal, r.ChangedFields = hostile, hostile, hostile, strings.Repeat("\x1b", 32), []string{hostile}
 	got := killOf(managertest.NodeWorkload("n1", "mw"), &r)
 	const want = `a\u001b[2Jb\u202ec\u0007d`
 	if got.Summary != want || got.Message != want || got.Error != want || got.Reason != want {
 		t.Errorf("%+v, want %s everywhere", got.KillRecord, want)
+	}
+	if got.ID != want || got.Container != want || got.ContainerID != want || got.ChangedFields[0] != want {
+		t.Errorf("%+v, want %s everywhere", got.KillRecord, want)
+	}
+	if n := len(got.StopSignal); n != 32 || strings.Contains(got.StopSignal, "\x1b") {
+		t.Errorf("stopSignal has %d characters: %q", n, got.StopSignal)
 	}
 	if n := len(got.RequestedBy); n != 256 || strings.Contains(got.RequestedBy, "\x1b") {
 		t.Errorf("requestedBy has %d characters: %q", n, got.RequestedBy)

@@ -393,3 +393,16 @@ func TestTwoNodeWorkloadsOnANode(t *testing.T) {
 		}
 	}
 }
+
+// What a node reports is its word: nothing of it reaches a terminal as a command.
+func TestShownStatesCommandNoTerminal(t *testing.T) {
+	const hostile, want = "a\x1b[2Jb\u202e", `a\u001b[2Jb\u202e`
+	targets := []target{{message: hostile, containers: []v1alpha1.RequestContainerState{{Name: hostile, Message: hostile, ContainerID: hostile}}}}
+	state := nodeStates(targets)[0]
+	if c := state.Containers[0]; state.Message != want || c.Name != want || c.Message != want || c.ContainerID != want {
+		t.Errorf("%+v, want %s everywhere", state, want)
+	}
+	if targets[0].containers[0].Name != hostile {
+		t.Error("the report itself was changed")
+	}
+}

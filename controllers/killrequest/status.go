@@ -19,6 +19,7 @@ import (
 const (
 	// Bounds of the status of a KillRequest.
 	maxNodeStates, maxContainerStates, maxMessage = 100, 16, 1024
+	maxContainerName, maxContainerID              = 63, 256
 	// maxStates is what the states of nodes may take up with their containers, in bytes. What
 	// comes after that has no containers, and maxShortMessage. etcd takes objects of 1.5 MiB,
 	// with the names of the spec and who owns which field.
@@ -130,7 +131,7 @@ func nodeStates(targets []target) []v1alpha1.RequestNodeState {
 	for _, t := range sorted[:min(len(sorted), maxNodeStates)] {
 		state := v1alpha1.RequestNodeState{
 			NodeName: t.node, NodeWorkloadUID: t.given, Phase: t.phase, Message: writes.Limit(t.message, maxMessage),
-			Containers: t.containers[:min(len(t.containers), maxContainerStates)],
+			Containers: shown(t.containers[:min(len(t.containers), maxContainerStates)]),
 		}
 		if size := sizeOf(state); size <= left {
 			left -= size
@@ -138,6 +139,16 @@ func nodeStates(targets []target) []v1alpha1.RequestNodeState {
 			state.Message, state.Containers = writes.Limit(t.message, maxShortMessage), nil
 		}
 		states = append(states, state)
+	}
+	return states
+}
+
+// shown are states of containers as a terminal may show them: they are a node's word.
+func shown(reported []v1alpha1.RequestContainerState) []v1alpha1.RequestContainerState {
+	states := slices.Clone(reported)
+	for i := range states {
+		s := &states[i]
+		s.Name, s.Message, s.ContainerID = writes.Limit(s.Name, maxContainerName), writes.Limit(s.Message, maxMessage), writes.Limit(s.ContainerID, maxContainerID)
 	}
 	return states
 }

@@ -88,20 +88,19 @@ func (a *app) names(kind schema.GroupVersionKind, first bool) completion {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
 		var found []string
-		keep := func() error {
-			for i := range list.Items {
-				if name := list.Items[i].Name; strings.HasPrefix(name, prefix) {
-					found = append(found, name)
-				}
-			}
-			return nil
-		}
 		err := a.ask(cmd, func(ctx context.Context, c *cluster) error {
 			var options []client.ListOption
 			if kind.Group != corev1.GroupName {
 				options = append(options, client.InNamespace(c.namespace))
 			}
-			return c.pages(ctx, list, keep, options...)
+			return c.pages(ctx, list, func() error {
+				for i := range list.Items {
+					if name := list.Items[i].Name; strings.HasPrefix(name, prefix) {
+						found = append(found, name)
+					}
+				}
+				return nil
+			}, options...)
 		})
 		if err != nil && len(found) == 0 { // some of many are better than none
 			return nil, cobra.ShellCompDirectiveError

@@ -19,6 +19,7 @@ import (
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -75,15 +76,19 @@ func Run(ctx context.Context, o Options) error {
 	}
 	cfg.QPS, cfg.Burst, cfg.UserAgent = o.Load.QPS, o.Load.Burst, component
 	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
-	mgr, err := newManager(ctx, cfg, o)
-	if err != nil {
-		return err
-	}
 	recorder, stop, err := newRecorder(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	lease, err := newLease(cfg, o.Namespace, recorder)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(ctx, cfg, o, lease)
+	if err != nil {
+		return err
+	}
 	if err := setUp(ctx, mgr, o, recorder, timing{releaseAfter: releaseAfter, killsInterval: killsInterval}); err != nil {
 		return err
 	}
@@ -101,21 +106,21 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newManager makes a manager whose cache holds only what is read.
-func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manager, error) {
+// newManager makes a manager whose cache holds only what is read. It leads by a Lease where there are more of them.
+func newManager(ctx context.Context, cfg *rest.Config, o Options, lease resourcelock.Interface) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        logr.FromContextOrDiscard(ctx),
-		Metrics:                       metricsauth.Options(o.MetricsBindAddress),
-		HealthProbeBindAddress:        o.HealthProbeBindAddress,
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true,
+		Scheme:                              scheme,
+		Logger:                              logr.FromContextOrDiscard(ctx),
+		Metrics:                             metricsauth.Options(o.MetricsBindAddress),
+		HealthProbeBindAddress:              o.HealthProbeBindAddress,
+		LeaderElection:                      o.LeaderElect,
+		LeaderElectionResourceLockInterface: lease,
+		RenewDeadline:                       new(renewDeadline),
+		LeaderElectionReleaseOnCancel:       true,
 		// A process may run the manager more than once, as tests do.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{

@@ -71,7 +71,7 @@ func startReplica(t *testing.T) *replica {
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	mgr, err := newManager(ctx, cfg, o)
+	mgr, err := newManager(ctx, cfg, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

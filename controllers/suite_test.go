@@ -133,7 +133,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	opts := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}}
-	mgr, err := newManager(ctx, cfg, opts)
+	mgr, err := newManager(ctx, cfg, opts, nil)
 	if err != nil {
 		return nil, err
 	}

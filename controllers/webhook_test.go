@@ -64,7 +64,7 @@ func serveWebhook(t *testing.T) (address string) {
 	o := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: hookNamespace}}
 	o.Webhook = webhook.Options{BindAddress: address, Name: "managedworkload-webhook", CertificateDir: t.TempDir(), RotateCertificates: true}
 	ctx, cancel := context.WithCancel(t.Context())
-	mgr, err := newManager(ctx, cfg, o)
+	mgr, err := newManager(ctx, cfg, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

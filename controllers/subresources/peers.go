@@ -37,6 +37,8 @@ const (
 	pathPeers = "/peers"
 	// peerTimeout is how long the other replicas have to answer.
 	peerTimeout = 2 * time.Second
+	// hostsFor is how long it is not asked again which replicas there are.
+	hostsFor = 2 * time.Second
 	// mostPeers bounds how many are asked.
 	mostPeers = 8
 	// maxPeerAnswer bounds the answer of one.
@@ -54,6 +56,12 @@ type peers struct {
 	http               *http.Client
 	// own are the addresses of this replica.
 	own func() ([]net.Addr, error)
+
+	mu sync.Mutex
+	// known and knownErr are what was found last, at asked.
+	known    []string
+	knownErr error
+	asked    time.Time
 }
 
 func newPeers(reader client.Reader, certificate func() *tls.Certificate, namespace, service string) *peers {
@@ -158,9 +166,11 @@ func newest[T any](all []T, of func(*T) (node string, at time.Time)) []T {
 func gather[T any](ctx context.Context, h *handler, resource string, query url.Values, own []T) (all []T, complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
-	hosts, err := h.peers.hosts(ctx)
+	hosts, err := h.peers.latest(ctx)
 	if err != nil {
-		h.log.Info("Failed to find the other replicas of the manager", "reason", err.Error())
+		if h.said.TryAccept() {
+			h.log.Info("Failed to find the other replicas of the manager", "reason", err.Error())
+		}
 		return own, false
 	}
 	answers, errs := make([][]T, len(hosts)), make([]error, len(hosts))
@@ -172,7 +182,9 @@ func gather[T any](ctx context.Context, h *handler, resource string, query url.V
 	}
 	asking.Wait()
 	if err := errors.Join(errs...); err != nil {
-		h.log.Info("Failed to ask another replica of the manager", "reason", err.Error())
+		if h.said.TryAccept() {
+			h.log.Info("Failed to ask another replica of the manager", "reason", err.Error())
+		}
 		complete = false
 	} else {
 		complete = true
@@ -198,6 +210,19 @@ func (p *peers) ask(ctx context.Context, host, resource string, query url.Values
 		return fmt.Errorf("ask %s: %w", host, err)
 	}
 	return nil
+}
+
+// latest are the other replicas, as they were found within hostsFor: each read of usage asks for them.
+func (p *peers) latest(ctx context.Context) ([]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked.IsZero() || time.Since(p.asked) >= hostsFor {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout) // the answer is for others too
+		defer cancel()
+		p.known, p.knownErr = p.hosts(ctx)
+		p.asked = time.Now()
+	}
+	return p.known, p.knownErr
 }
 
 // hosts are the addresses of the other replicas that are ready.

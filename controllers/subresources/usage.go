@@ -29,11 +29,24 @@ const (
 func (h *handler) usageRoutes(mux *http.ServeMux) {
 	nodes, workloads := pathVersion+"/"+resourceNodeUsages, "/"+resourceWorkloadUsages
 	mux.HandleFunc("POST "+nodes, h.resource(resourceNodeUsages, h.takeUsage))
-	mux.HandleFunc("GET "+nodes, h.resource(resourceNodeUsages, h.listNodeUsages))
-	mux.HandleFunc("GET "+nodes+"/{name}", h.resource(resourceNodeUsages, h.getNodeUsage))
-	mux.HandleFunc("GET "+pathVersion+workloads, h.resource(resourceWorkloadUsages, h.listWorkloadUsages))
-	mux.HandleFunc("GET "+pathVersion+"/namespaces/{namespace}"+workloads, h.resource(resourceWorkloadUsages, h.listWorkloadUsages))
-	mux.HandleFunc("GET "+pathVersion+"/namespaces/{namespace}"+workloads+"/{name}", h.resource(resourceWorkloadUsages, h.getWorkloadUsage))
+	mux.HandleFunc("GET "+nodes, h.resource(resourceNodeUsages, h.reading(resourceNodeUsages, h.listNodeUsages)))
+	mux.HandleFunc("GET "+nodes+"/{name}", h.resource(resourceNodeUsages, h.reading(resourceNodeUsages, h.getNodeUsage)))
+	mux.HandleFunc("GET "+pathVersion+workloads, h.resource(resourceWorkloadUsages, h.reading(resourceWorkloadUsages, h.listWorkloadUsages)))
+	mux.HandleFunc("GET "+pathVersion+"/namespaces/{namespace}"+workloads, h.resource(resourceWorkloadUsages, h.reading(resourceWorkloadUsages, h.listWorkloadUsages)))
+	mux.HandleFunc("GET "+pathVersion+"/namespaces/{namespace}"+workloads+"/{name}", h.resource(resourceWorkloadUsages, h.reading(resourceWorkloadUsages, h.getWorkloadUsage)))
+}
+
+// reading answers a read within the bound of who asks.
+func (h *handler) reading(resource string, answer serve) serve {
+	return func(w http.ResponseWriter, req *http.Request, u user.Info) *metav1.Status {
+		origin := originOf(u)
+		done, err := h.bounds.reads.enter(place{user: origin}, origin)
+		if err != nil {
+			return statusOf(resource, req.PathValue("name"), err)
+		}
+		defer done()
+		return answer(w, req, u)
+	}
 }
 
 // takeUsage takes what the shim of a node says that it uses.

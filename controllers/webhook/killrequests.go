@@ -15,7 +15,7 @@ import (
 )
 
 // What a namespace may have of KillRequests, for the manager keeps all of them in memory: how many
-// that are not over, how many in all, and how many nodes they name, in their specs and statuses.
+// that are not over, how many in all, and how many nodes and values of labels they name, in their specs and statuses.
 const (
 	maxOpen  = 200
 	maxKept  = 2000
@@ -38,10 +38,10 @@ func (b *requestBounds) ValidateCreate(ctx context.Context, kr *v1alpha1.KillReq
 	if err := b.reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("count the KillRequests of namespace %s: %w", namespace, err)
 	}
-	open, named := 0, len(kr.Spec.Nodes.Names)
+	open, named := 0, namedBy(kr)
 	for i := range list.Items {
 		known := &list.Items[i]
-		named += len(known.Spec.Nodes.Names) + len(known.Status.NodeStates)
+		named += namedBy(known)
 		if known.Status.CompletionTime == nil {
 			open++
 		}
@@ -53,9 +53,21 @@ func (b *requestBounds) ValidateCreate(ctx context.Context, kr *v1alpha1.KillReq
 	case len(list.Items) >= maxKept:
 		return nil, tooMany(kr, "namespace %s has %d KillRequests, and may have %d: %s", namespace, len(list.Items), maxKept, cure)
 	case named > maxNamed:
-		return nil, tooMany(kr, "the KillRequests of namespace %s would name %d nodes, and may name %d: %s", namespace, named, maxNamed, cure)
+		return nil, tooMany(kr, "the KillRequests of namespace %s would name %d nodes and values of labels, and may name %d: %s", namespace, named, maxNamed, cure)
 	}
 	return nil, nil
+}
+
+// namedBy counts the nodes that a request names, and the labels and values of its selector.
+func namedBy(kr *v1alpha1.KillRequest) int {
+	named := len(kr.Spec.Nodes.Names) + len(kr.Status.NodeStates)
+	if selector := kr.Spec.Nodes.Selector; selector != nil {
+		named += len(selector.MatchLabels) + len(selector.MatchExpressions)
+		for i := range selector.MatchExpressions {
+			named += len(selector.MatchExpressions[i].Values)
+		}
+	}
+	return named
 }
 
 func tooMany(kr *v1alpha1.KillRequest, format string, args ...any) error {

@@ -18,13 +18,18 @@ import (
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
-// A namespace has a bound of KillRequests and of the nodes that they name, and is told which; another
+// A namespace has a bound of KillRequests and of the nodes and labels that they name, and is told which; another
 // namespace has its own.
 func TestKillRequestsOfANamespaceAreBounded(t *testing.T) {
-	request := func(i, nodes int, over bool) *v1alpha1.KillRequest {
+	request := func(i, nodes, values int, over bool) *v1alpha1.KillRequest {
 		kr := &v1alpha1.KillRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: fmt.Sprint("kr-", i)}}
 		for n := range nodes {
 			kr.Spec.Nodes.Names = append(kr.Spec.Nodes.Names, fmt.Sprint("node-", n))
+		}
+		if values > 0 {
+			kr.Spec.Nodes.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "name", Operator: metav1.LabelSelectorOpIn, Values: make([]string, values)},
+			}}
 		}
 		if over {
 			kr.Status.CompletionTime = new(metav1.Now())
@@ -33,9 +38,11 @@ func TestKillRequestsOfANamespaceAreBounded(t *testing.T) {
 	}
 	tests := map[string]struct {
 		there, nodes int
-		over         bool
-		namespace    string
-		want         string
+		// values are those of each selector.
+		values    int
+		over      bool
+		namespace string
+		want      string
 	}{
 		"none yet":                  {},
 		"one below":                 {there: 199},
@@ -43,7 +50,8 @@ func TestKillRequestsOfANamespaceAreBounded(t *testing.T) {
 		"as many that are over":     {there: 200, over: true},
 		"of another namespace":      {there: 200, namespace: "other"},
 		"as many as may be kept":    {there: 2000, over: true, want: "spec.ttlSecondsAfterFinished"},
-		"few that name many nodes":  {there: 50, nodes: 1000, want: "would name 51000 nodes, and may name 50000"},
+		"few that name many nodes":  {there: 50, nodes: 1000, want: "would name 51000 nodes and values of labels, and may name 50000"},
+		"few that select by many":   {there: 49, nodes: 500, values: 500, want: "would name 50050 nodes and values"},
 		"and of another namespace":  {there: 50, nodes: 1000, namespace: "other"},
 		"as many as they may named": {there: 49, nodes: 1000},
 	}
@@ -51,10 +59,10 @@ func TestKillRequestsOfANamespaceAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
 			for i := range tc.there {
-				objects = append(objects, request(i, tc.nodes, tc.over))
+				objects = append(objects, request(i, tc.nodes, tc.values, tc.over))
 			}
 			b := &requestBounds{fake.NewClientBuilder().WithScheme(managertest.Scheme(t)).WithObjects(objects...).Build()}
-			kr := request(-1, tc.nodes, false)
+			kr := request(-1, tc.nodes, tc.values, false)
 			if tc.namespace != "" {
 				kr.Namespace = tc.namespace
 			}

@@ -77,6 +77,7 @@ var atomicfilesMistakes = []mistake{
 }
 
 var projectionMistakes = []mistake{
+	{"a path of an earlier object shows what a missing one does not", "keep", "there && names[name]", "there && false"},
 	{"an optional object that was not received counts as missing", "resolve",
 		"optional && apierrors.IsNotFound(got.Err)", "optional && got.Err != apierrors.NewBadRequest(\"\")"},
 	{"a token is readable by all beside the group", "tokenFile",

@@ -20,6 +20,8 @@ var sandboxMistakes = []mistake{
 		"return ContainerShouldRestart(p.Pod, c, s.ExitCode)", "return true"},
 	{"what runs in an earlier sandbox runs on", "planner.killStrays",
 		"s.State == ContainerRunning && p.elsewhere(s):", "false:"},
+	{"a pod starts over again and again without a pause", "CheckResetBackoff", "if !d.BackOffResets {", "if true {"},
+	{"a pod does not start over while any container waits", "CheckResetBackoff", " || !asksForRestartOfAll(c, exited.ExitCode)", ""},
 	{"the disk limit of a sidecar does not count", "DiskLimitsOf",
 		"slices.Concat(containerLimits(pod.Spec.Containers), containerLimits(pod.Spec.InitContainers))", "containerLimits(pod.Spec.Containers)"},
 }

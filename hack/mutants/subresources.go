@@ -20,7 +20,7 @@ var subresourceMistakes = []mistake{
 		`asked.Name != "" && asked.Name != account ||`, ""},
 	{"a node that was made again under its name is the same", "caller.fits",
 		"case node.UID != c.uid:", "case false:"},
-	{"a node takes up all requests", "places.take",
+	{"a node takes up all requests", "places.enter",
 		"if p.taken[of] >= p.most {", "if p.taken[of] >= 1000*p.most {"},
 	{"who is no shim takes the requests of one", "places.take",
 		"place{c.user.GetName(), c.node}", `place{"", c.node}`},

@@ -45,10 +45,7 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 	}
 	result := plan.Result{Action: plan.ActionStartContainer, Target: c.Name}
 	if wait := s.checkBackoff(c); wait != nil {
-		s.e.containerEvent(s.in.Pod, c.Name, "", corev1.EventTypeWarning, "BackOff", wait.EventMessage)
-		result.Err, result.Message, result.BackoffUntil = ErrCrashLoopBackOff, wait.Message, wait.Until
-		s.result.add(result)
-		return ErrCrashLoopBackOff
+		return s.putOff(c.Name, wait)
 	}
 	err := s.startContainer(ctx, c, target)
 	var failure *startError
@@ -67,12 +64,42 @@ func (s *syncRun) start(ctx context.Context, c *corev1.Container, target string)
 // again, and keeps its entry.
 func (s *syncRun) checkBackoff(c *corev1.Container) *plan.Wait {
 	key, next, wait := plan.CheckBackoff(&s.in, c, s.e.differences, s.e.moment())
+	s.keepBackoff(key, next)
+	return wait
+}
+
+// keepBackoff keeps an entry of back-off; nil is none.
+func (s *syncRun) keepBackoff(key string, next *plan.Backoff) {
 	if next == nil {
 		delete(s.in.Backoff, key)
 	} else {
 		s.in.Backoff[key] = next
 	}
-	return wait
+}
+
+// putOff says that a container waits for its restart.
+func (s *syncRun) putOff(name string, wait *plan.Wait) error {
+	s.e.containerEvent(s.in.Pod, name, "", corev1.EventTypeWarning, "BackOff", wait.EventMessage)
+	s.result.add(plan.Result{
+		Action: plan.ActionStartContainer, Target: name,
+		Err: ErrCrashLoopBackOff, Message: wait.Message, BackoffUntil: wait.Until,
+	})
+	return ErrCrashLoopBackOff
+}
+
+// checkResetBackoff ends the sync while a container that asked for a reset waits for its restart.
+func (s *syncRun) checkResetBackoff() error {
+	next, waits := plan.CheckResetBackoff(&s.in, s.e.differences, s.e.moment())
+	for _, wait := range waits {
+		_ = s.putOff(wait.Name, wait.Wait) // the result has it
+	}
+	if len(waits) > 0 {
+		return errEnd
+	}
+	for key, entry := range next {
+		s.keepBackoff(key, entry)
+	}
+	return nil
 }
 
 // startContainer pulls the image, creates and starts the container and runs its

@@ -162,8 +162,11 @@ func (s *syncRun) killed(ctx context.Context, kill plan.Kill, err error) error {
 // reset removes the containers of a pod that starts over, one after another, killing them before
 // without grace where they may run. Their logs are kept.
 func (s *syncRun) reset(ctx context.Context) error {
-	if s.in.Actions.KillPod {
+	if s.in.Actions.KillPod || len(s.in.Actions.ContainersToReset) == 0 {
 		return nil
+	}
+	if err := s.checkResetBackoff(); err != nil {
+		return err
 	}
 	resets, atOnce := s.in.Actions.ContainersToReset, s.e.differences.KillsAtOnce
 	ends := make([]error, len(resets))

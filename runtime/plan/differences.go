@@ -30,6 +30,9 @@ type Differences struct {
 	// ForgiveDeliberate: "Back-off and changes on purpose". Without it every restart
 	// counts, whatever ended the instance before.
 	ForgiveDeliberate bool
+	// BackOffResets: "Back-off and RestartAllContainers". Without it a pod whose container asks again
+	// and again that it start over does so without a pause.
+	BackOffResets bool
 	// KeepBackoff: "Back-off at a restart of the agent". Without it a restart of the
 	// agent forgets it.
 	KeepBackoff bool
@@ -73,7 +76,7 @@ type Differences struct {
 func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
-		KillUnknown: true, ForgiveDeliberate: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, HookInOwnSandbox: true,
+		KillUnknown: true, ForgiveDeliberate: true, BackOffResets: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, HookInOwnSandbox: true,
 		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true, ObjectsBeforeKill: true,
 		OwnSandbox: true, NextSandbox: true, KeepExits: true,
 	}

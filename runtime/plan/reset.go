@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // containersToReset is the one place that decides what RestartAllContainers
@@ -49,4 +50,32 @@ func (p *planner) resetKill(s *ContainerStatus) *Kill {
 	noGrace := Grace{Seconds: 0, Source: v1alpha1.GraceSourceOverride}
 	kill := decideKill(p.Pod, s, why, DefinitionChanged(p.Definitions, s), &noGrace, p.Differences)
 	return &kill
+}
+
+// ResetWait is a reset that is put off for the sake of a container whose exit asked for it.
+type ResetWait struct {
+	Name string
+	*Wait
+}
+
+// CheckResetBackoff decides whether the reset of a pod has to wait: it does while a container whose exit asked for it
+// would wait for its own restart. A reset leaves no exit that a later start could wait for. If there is no wait,
+// next are the entries to keep, by their keys; nil for none.
+func CheckResetBackoff(r *SyncRequest, d Differences, now Moment) (next map[string]*Backoff, waits []ResetWait) {
+	next = map[string]*Backoff{}
+	if !d.BackOffResets {
+		return next, nil
+	}
+	for c := range podspec.InitAndMain(r.Pod) {
+		exited := newestExited(r.Observed, c.Name)
+		if exited == nil || !asksForRestartOfAll(c, exited.ExitCode) {
+			continue
+		}
+		key, entry, wait := CheckBackoff(r, c, d, now)
+		next[key] = entry
+		if wait != nil {
+			waits = append(waits, ResetWait{c.Name, wait})
+		}
+	}
+	return next, waits
 }

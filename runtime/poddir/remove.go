@@ -60,13 +60,14 @@ func (m *Manager) remove(ctx context.Context, pod Identity) error {
 	if err := m.volumes.Unmount(ctx, pod.UID); err != nil {
 		return err
 	}
+	// Before what the pod is found by: what is still in use is tried again.
+	if err := m.cgroups.Remove(ctx, pod.UID); err != nil {
+		return err
+	}
 	if err := hostfs.RemoveTree(ctx, m.rootDir, string(pod.UID)); err != nil {
 		return err
 	}
 	if err := m.removeLogs(ctx, pod.UID); err != nil {
-		return err
-	}
-	if err := m.cgroups.Remove(ctx, pod.UID); err != nil {
 		return err
 	}
 	return m.users.Release(pod.UID)

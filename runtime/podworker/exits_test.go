@@ -165,3 +165,47 @@ func TestRestartOfAllForgetsExitsAtOnce(t *testing.T) {
 		t.Errorf("exits %+v after the reset", exits)
 	}
 }
+
+// A container that asks at once again that all of its pod start over is restarted no more often than one that exits
+// at once; the others run on until then.
+func TestRestartOfAllBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory()
+		spec := &h.nw.Spec.Template.Spec
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
+			Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+				Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+			},
+		}}
+		spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+		h.begin(t)
+		defer h.end()
+		for range 120 {
+			time.Sleep(time.Second)
+			h.node.mu.Lock()
+			for i := range h.node.containers {
+				if s := &h.node.containers[i]; s.Name == "c" && s.State == plan.ContainerRunning {
+					h.node.exits(s, 42)
+				}
+			}
+			h.node.mu.Unlock()
+			h.pool.Wake("a")
+		}
+		synctest.Wait()
+		h.node.mu.Lock()
+		defer h.node.mu.Unlock()
+		started := map[string]int{}
+		for _, call := range h.node.calls {
+			if _, id, ok := strings.Cut(call, " StartContainer "); ok {
+				started[id[:1]]++
+			}
+		}
+		// At once, and after 10, 20 and 40 s.
+		if diff := cmp.Diff(map[string]int{"c": 5, "d": 5}, started); diff != "" {
+			t.Errorf("starts within 2 minutes (-want +got):\n%s\n%s", diff, strings.Join(h.node.calls, "\n"))
+		}
+	})
+}

@@ -12,20 +12,25 @@ import (
 
 // Renew returns the files of a projected volume that shows files already, by their paths. A
 // source whose files cannot be had keeps those that it shows, all of them: the other sources,
-// a token above all, are brought up to date. What keeps its files is what Files returns an
-// error about.
+// a token above all, are brought up to date. A path of an object before a source that does not
+// name its files may be that one's: it keeps what it shows. What keeps its files is what Files
+// returns an error about.
 func Renew(pod *corev1.Pod, source *corev1.ProjectedVolumeSource, facts Facts, shown map[string][]byte) map[string]File {
-	all, unnamed := map[string]File{}, false
+	all, ofObject, unnamed := map[string]File{}, map[string]bool{}, false
 	for i := range source.Sources {
 		mode := modeOf(source.DefaultMode)
 		files, err := facts.part(pod, &source.Sources[i], mode)
 		if err == nil {
 			maps.Copy(all, files)
+			for name := range files {
+				ofObject[name] = source.Sources[i].ConfigMap != nil || source.Sources[i].Secret != nil
+			}
 			continue
 		}
 		declared, named := declaredFiles(pod, &source.Sources[i], mode)
 		if !named {
 			unnamed = true
+			keep(all, shown, ofObject)
 		}
 		for name, file := range declared {
 			if data, there := shown[name]; there {
@@ -44,6 +49,16 @@ func Renew(pod *corev1.Pod, source *corev1.ProjectedVolumeSource, facts Facts, s
 		}
 	}
 	return all
+}
+
+// keep has files show what is shown at those of names that are true.
+func keep(files map[string]File, shown map[string][]byte, names map[string]bool) {
+	for name, file := range files {
+		if data, there := shown[name]; there && names[name] {
+			file.Data = data
+			files[name] = file
+		}
+	}
 }
 
 // declaredFiles returns the files that a source shows, without their content. named is false

@@ -54,6 +54,21 @@ func TestRenew(t *testing.T) {
 			map[string][]byte{"k": []byte("old")},
 			map[string]File{"k": kept("text")},
 		},
+		"an object before one that may have shown the same path": {
+			[]corev1.VolumeProjection{ofToken("vault"), ofConfigMap("conf"), ofConfigMap("none")},
+			map[string][]byte{"token": []byte("old"), "k": []byte("that of none")},
+			map[string]File{"token": kept("vault-jwt"), "k": kept("that of none"), "both": kept("text"), "bin": kept("\x00\x01")},
+		},
+		"an object before one that has not shown its path": {
+			[]corev1.VolumeProjection{ofConfigMap("conf"), ofConfigMap("none")},
+			map[string][]byte{"a": []byte("old")},
+			map[string]File{"k": kept("text"), "both": kept("text"), "bin": kept("\x00\x01"), "a": kept("old")},
+		},
+		"an object behind one that fails": {
+			[]corev1.VolumeProjection{ofConfigMap("none"), ofConfigMap("conf")},
+			map[string][]byte{"k": []byte("old")},
+			map[string]File{"k": kept("text"), "both": kept("text"), "bin": kept("\x00\x01")},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

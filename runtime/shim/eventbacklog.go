@@ -70,10 +70,14 @@ func writeEvent(ctx context.Context, api typedcorev1.EventInterface, late *lateE
 	return err
 }
 
-// put has an event written. Of too many the oldest is lost.
+// put has an event written. Of one event only the newest version waits, because it has all that was
+// before it. Of too many the oldest is lost.
 func (b *eventBacklog) put(late *lateEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.events = slices.DeleteFunc(b.events, func(e *lateEvent) bool {
+		return e.event.Name != "" && e.event.Name == late.event.Name && e.event.Namespace == late.event.Namespace
+	})
 	if len(b.events) >= maxBacklog {
 		b.log.Info("Dropped an event: too many wait for the API server", "reason", b.events[0].event.Reason, "message", b.events[0].event.Message)
 		b.events = slices.Delete(b.events, 0, 1)
@@ -137,7 +141,7 @@ func (b *eventBacklog) run(ctx context.Context) error {
 func (b *eventBacklog) try(ctx context.Context, late *lateEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var failed error = apierrors.NewInternalError(errors.New("panic"))
+	failed := errPanic
 	_ = panics.Contain(b.log, "the write of a late event", func() error {
 		failed = b.write(ctx, late)
 		return nil
@@ -148,10 +152,13 @@ func (b *eventBacklog) try(ctx context.Context, late *lateEvent) error {
 	return failed
 }
 
+// errPanic is how the write of an event ends that panics: it would again.
+var errPanic = errors.New("panic")
+
 // mayPass reports whether an error of a write is about the API server and its way, not about what
 // is written.
 func mayPass(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, errPanic) {
 		return false
 	}
 	if construction := (*rest.RequestConstructionError)(nil); errors.As(err, &construction) {
@@ -161,5 +168,6 @@ func mayPass(err error) bool {
 	if !errors.As(err, &status) {
 		return true
 	}
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsInternalError(err) // such as etcd without a leader
 }

@@ -100,6 +100,8 @@ func TestBoundsOfTheBacklog(t *testing.T) {
 		"slow":       {fmt.Errorf("write: %w", context.DeadlineExceeded), true},
 		"busy":       {apierrors.NewTooManyRequests("", 1), true},
 		"restarting": {apierrors.NewServiceUnavailable(""), true},
+		"no leader":  {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), true},
+		"a panic":    {fmt.Errorf("write: %w", errPanic), false},
 		"rejected":   {apierrors.NewBadRequest(""), false},
 		"written":    {apierrors.NewAlreadyExists(corev1.Resource("events"), "e"), false},
 		"no error":   {nil, false},
@@ -109,6 +111,15 @@ func TestBoundsOfTheBacklog(t *testing.T) {
 		}
 	}
 	b := &eventBacklog{added: make(chan struct{}, 1)}
+	for count := range int32(3) {
+		for _, name := range []string{"a", "b"} {
+			b.put(&lateEvent{event: &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Count: count}, patch: []byte{}})
+		}
+	}
+	if len(b.events) != 2 || b.events[0].event.Count != 2 || b.events[1].event.Count != 2 {
+		t.Errorf("%d versions of two events wait", len(b.events))
+	}
+	b.events = nil
 	for i := range maxBacklog + 5 {
 		b.put(&lateEvent{event: &corev1.Event{Reason: fmt.Sprint(i)}})
 	}

@@ -114,7 +114,7 @@ func (s *lateSink) write(late *lateEvent, write func() (*corev1.Event, error)) (
 	if !returned {
 		err = apierrors.NewInternalError(err) // client-go does not try one again that was rejected
 	}
-	if s.backlog != nil && mayPass(err) {
+	if s.backlog != nil && returned && mayPass(err) {
 		s.backlog.put(late)
 		return late.event, nil
 	}

@@ -84,7 +84,7 @@ containers:
 			if nw.Status.KillCount != 0 {
 				t.Errorf("%d kills", nw.Status.KillCount)
 			}
-			if name == "exec" && len(w.Find("c", "postStart")) != 1 {
+			if name == "exec" && len(w.AwaitFind("c", "postStart", 1)) != 1 {
 				t.Errorf("journal %q, want one postStart", harness.Texts(w.Journal("c")))
 			}
 		})

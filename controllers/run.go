@@ -81,11 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stop()
-	lease, err := newLease(cfg, o.Namespace, recorder)
-	if err != nil {
-		return err
-	}
-	mgr, err := newManager(ctx, cfg, o, lease)
+	mgr, err := newManager(ctx, cfg, o, recorder)
 	if err != nil {
 		return err
 	}
@@ -106,11 +102,17 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newManager makes a manager whose cache holds only what is read. It leads by a Lease where there are more of them.
-func newManager(ctx context.Context, cfg *rest.Config, o Options, lease resourcelock.Interface) (manager.Manager, error) {
+// newManager makes a manager whose cache holds only what is read. The events are those of its Lease.
+func newManager(ctx context.Context, cfg *rest.Config, o Options, events record.EventRecorder) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
+	}
+	var lease resourcelock.Interface
+	if o.LeaderElect {
+		if lease, err = newLease(cfg, o.Namespace, events); err != nil {
+			return nil, err
+		}
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                              scheme,

@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/options"
@@ -71,7 +72,7 @@ func startReplica(t *testing.T) *replica {
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	mgr, err := newManager(ctx, cfg, o, nil)
+	mgr, err := newManager(ctx, cfg, o, &record.FakeRecorder{})
 	if err != nil {
 		t.Fatal(err)
 	}

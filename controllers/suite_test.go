@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -133,7 +134,7 @@ func startManager(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	opts := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}}
-	mgr, err := newManager(ctx, cfg, opts, nil)
+	mgr, err := newManager(ctx, cfg, opts, &record.FakeRecorder{})
 	if err != nil {
 		return nil, err
 	}

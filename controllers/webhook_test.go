@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/options"
@@ -64,7 +65,7 @@ func serveWebhook(t *testing.T) (address string) {
 	o := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: hookNamespace}}
 	o.Webhook = webhook.Options{BindAddress: address, Name: "managedworkload-webhook", CertificateDir: t.TempDir(), RotateCertificates: true}
 	ctx, cancel := context.WithCancel(t.Context())
-	mgr, err := newManager(ctx, cfg, o, nil)
+	mgr, err := newManager(ctx, cfg, o, &record.FakeRecorder{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,6 +120,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, events record.
 		Metrics:                             metricsauth.Options(o.MetricsBindAddress),
 		HealthProbeBindAddress:              o.HealthProbeBindAddress,
 		LeaderElection:                      o.LeaderElect,
+		LeaderElectionID:                    leaderElectionID, // the name in the metric leader_election_master_status
 		LeaderElectionResourceLockInterface: lease,
 		RenewDeadline:                       new(renewDeadline),
 		LeaderElectionReleaseOnCancel:       true,

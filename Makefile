@@ -160,6 +160,7 @@ ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime dbus promtool ## Run the tests on real containers, E2E_PARALLEL packages at a time: most of their time they wait.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
+	@# GOGC: garbage collection is a sixth of what the API servers cost, and memory is not short.
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/e2e/ . ./hack/testprogram ./hack/localstack/cmd/registry
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" MW_PROGRAMS="$(CURDIR)/bin/e2e" GOGC=300 \
 		go test -count=1 -p $(E2E_PARALLEL) -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | sort -r)

@@ -32,7 +32,7 @@ type ownLease struct {
 
 // newLease returns the Lease of the managers of a namespace.
 func newLease(cfg *rest.Config, namespace string, events record.EventRecorder) (resourcelock.Interface, error) {
-	lock, err := leaderelection.NewResourceLock(rest.CopyConfig(cfg), recorderOf{EventRecorder: events}, leaderelection.Options{
+	lock, err := leaderelection.NewResourceLock(rest.CopyConfig(cfg), recorderOf{events: events}, leaderelection.Options{
 		LeaderElection: true, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: namespace, RenewDeadline: renewDeadline,
 	})
 	if err != nil {
@@ -66,8 +66,8 @@ func (l *ownLease) Update(ctx context.Context, next resourcelock.LeaderElectionR
 // recorderOf hands out one recorder.
 type recorderOf struct {
 	recorder.Provider
-	record.EventRecorder
+	events record.EventRecorder
 }
 
 // GetEventRecorderFor implements recorder.Provider.
-func (r recorderOf) GetEventRecorderFor(string) record.EventRecorder { return r.EventRecorder }
+func (r recorderOf) GetEventRecorderFor(string) record.EventRecorder { return r.events }

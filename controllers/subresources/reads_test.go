@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,21 +52,23 @@ func TestReadsOfUsageAreBounded(t *testing.T) {
 
 // Many reads ask the API server once which other replicas there are.
 func TestReadsAskOnceForReplicas(t *testing.T) {
-	h := withTokens().handler()
-	lists := 0
-	h.peers.reader = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, ok := list.(*discoveryv1.EndpointSliceList); ok {
-				lists++
-			}
-			return c.List(ctx, list, options...)
-		},
-	}).Build()
-	routes := h.routes(front(t))
-	for range 20 {
-		readUsages(t, routes, "/workloadusages")
-	}
-	if lists != 1 {
-		t.Errorf("the EndpointSlices were listed %d times, want once", lists)
-	}
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		h := withTokens().handler()
+		lists := 0
+		h.peers.reader = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if _, ok := list.(*discoveryv1.EndpointSliceList); ok {
+					lists++
+				}
+				return c.List(ctx, list, options...)
+			},
+		}).Build()
+		routes := h.routes(front(t))
+		for range 20 {
+			readUsages(t, routes, "/workloadusages")
+		}
+		if lists != 1 {
+			t.Errorf("the EndpointSlices were listed %d times, want once", lists)
+		}
+	})
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
-// A namespace has a bound of KillRequests and of the nodes and labels that they name, and is told which; another
-// namespace has its own.
+// The KillRequests of a namespace are bounded: how many there are, and how many nodes and labels they name. A refusal
+// says which bound is reached. Requests of other namespaces do not count.
 func TestKillRequestsOfANamespaceAreBounded(t *testing.T) {
 	request := func(i, nodes, values int, over bool) *v1alpha1.KillRequest {
 		kr := &v1alpha1.KillRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: fmt.Sprint("kr-", i)}}

@@ -95,6 +95,42 @@ func (n *fakeNode) alter(change func(*plan.ContainerStatus) bool) {
 	n.pods["a"].containers = kept
 }
 
+// restartsAll has the exit code 42 of the first main container, c, restart all of them, and adds a second one, d.
+func restartsAll(spec *corev1.PodSpec) {
+	spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+	spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
+		Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+		},
+	}}
+	spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+}
+
+// exit ends what runs of a container.
+func (n *historyNode) exit(name string, code int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.containers {
+		if s := &n.containers[i]; s.Name == name && s.State == plan.ContainerRunning {
+			n.exits(s, code)
+		}
+	}
+}
+
+// starts are how often containers were started, by the first letter of their names.
+func (n *historyNode) starts() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	started := map[string]int{}
+	for _, call := range n.calls {
+		if _, id, ok := strings.Cut(call, " StartContainer "); ok {
+			started[id[:1]]++
+		}
+	}
+	return started
+}
+
 // What has completed runs again when an exit asks for a restart of all containers.
 func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -103,14 +139,7 @@ func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		spec.InitContainers = []corev1.Container{{Name: "i", Image: "image:1"}}
 		h.node.spec["i"] = containerScript{runs: time.Second}
-		spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
-		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
-			Action: corev1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
-				Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
-			},
-		}}
-		spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+		restartsAll(spec)
 		h.begin(t)
 		defer h.end()
 		for _, exit := range []struct {
@@ -118,25 +147,12 @@ func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
 			code int32
 		}{{"d", 0}, {"c", 42}} {
 			time.Sleep(time.Minute)
-			h.node.mu.Lock()
-			for i := range h.node.containers {
-				if s := &h.node.containers[i]; s.Name == exit.name {
-					h.node.exits(s, exit.code)
-				}
-			}
-			h.node.mu.Unlock()
+			h.node.exit(exit.name, exit.code)
 			h.pool.Wake("a")
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		h.node.mu.Lock()
-		defer h.node.mu.Unlock()
-		started := map[string]int{}
-		for _, call := range h.node.calls {
-			if _, id, ok := strings.Cut(call, " StartContainer "); ok {
-				started[id[:1]]++
-			}
-		}
+		started := h.node.starts()
 		if diff := cmp.Diff(map[string]int{"i": 2, "c": 2, "d": 2}, started); diff != "" {
 			t.Errorf("starts (-want +got):\n%s\n%s", diff, strings.Join(h.node.calls, "\n"))
 		}
@@ -173,36 +189,16 @@ func TestRestartOfAllBacksOff(t *testing.T) {
 		h := newHistory()
 		spec := &h.nw.Spec.Template.Spec
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
-		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
-			Action: corev1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
-				Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
-			},
-		}}
-		spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
+		restartsAll(spec)
 		h.begin(t)
 		defer h.end()
 		for range 120 {
 			time.Sleep(time.Second)
-			h.node.mu.Lock()
-			for i := range h.node.containers {
-				if s := &h.node.containers[i]; s.Name == "c" && s.State == plan.ContainerRunning {
-					h.node.exits(s, 42)
-				}
-			}
-			h.node.mu.Unlock()
+			h.node.exit("c", 42)
 			h.pool.Wake("a")
 		}
 		synctest.Wait()
-		h.node.mu.Lock()
-		defer h.node.mu.Unlock()
-		started := map[string]int{}
-		for _, call := range h.node.calls {
-			if _, id, ok := strings.Cut(call, " StartContainer "); ok {
-				started[id[:1]]++
-			}
-		}
+		started := h.node.starts()
 		// At once, and after 10, 20 and 40 s.
 		if diff := cmp.Diff(map[string]int{"c": 5, "d": 5}, started); diff != "" {
 			t.Errorf("starts within 2 minutes (-want +got):\n%s\n%s", diff, strings.Join(h.node.calls, "\n"))

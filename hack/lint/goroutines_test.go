@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// guards are functions that a goroutine may consist of: they contain panics.
+// guards are functions that a goroutine may consist of: they contain panics, or call one that does.
 var guards = []string{
-	"runtime/cri.keepFollowing", "runtime/executor.carryOut", "runtime/logs.keep", "runtime/podworker.guardedRun", "runtime/probe.guardedLoop",
+	"runtime/cri.keepFollowing", "runtime/executor.carryOut", "runtime/executor.inTurn", "runtime/logs.keep", "runtime/podworker.guardedRun", "runtime/probe.guardedLoop",
 }
 
 // containers are the functions that contain panics, of the shim and of the manager.
@@ -211,7 +211,7 @@ func (g *goroutines) isGuard(body ast.Node) bool {
 			return false
 		}
 		g.used[full] = true
-		return slices.ContainsFunc(g.functions, func(f *ast.FuncDecl) bool { return f.Name.Name == name && g.contains(f.Body) })
+		return slices.ContainsFunc(g.functions, func(f *ast.FuncDecl) bool { return f.Name.Name == name && (g.contains(f.Body) || g.isGuard(f.Body)) })
 	})
 }
 

@@ -47,6 +47,12 @@ var nodeAdmissionMistakes = []mistake{
 }
 
 var pausedMistakes = []mistake{
+	{"a kill that failed is tried again by a decision that is out of date", "Executor.enter",
+		"if k.again && k.turns.shortened {", "if false {"},
+	{"a kill that failed is tried again when the sidecar has waited out its time", "kill.inTurn",
+		"!k.turns.awaited(k.Name, plan.KillRetryAfter(failures))", "true"},
+	{"a container is ready before its start has ended where its hook failed", "syncRun.startContainer",
+		"defer s.e.startOf(pod.UID, id)()", "s.e.startOf(pod.UID, id)()"},
 	{"what is not prepared has another reason than the kubelet's", "syncRun.prepare",
 		"reason = other.EventReason()", "_ = other"},
 	{"the record does not say that the container was paused", "kill.notePaused",

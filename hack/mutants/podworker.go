@@ -4,6 +4,10 @@
 package main
 
 var podworkerMistakes = []mistake{
+	{"a container is ready while its postStart hook runs", "scope.withoutStarts",
+		"if len(starting) == 0 {", "if true {"},
+	{"a container is probed while its postStart hook runs", "syncer.carryOut",
+		"s.cfg.Prober.Update(s.probed(d), s.withoutStarts(observed), &r.pod)", "s.cfg.Prober.Update(s.probed(d), observed, &r.pod)"},
 	{"a template that waits for its image counts as the one that runs", "syncer.noteTemplate",
 		"left.Resizes() || left.Waiting() {", "left.Resizes() {"},
 	{"a change that was taken back half-way counts as never made", "syncer.awaitImages",

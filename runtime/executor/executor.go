@@ -119,6 +119,8 @@ type Executor struct {
 	// turns are those of kills under way, by pod.
 	turns    map[types.UID]map[*turns]struct{}
 	panicked map[string]int // by container ID
+	// starting are the containers that have a postStart hook which has not ended, by pod and ID.
+	starting map[types.UID]map[string]bool
 	// places are those of the pods for which something was started or resized.
 	places map[types.UID]*place
 	// outlasted are the containers of which one kill has failed with its time over, by ID.
@@ -142,6 +144,7 @@ func New(cfg Config) *Executor {
 		runtimeName: cfg.RuntimeName,
 		images:      newImageManager(cfg.Runtime, cfg.Images, cfg.Events, cfg.Differences),
 		inflight:    map[types.UID]map[*kill]struct{}{},
+		starting:    map[types.UID]map[string]bool{},
 		turns:       map[types.UID]map[*turns]struct{}{},
 		outlasted:   map[string]bool{},
 		panicked:    map[string]int{},

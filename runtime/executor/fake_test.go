@@ -42,6 +42,8 @@ type fakeRuntime struct {
 	removed      atomic.Bool
 	start        time.Time
 	onRunSandbox func()
+	// stopError, if set, is why a container cannot be stopped now.
+	stopError func(id string) error
 	// mounted are the images of volumes, by container and volume.
 	mounted map[string]map[string]string
 
@@ -131,6 +133,12 @@ func (f *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 }
 
 func (f *fakeRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
+	if f.stopError != nil {
+		if err := f.stopError(id); err != nil {
+			f.Note("StopContainer", recordings.Entry{"container": strings.TrimSuffix(id, "-id"), "timeout": float64(timeout)})
+			return err
+		}
+	}
 	_, err := f.Recorded.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: timeout})
 	return err
 }

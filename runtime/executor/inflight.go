@@ -34,6 +34,10 @@ type kill struct {
 	pod *corev1.Pod
 	plan.Kill
 	turns *turns
+	// passed, if set, is called when the kill does not wait for others any more. again: others wait
+	// for a container whose kill has failed, and this is the next try, which waits for none.
+	passed func()
+	again  bool
 	// before is the container as it was when the kill began; nil if the runtime
 	// did not say. missing: the runtime did not know it.
 	before  *plan.ContainerStatus
@@ -91,6 +95,11 @@ type kill struct {
 // another with the smaller timeout; the first is never cancelled, because that
 // would keep the container from ever being killed.
 func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
+	e.mu.Lock()
+	for t := range e.turns[podUID] {
+		t.shortened = true
+	}
+	e.mu.Unlock()
 	for _, k := range e.underWay(podUID) {
 		k.shorten(time.Now(), graceSeconds)
 	}
@@ -127,6 +136,9 @@ func (e *Executor) enter(k *kill) error {
 	defer e.mu.Unlock()
 	if e.interrupted {
 		return ErrInterrupted
+	}
+	if k.again && k.turns.shortened {
+		return errShortened
 	}
 	if e.inflight[k.pod.UID] == nil {
 		e.inflight[k.pod.UID] = map[*kill]struct{}{}

@@ -30,7 +30,8 @@ func (e *Executor) KillContainer(ctx context.Context, pod *corev1.Pod, decided p
 	turns, leave := e.takeTurns(pod.UID, []plan.Kill{decided})
 	defer leave()
 	k.turns = turns
-	return k.carryOut(ctx)
+	_, err := k.inTurn(ctx)
+	return err
 }
 
 // newKill returns a kill that is about to begin.
@@ -84,6 +85,9 @@ func (k *kill) run(ctx context.Context) error {
 	if err := k.waitForTurn(ctx); err != nil {
 		return fmt.Errorf("wait for the turn of container %q: %w", k.Name, err)
 	}
+	if k.passed != nil {
+		k.passed()
+	}
 	err := k.stop(ctx)
 	if errors.Is(err, ErrInterrupted) {
 		return err
@@ -100,7 +104,7 @@ func (k *kill) run(ctx context.Context) error {
 // kuberuntime_termination_order.go:waitForTurn)
 func (k *kill) waitForTurn(ctx context.Context) error {
 	waitsFor := k.WaitsWithin(k.left)
-	if !k.turns.mustWait(waitsFor) || k.hasExited() {
+	if k.again || !k.turns.mustWait(waitsFor) || k.hasExited() {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)

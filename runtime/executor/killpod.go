@@ -60,7 +60,7 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 		wg.Go(func() {
 			k := e.newKill(r.Pod, kill)
 			k.turns, k.open, k.limitTo = turns, openKill(r.Open, kill.ID), r.Override
-			errs[i] = k.carryOut(ctx)
+			k, errs[i] = k.inTurn(ctx)
 			hurried[i] = e.hurried(k, errs[i])
 		})
 	}

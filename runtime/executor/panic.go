@@ -91,7 +91,7 @@ func (k *kill) byLabels(ctx context.Context, n int) *kill {
 		return err
 	})
 	replacement := k.e.newKill(k.pod, plan.LabelKill(k.pod, &status, k.Kill, n))
-	replacement.turns = k.turns
+	replacement.turns, replacement.passed, replacement.again = k.turns, k.passed, k.again
 	return replacement
 }
 

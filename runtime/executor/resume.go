@@ -55,7 +55,7 @@ func (e *Executor) Resume(ctx context.Context, pod *corev1.Pod, open []plan.Kill
 		wg.Go(func() {
 			k := e.newKill(pod, kills[i])
 			k.turns, k.open = turns, &left[i]
-			ends[i] = k.carryOut(ctx)
+			_, ends[i] = k.inTurn(ctx)
 		})
 	}
 	wg.Wait()

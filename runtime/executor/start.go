@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/hostfs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -134,6 +136,9 @@ func (s *syncRun) startContainer(ctx context.Context, c *corev1.Container, targe
 	if err := s.checkStopSignal(ctx, c, id); err != nil {
 		return err
 	}
+	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
+		defer s.e.startOf(pod.UID, id)()
+	}
 	err = seeThrough(ctx, func(ctx context.Context) error { return s.e.runtime.StartContainer(ctx, id) })
 	if err != nil {
 		return s.runtimeFailure(ctx, c, id, ErrRunContainer, err)
@@ -191,6 +196,32 @@ func seeThrough(ctx context.Context, call func(context.Context) error) error {
 	})
 	defer stop()
 	return call(callCtx)
+}
+
+// startOf notes that a container with a postStart hook is being started, until ended is called.
+func (e *Executor) startOf(podUID types.UID, id string) (ended func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.starting[podUID] == nil {
+		e.starting[podUID] = map[string]bool{}
+	}
+	e.starting[podUID][id] = true
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.starting[podUID], id)
+		if len(e.starting[podUID]) == 0 {
+			delete(e.starting, podUID)
+		}
+	}
+}
+
+// Starting has the IDs of a pod's containers whose start has not ended because their postStart
+// hook runs, or is about to.
+func (e *Executor) Starting(podUID types.UID) map[string]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.starting[podUID])
 }
 
 // postStart runs the postStart hook; the container counts as started after it.

@@ -97,6 +97,42 @@ func TestDeletionDuringPostStart(t *testing.T) {
 	})
 }
 
+// A container with a postStart hook is said to be starting until the hook has ended, and its kill
+// where it failed; one without a hook never is.
+func TestStartingUntilTheHookHasEnded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit  func(*corev1.Pod)
+		hook  recordings.Hook
+		start float64 // how long StartContainer takes, in seconds
+		want  []bool  // after 5, 15 and 25 s
+	}{
+		"a hook": {withPostStart, recordings.Hook{Seconds: 10}, 0, []bool{true, false, false}},
+		"a hook that fails, and the preStop hook of its kill": {func(pod *corev1.Pod) {
+			withPostStart(pod)
+			pod.Spec.Containers[0].Lifecycle.PreStop = &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"prestop", "app"}}}
+		}, recordings.Hook{Seconds: 10, Error: "Unknown"}, 0, []bool{true, true, false}},
+		"a slow start": {withPostStart, recordings.Hook{}, 20, []bool{true, true, false}},
+		"no hook":      {nil, recordings.Hook{}, 20, []bool{false, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.Hooks = map[string]recordings.Hook{"poststart/app": tc.hook, "prestop/app": {Seconds: 10}}
+				f.CallSeconds = map[string]float64{"StartContainer": tc.start}
+				e := newFakeExecutor(f)
+				go e.SyncPod(t.Context(), startApp(testPod(30, tc.edit), f))
+				time.Sleep(5 * time.Second)
+				for i, want := range tc.want {
+					if got := len(e.Starting(testUID)) == 1; got != want {
+						t.Errorf("look %d: starting %t, want %t", i, got, want)
+					}
+					time.Sleep(10 * time.Second)
+				}
+			})
+		})
+	}
+}
+
 // A start that the runtime has begun when the deletion arrives comes to its end,
 // and the deletion's kill finds what came of it. One that hangs is cut off.
 func TestDeletionDuringAStart(t *testing.T) {

@@ -87,7 +87,7 @@ func (s *syncRun) kill(ctx context.Context) error {
 		wg.Go(func() {
 			k := s.e.newKill(s.in.Pod, s.requested(kills[i]))
 			k.turns = turns
-			ends[i] = k.carryOut(context.WithoutCancel(ctx))
+			_, ends[i] = k.inTurn(context.WithoutCancel(ctx))
 		})
 	}
 	wg.Wait()

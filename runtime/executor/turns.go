@@ -5,29 +5,46 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // turns makes the kills of a pod wait for those that end before them. With nil
 // nothing waits. (kubelet kuberuntime_termination_order.go:terminationOrdering)
 type turns struct {
-	// done is closed when a container has ended, the first one if two run under
-	// one name. once sees to that; it has the kills that are these turns' own.
-	done map[string]chan struct{}
-	once map[string]*sync.Once
+	// of has the turns of these kills, and those of earlier ones that they wait for; own
+	// names the first.
+	of  map[string]*turn
+	own map[string]bool
+	// shortened: the pod's kills were given less time. Executor.mu guards it.
+	shortened bool
+}
+
+// turn is a container's, the first one's to end if two run under one name.
+type turn struct {
+	once sync.Once
+	done chan struct{} // closed when it has ended
+
+	mu sync.Mutex
+	// waiters is how many kills wait for it, or will once their hook has ended; passed is
+	// closed, and replaced, when one does not any more.
+	waiters int
+	passed  chan struct{}
 }
 
 // takeTurns returns the turns of kills that begin together, until leave is called. Some may wait for
 // kills of the pod that began earlier.
 func (e *Executor) takeTurns(podUID types.UID, kills []plan.Kill) (t *turns, leave func()) {
-	t = &turns{done: map[string]chan struct{}{}, once: map[string]*sync.Once{}}
+	t = &turns{of: map[string]*turn{}, own: map[string]bool{}}
 	for _, k := range kills {
-		t.done[k.Name], t.once[k.Name] = make(chan struct{}), new(sync.Once)
+		t.of[k.Name], t.own[k.Name] = &turn{done: make(chan struct{}), passed: make(chan struct{})}, true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,18 +70,64 @@ func (e *Executor) takeTurns(podUID types.UID, kills []plan.Kill) (t *turns, lea
 // join has the end of a container known whose kill is one of other turns.
 func (t *turns) join(name string, others map[*turns]struct{}) {
 	for other := range others {
-		if t.done[name] == nil && other.once[name] != nil {
-			t.done[name] = other.done[name]
+		if t.of[name] == nil && other.own[name] {
+			t.of[name] = other.of[name]
+		}
+	}
+	if waitedFor := t.of[name]; waitedFor != nil {
+		waitedFor.mu.Lock()
+		waitedFor.waiters++
+		waitedFor.mu.Unlock()
+	}
+}
+
+// pass says that a kill does not wait for these containers any more.
+func (t *turns) pass(waitsFor []string) {
+	if t == nil {
+		return
+	}
+	for _, before := range waitsFor {
+		waitedFor := t.of[before]
+		if waitedFor == nil {
+			continue
+		}
+		waitedFor.mu.Lock()
+		waitedFor.waiters--
+		close(waitedFor.passed)
+		waitedFor.passed = make(chan struct{})
+		waitedFor.mu.Unlock()
+	}
+}
+
+// awaited waits, and is whether another kill still waits for the end of a container then.
+func (t *turns) awaited(name string, delay time.Duration) bool {
+	if t == nil || !t.own[name] {
+		return false
+	}
+	over := time.NewTimer(delay)
+	defer over.Stop()
+	for {
+		waitedFor := t.of[name]
+		waitedFor.mu.Lock()
+		waiters, passed := waitedFor.waiters, waitedFor.passed
+		waitedFor.mu.Unlock()
+		if waiters == 0 {
+			return false
+		}
+		select {
+		case <-passed:
+		case <-over.C:
+			return true
 		}
 	}
 }
 
 // ends is closed when a container has ended; nil if no kill of it is under way.
 func (t *turns) ends(name string) <-chan struct{} {
-	if t == nil {
+	if t == nil || t.of[name] == nil {
 		return nil
 	}
-	return t.done[name]
+	return t.of[name].done
 }
 
 // mustWait is whether one of these containers is being killed and has not ended yet.
@@ -101,8 +164,46 @@ func (t *turns) wait(ctx context.Context, waitsFor []string) {
 // ended says that a container has been stopped. One that could not be stopped
 // never ends, and those behind it wait out their time.
 func (t *turns) ended(name string) {
-	if t == nil || t.once[name] == nil {
+	if t == nil || !t.own[name] {
 		return
 	}
-	t.once[name].Do(func() { close(t.done[name]) })
+	own := t.of[name]
+	own.once.Do(func() { close(own.done) })
+}
+
+// inTurn carries a kill out. While others wait for its container one that failed is tried again, as
+// a kill of its own: else the next try would come when they have waited out their time. last is
+// the last of them.
+func (k *kill) inTurn(ctx context.Context) (last *kill, err error) {
+	awaits := slices.Clone(k.WaitsFor)
+	pass := sync.OnceFunc(func() { k.turns.pass(awaits) })
+	defer pass()
+	k.passed = pass
+	last, err = k, k.carryOut(ctx)
+	for failures := 1; k.e.differences.RetryInTurn && last.hasFailed(err); failures++ {
+		if !k.turns.awaited(k.Name, plan.KillRetryAfter(failures)) {
+			break
+		}
+		again := k.e.newKill(k.pod, k.Kill)
+		again.turns, again.again = k.turns, true
+		failed := again.carryOut(ctx)
+		if errors.Is(failed, errShortened) {
+			break
+		}
+		last, err = again, failed
+	}
+	return last, err
+}
+
+// errShortened: a kill is not tried again by a decision that is out of date.
+var errShortened = errors.New("the kills of the pod were given less time")
+
+// hasFailed is whether the runtime did not carry the kill out, and it is over.
+func (k *kill) hasFailed(err error) bool {
+	if err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errMayRun) || k.Container == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.open == nil || k.rec.Phase == v1alpha1.KillPhaseDone
 }

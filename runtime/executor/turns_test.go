@@ -84,3 +84,67 @@ func TestResumedSidecarStopsAfterItsMainContainer(t *testing.T) {
 		}
 	})
 }
+
+// A kill that fails while a sidecar waits for its container is tried again meanwhile, and not when the
+// sidecar has waited out its time; by a decision that a shortening made out of date it is not.
+func TestFailedKillIsRetriedWhileASidecarWaits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kubelet bool
+		until   time.Duration // the runtime refuses to stop app
+		shorten bool          // to 4 s, after half a second
+		want    []stopCall
+	}{
+		"a runtime that is away for a moment": {until: 2 * time.Second, want: []stopCall{{"app", 0, 30}, {"app", 1, 30}, {"app", 3, 30}, {"side", 3, 27}}},
+		"a runtime that is away":              {until: time.Hour, want: []stopCall{{"app", 0, 30}, {"app", 1, 30}, {"app", 3, 30}, {"app", 7, 30}, {"app", 15, 30}, {"app", 25, 30}, {"side", 30, 2}}},
+		"the kubelet":                         {kubelet: true, until: 2 * time.Second, want: []stopCall{{"app", 0, 30}, {"side", 30, 2}}},
+		"a deletion with less time":           {until: 2 * time.Second, shorten: true, want: []stopCall{{"app", 0, 30}, {"side", 4.5, 2}}},
+	} {
+		pod := testPod(30, withSidecar)
+		for way, kill := range map[string]func(*testing.T, *Executor, *fakeRuntime, plan.Differences) error{
+			"of a pod": func(t *testing.T, e *Executor, f *fakeRuntime, _ plan.Differences) error {
+				t.Helper()
+				_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: pod, Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
+				return err
+			},
+			"of a sync": func(t *testing.T, e *Executor, f *fakeRuntime, d plan.Differences) error {
+				t.Helper()
+				d.KillsAtOnce = true // the kubelet has no order of the kills of a sync
+				e.differences = d
+				var kills []plan.Kill
+				for _, name := range []string{"side", "app"} {
+					k := plan.DecideKill(pod, &plan.ContainerStatus{ID: name + "-id", Name: name}, plan.Kill{Name: name, Trigger: v1alpha1.TriggerRestartRequested}, nil, plan.AllDifferences())
+					k.WaitsFor = map[string][]string{"side": {"app"}}[name]
+					kills = append(kills, k)
+				}
+				return e.SyncPod(t.Context(), plan.SyncRequest{Pod: pod, Observed: f.observed(), Actions: plan.Actions{SandboxID: "sb", ContainersToKill: kills}}).Err
+			},
+		} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFakeRuntime()
+					f.running("app", nil)
+					f.running("side", nil)
+					away := time.Now().Add(tc.until)
+					f.stopError = func(id string) error {
+						if id == "app-id" && time.Now().Before(away) {
+							return errorOf("Unavailable")
+						}
+						return nil
+					}
+					differences := plan.AllDifferences()
+					differences.RetryInTurn = !tc.kubelet
+					e := newExecutorWith(f, differences)
+					if tc.shorten {
+						time.AfterFunc(500*time.Millisecond, func() { e.Shorten(testUID, 4) })
+					}
+					if err := kill(t, e, f, differences); (err == nil) != (tc.want[len(tc.want)-1].Timeout > 2) {
+						t.Errorf("error %v", err)
+					}
+					if diff := gocmp.Diff(tc.want, f.stopCalls()); diff != "" {
+						t.Errorf("StopContainer (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}

@@ -43,6 +43,9 @@ type Differences struct {
 	// KillsAtOnce: "Order of kills in one sync", "What waits for a kill". Without it the kills
 	// of a sync follow one another, and the first that fails ends the sync.
 	KillsAtOnce bool
+	// RetryInTurn: "When a kill that failed is tried again". Without it a kill that others wait for
+	// is tried again only when they have waited out their time.
+	RetryInTurn bool
 	// HookInOwnSandbox: "An HTTP hook without a host". Without it the hook asks the
 	// pod's newest sandbox.
 	HookInOwnSandbox bool
@@ -76,7 +79,7 @@ type Differences struct {
 func AllDifferences() Differences {
 	return Differences{
 		KillStrays: true, KillByRecord: true, SpareKilled: true, KeepSandbox: true, MapSidecarPorts: true,
-		KillUnknown: true, ForgiveDeliberate: true, BackOffResets: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, HookInOwnSandbox: true,
+		KillUnknown: true, ForgiveDeliberate: true, BackOffResets: true, KeepBackoff: true, CancelHooks: true, KillsAtOnce: true, RetryInTurn: true, HookInOwnSandbox: true,
 		CheckStopped: true, StopSignals: true, ParallelPulls: true, PullBeforeKill: true, ObjectsBeforeKill: true,
 		OwnSandbox: true, NextSandbox: true, KeepExits: true,
 	}

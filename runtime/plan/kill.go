@@ -16,6 +16,18 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
+// Delays until a kill that failed is tried again: after the first failure, and at most. The
+// kubelet waits the second at once.
+const (
+	killRetryMin = time.Second
+	killRetryMax = 10 * time.Second
+)
+
+// KillRetryAfter is when a kill is tried again that has failed so often, once at least.
+func KillRetryAfter(failures int) time.Duration {
+	return min(killRetryMin<<min(failures-1, 10), killRetryMax)
+}
+
 // Kill is one container to be killed. Everything about it is decided in this
 // package; the executor carries it out.
 type Kill struct {

@@ -219,7 +219,7 @@ func TestAKillThatFailsDelaysNoOtherRetry(t *testing.T) {
 				case ends["b"] <- errors.New("boom"):
 					name = "b"
 				}
-				if took, most := time.Since(last[name]), killRetryMin<<failures*3/2; took > most {
+				if took, most := time.Since(last[name]), plan.KillRetryAfter(1)<<failures*3/2; took > most {
 					t.Errorf("%s was tried again %s after failure %d, want %s at most", name, took, failures+1, most)
 				}
 				last[name] = time.Now()

@@ -20,9 +20,6 @@ const (
 	// errorDelay is the time until the next try after an error; up to half of it
 	// is added.
 	errorDelay = 10 * time.Second
-	// killRetryMin is the time until a kill that failed is tried again; each further
-	// failure doubles it, up to errorDelay. The kubelet waits errorDelay at once.
-	killRetryMin = time.Second
 	// networkDelay is the time until the next try while the pod network is not
 	// ready.
 	networkDelay = time.Second
@@ -52,7 +49,7 @@ func (s *scope) killRetry() time.Duration {
 
 // killRetryAfter is when a kill is tried again that has failed so often.
 func killRetryAfter(failures int) time.Duration {
-	return jitter(min(killRetryMin<<min(failures-1, 10), errorDelay))
+	return jitter(plan.KillRetryAfter(failures))
 }
 
 // killRetryOf is when to look again for the sake of the kills of a sync: for ever where

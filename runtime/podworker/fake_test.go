@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ type fakeNode struct {
 	private map[string]bool
 	// probed is the pod whose probes run, and verdicts what they say.
 	probed   *corev1.Pod
+	probedOf *plan.PodStatus
 	verdicts map[string]plan.ProbeResults
 	// removing answers a removal before anything is removed, if set.
 	removing func(id string) error
@@ -62,9 +64,11 @@ type fakeNode struct {
 	shortened []int64
 	// exitsNoted is how often kills were told to look for exits.
 	exitsNoted int
-	killed     []plan.KillRequest
-	resumed    []plan.KillProgress
-	synced     []plan.SyncRequest
+	// starting are the containers whose postStart hook has not ended, by ID.
+	starting map[string]bool
+	killed   []plan.KillRequest
+	resumed  []plan.KillProgress
+	synced   []plan.SyncRequest
 	// deaths are the containers after whose exit older dead ones were removed.
 	deaths     []string
 	recordable *corev1.Pod
@@ -433,6 +437,12 @@ func (n *fakeNode) NoteExits(context.Context, types.UID) {
 	n.exitsNoted++
 }
 
+func (n *fakeNode) Starting(types.UID) map[string]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.starting)
+}
+
 func (n *fakeNode) RemoveDead(_ context.Context, _ *plan.PodStatus, exitedID string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -458,10 +468,10 @@ func (n *fakeNode) Resume(_ context.Context, pod *corev1.Pod, kills []plan.KillP
 	return nil
 }
 
-func (n *fakeNode) Update(pod *corev1.Pod, _ *plan.PodStatus, _ *corev1.PodStatus) {
+func (n *fakeNode) Update(pod *corev1.Pod, observed *plan.PodStatus, _ *corev1.PodStatus) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.probed = pod
+	n.probed, n.probedOf = pod, observed
 }
 
 func (n *fakeNode) StopLivenessAndStartup(types.UID) {

@@ -71,6 +71,8 @@ type Executor interface {
 	Shorten(uid types.UID, graceSeconds int64)
 	// NoteExits ends the hooks and waits of kills of the pod whose containers have exited.
 	NoteExits(ctx context.Context, uid types.UID)
+	// Starting has the IDs of the pod's containers whose postStart hook has not ended.
+	Starting(uid types.UID) map[string]bool
 	// RemoveDead removes the older dead instances of a container that has exited.
 	RemoveDead(ctx context.Context, observed *plan.PodStatus, exitedID string) error
 	// Resume finishes kills of single containers that an earlier process began.

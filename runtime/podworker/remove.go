@@ -91,7 +91,7 @@ func (s *remover) release(ctx context.Context, d desired, observed *plan.PodStat
 
 func (s *remover) removalFailed(err error) (time.Duration, error) {
 	s.warn(failedKillPodReason, fmt.Sprintf(failedKillPodMessage, err))
-	return s.retryLater(killRetryMin), err
+	return s.retryLater(plan.KillRetryAfter(1)), err
 }
 
 // remove removes containers and sandboxes, of which none runs, and the pod's place.

@@ -87,7 +87,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 			Pod:                     s.probed(d),
 			Previous:                s.mem.podStatus(),
 			Ending:                  d.asked,
-			Observed:                observed,
+			Observed:                s.withoutStarts(observed),
 			Probes:                  s.cfg.Prober.Results(s.id.UID),
 			Actuated:                s.mem.actuated(),
 			Waiting:                 s.waiting,
@@ -117,6 +117,24 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 		observed.IPs = append(observed.IPs, ip.IP)
 	}
 	return r
+}
+
+// withoutStarts is what was observed, but that a container whose postStart hook has not ended is
+// still to be started: it neither runs nor is ready, and nothing probes it, as in the kubelet, which
+// reports when the sync has ended.
+func (s *scope) withoutStarts(observed *plan.PodStatus) *plan.PodStatus {
+	starting := s.cfg.Executor.Starting(s.id.UID)
+	if len(starting) == 0 {
+		return observed
+	}
+	shown := *observed
+	shown.Containers = slices.Clone(observed.Containers)
+	for i := range shown.Containers {
+		if c := &shown.Containers[i]; starting[c.ID] && c.State == plan.ContainerRunning {
+			c.State, c.StartedAt = plan.ContainerCreated, time.Time{}
+		}
+	}
+	return &shown
 }
 
 // unseen is a report when nothing could be observed: the status computed last.

@@ -146,7 +146,7 @@ func (s *syncer) advanceEnded() {
 
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
-	s.cfg.Prober.Update(s.probed(d), observed, &r.pod)
+	s.cfg.Prober.Update(s.probed(d), s.withoutStarts(observed), &r.pod)
 	s.cfg.PodDir.Follow(d.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
 	began := time.Now()
@@ -203,7 +203,7 @@ func (s *syncer) settle(ctx context.Context, d desired, observed *plan.PodStatus
 		r = s.look(ctx, d, after, false) // with what is held now
 		s.wakeUp()
 	}
-	s.cfg.Prober.Update(s.probed(d), after, &r.pod)
+	s.cfg.Prober.Update(s.probed(d), s.withoutStarts(after), &r.pod)
 	if s.parts.busy() && plan.Ended(r.pod.Phase) {
 		return 0, nil // as above
 	}

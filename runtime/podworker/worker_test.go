@@ -214,7 +214,7 @@ func TestFailedKillIsRetried(t *testing.T) {
 		p.Update(workload("a"))
 		n.settle(time.Second)
 		p.Update(workload("a", deleted(nil)))
-		n.settle(killRetryMin / 2)
+		n.settle(plan.KillRetryAfter(1) / 2)
 		c := meta.FindStatusCondition(n.published("a").Conditions, v1alpha1.ConditionKillFailing)
 		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "still running after the kill: c") {
 			t.Errorf("condition %+v", c)

@@ -98,6 +98,8 @@ func (c *conversion) setState(status *corev1.ContainerStatus, cs *plan.Container
 		}
 		status.State.Terminated = unseenExit(reason, messageLocateTerminated)
 		status.RestartCount = old.RestartCount + 1
+	case cs.State == plan.ContainerCreated && !c.in.AsKubelet:
+		status.State = waiting(reasonContainerCreating, "") // the kubelet gives no reason
 	default:
 		// Created, or unknown and never seen to run.
 		status.State.Waiting = &corev1.ContainerStateWaiting{}

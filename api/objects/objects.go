@@ -140,6 +140,12 @@ type Token struct {
 	ExpirationSeconds int64
 }
 
+// AccountTokens are tokens of a service account.
+type AccountTokens struct {
+	Account string
+	Tokens  []Token
+}
+
 // Tokens lists the tokens that the projected volumes of a spec ask for, each once and in
 // order.
 func Tokens(spec *corev1.PodSpec) []Token {

@@ -46,6 +46,44 @@ func referencesOf(nw *v1alpha1.NodeWorkload, before *Share) *References {
 	return referenceSets.one(refs.key(), func() *References { return refs }).value
 }
 
+// maxEarlier bounds the earlier templates of a NodeWorkload that are remembered.
+const maxEarlier = 4
+
+// earlierOf are what the templates refer to, the newest first, of which something may still run on the
+// node of s: the last one that ran whole, and those since.
+func (s *Share) earlierOf(before *Share) []*References {
+	if before == nil || before.UID != s.UID || s.Current() {
+		return nil
+	}
+	earlier := before.Earlier
+	if before.Current() {
+		earlier = nil
+	}
+	if before.References == s.References || slices.Contains(earlier, before.References) {
+		return earlier
+	}
+	if len(earlier) == maxEarlier { // all but the one that ran whole, and the newest
+		earlier = append(slices.Clone(earlier[:maxEarlier-2]), earlier[maxEarlier-1])
+	}
+	return append([]*References{before.References}, earlier...)
+}
+
+// allReferences are those of its template and of the earlier ones of which something may run.
+func (s *Share) allReferences() []*References {
+	return append([]*References{s.References}, s.Earlier...)
+}
+
+// watched are the objects and accounts of all its references.
+func (s *Share) watched() map[objects.Key]bool {
+	found := map[objects.Key]bool{}
+	for _, refs := range s.allReferences() {
+		for _, ref := range refs.watched() {
+			found[objects.Key{Namespace: s.Namespace, Ref: ref}] = true
+		}
+	}
+	return found
+}
+
 func references(spec *corev1.PodSpec) *References {
 	return &References{Objects: objects.Of(spec), Tokens: objects.Tokens(spec), ServiceAccount: cmp.Or(spec.ServiceAccountName, "default")}
 }
@@ -69,7 +107,8 @@ func (s *Share) sameObjects(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Node == o.Node && s.needsObjects() == o.needsObjects() && (s.References == o.References || slices.Equal(s.References.watched(), o.References.watched()))
+	return s.Node == o.Node && s.needsObjects() == o.needsObjects() &&
+		(slices.Equal(s.allReferences(), o.allReferences()) || maps.Equal(s.watched(), o.watched()))
 }
 
 // needsObjects reports whether something may be started of what a NodeWorkload refers to, or runs.
@@ -86,21 +125,23 @@ func (x *Index) References(node string) []objects.Key {
 		if !s.needsObjects() {
 			continue
 		}
-		for _, ref := range s.References.watched() {
-			found[objects.Key{Namespace: s.Namespace, Ref: ref}] = true
-		}
+		maps.Copy(found, s.watched())
 	}
 	return slices.SortedFunc(maps.Keys(found), objects.CompareKeys)
 }
 
-// Tokens are those that a NodeWorkload of a node asks for, and their service account. found is
-// false where that node has no such NodeWorkload.
-func (x *Index) Tokens(node, namespace, name string) (serviceAccount string, asked []objects.Token, found bool) {
+// Tokens are those that the template of a NodeWorkload of a node asks for, and after them those of earlier
+// templates of which something may run. None: the node has no such NodeWorkload.
+func (x *Index) Tokens(node, namespace, name string) []objects.AccountTokens {
 	s := x.Get(types.NamespacedName{Namespace: namespace, Name: name})
 	if s == nil || s.Node != node {
-		return "", nil, false
+		return nil
 	}
-	return s.References.ServiceAccount, s.References.Tokens, true
+	var asked []objects.AccountTokens
+	for _, refs := range s.allReferences() {
+		asked = append(asked, objects.AccountTokens{Account: refs.ServiceAccount, Tokens: refs.Tokens})
+	}
+	return asked
 }
 
 // WorkloadOf is the ManagedWorkload of a NodeWorkload of a node. found is false where that node has no

@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
-// needing is a NodeWorkload of a node whose template mounts Secrets.
+// needing is a NodeWorkload of a node whose template mounts Secrets, and runs.
 func needing(namespace, node string, generation int64, secrets ...string) *v1alpha1.NodeWorkload {
 	nw := managertest.NodeWorkload(node, "mw")
 	nw.Namespace, nw.Generation = namespace, generation
@@ -24,7 +25,17 @@ func needing(namespace, node string, generation int64, secrets ...string) *v1alp
 		nw.Spec.Template.Spec.Volumes = append(nw.Spec.Template.Spec.Volumes,
 			corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}})
 	}
+	return runningNow(nw)
+}
+
+// runningNow has the shim report that the template of now runs, and no other.
+func runningNow(nw *v1alpha1.NodeWorkload) *v1alpha1.NodeWorkload {
+	nw.Status.ObservedGeneration, nw.Status.TemplateHash = nw.Generation, specHash(nw, nil)
 	return nw
+}
+
+func account(namespace, name string) objects.Key {
+	return objects.Key{Namespace: namespace, Ref: objects.Ref{Kind: objects.ServiceAccount, Name: name}}
 }
 
 func secret(namespace, name string) objects.Key {
@@ -108,9 +119,6 @@ func TestAccountsOfANode(t *testing.T) {
 			t.Errorf("%s: changed %d times, want %d; n1 needs (-want +got):\n%s", what, changed, wantChanged, diff)
 		}
 	}
-	account := func(name string) objects.Key {
-		return objects.Key{Namespace: "a", Ref: objects.Ref{Kind: objects.ServiceAccount, Name: name}}
-	}
 	nw := needing("a", "n1", 1, "tls")
 	nw.Spec.Template.Spec.ServiceAccountName = "agent"
 	x.Observe(nw)
@@ -120,11 +128,15 @@ func TestAccountsOfANode(t *testing.T) {
 	nw.Spec.Template.Spec.Volumes = append(nw.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}})
 	x.Observe(nw)
-	expect("with a token", 2, secret("a", "tls"), account("agent"))
+	expect("with a token", 2, secret("a", "tls"), account("a", "agent"))
+	nw = runningNow(nw.DeepCopy())
+	x.Observe(nw)
 	nw = nw.DeepCopy()
 	nw.Generation, nw.Spec.Template.Spec.ServiceAccountName = 3, ""
 	x.Observe(nw)
-	expect("of another account", 3, secret("a", "tls"), account("default"))
+	expect("of another account, while what runs has the first", 3, secret("a", "tls"), account("a", "agent"), account("a", "default"))
+	x.Observe(runningNow(nw.DeepCopy()))
+	expect("of another account", 4, secret("a", "tls"), account("a", "default"))
 }
 
 // A node may ask for the tokens of its own NodeWorkloads only.
@@ -134,17 +146,45 @@ func TestTokensOfANode(t *testing.T) {
 	nw.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}}}}}}
 	x.Observe(nw)
-	account, asked, found := x.Tokens("n1", "a", nw.Name)
-	if diff := cmp.Diff([]objects.Token{{Audience: "vault", ExpirationSeconds: 3600}}, asked); !found || account != "default" || diff != "" {
-		t.Errorf("account %q, found %t, tokens (-want +got):\n%s", account, found, diff)
+	expect := func(when string, want ...objects.AccountTokens) {
+		t.Helper()
+		if diff := cmp.Diff(want, x.Tokens("n1", "a", nw.Name)); diff != "" {
+			t.Errorf("%s: tokens (-want +got):\n%s", when, diff)
+		}
 	}
-	nw.Generation, nw.Spec.Template.Spec.ServiceAccountName = 2, "agent"
+	vault := []objects.Token{{Audience: "vault", ExpirationSeconds: 3600}}
+	expect("at first", objects.AccountTokens{Account: "default", Tokens: vault})
+	change := func(account string) {
+		nw = nw.DeepCopy()
+		nw.Generation++
+		nw.Spec.Template.Spec.ServiceAccountName = account
+		x.Observe(nw)
+	}
+	report := func() {
+		nw = runningNow(nw.DeepCopy())
+		x.Observe(nw)
+	}
+	report()
+	change("agent")
+	expect("while the one before runs", objects.AccountTokens{Account: "agent", Tokens: vault}, objects.AccountTokens{Account: "default", Tokens: vault})
+	if got := x.References("n1"); !slices.Contains(got, account("a", "default")) || !slices.Contains(got, account("a", "agent")) {
+		t.Errorf("the node needs %v", got)
+	}
+	for i := range 9 {
+		change(fmt.Sprintf("agent-%d", i))
+	}
+	all := x.Tokens("n1", "a", nw.Name)
+	if len(all) != 1+maxEarlier || all[0].Account != "agent-8" || all[1].Account != "agent-7" || all[maxEarlier].Account != "default" {
+		t.Errorf("after many changes: %v", all)
+	}
+	report()
+	expect("once it runs", objects.AccountTokens{Account: "agent-8", Tokens: vault})
+	change("agent")
+	nw.UID = "another"
 	x.Observe(nw)
-	if account, _, _ := x.Tokens("n1", "a", nw.Name); account != "agent" {
-		t.Errorf("account %q, want agent", account)
-	}
+	expect("another object of the name", objects.AccountTokens{Account: "agent", Tokens: vault})
 	for _, other := range [][3]string{{"n2", "a", nw.Name}, {"n1", "b", nw.Name}, {"n1", "a", "other"}} {
-		if _, _, found := x.Tokens(other[0], other[1], other[2]); found {
+		if asked := x.Tokens(other[0], other[1], other[2]); len(asked) > 0 {
 			t.Errorf("%v is found", other)
 		}
 	}

@@ -45,10 +45,13 @@ type Share struct {
 	SpecHash string
 	// References are what that template refers to, never nil.
 	References *References
-	// Amount is what it requests of a node.
-	Amount Amount
-	// Usage is what it uses of quotas.
+	// Earlier are what the templates before it refer to, of which something may run.
+	Earlier []*References
+	// Amount is what it requests of a node, and Usage what it uses of quotas: the larger of what
+	// its spec says and of what runs. mixed: not all that runs is as its spec says.
+	Amount         Amount
 	Usage          *quota.Usage
+	mixed          bool
 	RestartBackoff *v1alpha1.RestartBackoff
 	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
 	// template, in seconds; nil where they are not set.
@@ -119,7 +122,9 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
 		Requests: requestsOf(nw),
 	}
+	s.Earlier = s.earlierOf(before)
 	s.Usage = usageOf(nw, before, s.SpecHash)
+	s.countRunning(nw, before)
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}

@@ -16,10 +16,27 @@ var usages = &shared[*quota.Usage]{most: maxSets}
 // usageOf is what the template of a NodeWorkload uses of quotas, the same value for all that
 // have it. It is not looked at again while its generation stays.
 func usageOf(nw *v1alpha1.NodeWorkload, before *Share, hash string) *quota.Usage {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
+	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation && !before.mixed {
 		return before.Usage
 	}
 	return usages.one(hash, func() *quota.Usage { return quota.UsageOf(&nw.Spec.Template.Spec) }).value
+}
+
+// countRunning counts what runs of a NodeWorkload where that is not what its spec says.
+func (s *Share) countRunning(nw *v1alpha1.NodeWorkload, before *Share) {
+	if s.Current() {
+		return
+	}
+	running := runningOf(nw)
+	if running == nil {
+		return
+	}
+	s.mixed = true
+	s.Amount = s.Amount.AtLeast(requested(running))
+	s.Usage = s.Usage.AtLeast(quota.UsageOf(running))
+	if before != nil && before.UID == s.UID && before.Usage.Equal(s.Usage) {
+		s.Usage = before.Usage
+	}
 }
 
 // used is what a Share, which may be nil, uses of quotas: what has ended for good uses nothing

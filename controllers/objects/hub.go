@@ -51,7 +51,7 @@ type Shares interface {
 	// ListenReferences calls listener for each node whose References may have changed.
 	ListenReferences(listener func(node string))
 	// Tokens are those that a NodeWorkload of a node asks for.
-	Tokens(node, namespace, name string) (serviceAccount string, asked []apiobjects.Token, found bool)
+	Tokens(node, namespace, name string) []apiobjects.AccountTokens
 }
 
 // Reader reads ConfigMaps and Secrets, and makes tokens of service accounts. It is a part of what client-go has for core/v1: whoever
@@ -173,9 +173,9 @@ func (h *Hub) waitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Tokens are those that a NodeWorkload of a node asks for, with their service account. found
-// is false where the node has no such NodeWorkload.
-func (h *Hub) Tokens(node, namespace, name string) (serviceAccount string, asked []apiobjects.Token, found bool) {
+// Tokens are those that a NodeWorkload of a node asks for, and after them those of earlier templates of
+// which something may run. None: the node has no such NodeWorkload.
+func (h *Hub) Tokens(node, namespace, name string) []apiobjects.AccountTokens {
 	return h.shares.Tokens(node, namespace, name)
 }
 

@@ -100,9 +100,7 @@ func (f *fakeShares) References(node string) []apiobjects.Key {
 
 func (f *fakeShares) ListenReferences(listener func(string)) { f.listener = listener }
 
-func (f *fakeShares) Tokens(string, string, string) (string, []apiobjects.Token, bool) {
-	return "", nil, false
-}
+func (f *fakeShares) Tokens(string, string, string) []apiobjects.AccountTokens { return nil }
 
 // need lets a node need these objects.
 func (f *fakeShares) need(node string, keys ...apiobjects.Key) {

@@ -4,6 +4,7 @@
 package quota
 
 import (
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +50,25 @@ func UsageOf(spec *corev1.PodSpec) *Usage {
 		}
 	}
 	return u
+}
+
+// AtLeast is u with, of each amount, the larger one of both.
+func (u *Usage) AtLeast(o *Usage) *Usage {
+	more := *u
+	more.amounts = u.amounts.DeepCopy()
+	for name, amount := range o.amounts {
+		if known, found := more.amounts[name]; !found || known.Cmp(amount) < 0 {
+			more.amounts[name] = amount
+		}
+	}
+	return &more
+}
+
+// Equal reports whether both use the same of all quotas.
+func (u *Usage) Equal(o *Usage) bool {
+	same := func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
+	return u.class == o.class && u.across == o.across && u.terminating == o.terminating && u.bestEffort == o.bestEffort &&
+		maps.EqualFunc(u.amounts, o.amounts, same)
 }
 
 // computed reports whether quotas limit a resource by requests and by limits.

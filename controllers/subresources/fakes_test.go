@@ -56,7 +56,7 @@ type cluster struct {
 	accounts []string
 	watched  []string
 	// tokens are those of the NodeWorkloads, by node/namespace/name.
-	tokens map[string]tokens
+	tokens map[string][]objects.AccountTokens
 	events feed
 	// silent is a node whose Node gets no answer; unanswered counts those requests, requests all.
 	silent string
@@ -67,11 +67,6 @@ type cluster struct {
 
 func named(name string) user.Info { return &user.DefaultInfo{Name: name} }
 
-type tokens struct {
-	account string
-	asked   []objects.Token
-}
-
 func node(name string, uid types.UID) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 }
@@ -79,7 +74,7 @@ func node(name string, uid types.UID) *corev1.Node {
 // newCluster has the nodes a and b, and a shim that may report.
 func newCluster() *cluster {
 	c := &cluster{
-		known: map[string]*corev1.Node{}, reports: map[string]bool{shim: true}, tokens: map[string]tokens{}, events: make(feed),
+		known: map[string]*corev1.Node{}, reports: map[string]bool{shim: true}, tokens: map[string][]objects.AccountTokens{}, events: make(feed),
 	}
 	c.Client = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: c.get, Create: c.create, SubResourceCreate: c.subresource,
@@ -170,11 +165,10 @@ func (c *cluster) watch(node string) (watch.Interface, error) {
 	return c.events, nil
 }
 
-func (c *cluster) Tokens(node, namespace, name string) (string, []objects.Token, bool) {
+func (c *cluster) Tokens(node, namespace, name string) []objects.AccountTokens {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found, ok := c.tokens[node+"/"+namespace+"/"+name]
-	return found.account, found.asked, ok
+	return c.tokens[node+"/"+namespace+"/"+name]
 }
 
 // WorkloadOf: web-a and web-b are of the ManagedWorkload web.

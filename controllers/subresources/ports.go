@@ -25,9 +25,10 @@ type Objects interface {
 
 // References knows which tokens NodeWorkloads need.
 type References interface {
-	// Tokens are those that the template of a NodeWorkload asks for, and for which service
-	// account. found is false where no NodeWorkload of this name is on the node.
-	Tokens(node, namespace, name string) (serviceAccount string, asked []objects.Token, found bool)
+	// Tokens are those that the template of a NodeWorkload asks for, and after them those of
+	// earlier templates of which something may run. None: no NodeWorkload of this name is on
+	// the node.
+	Tokens(node, namespace, name string) []objects.AccountTokens
 }
 
 // TokenRights knows of which service accounts the manager may make tokens.

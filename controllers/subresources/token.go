@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -102,24 +103,24 @@ func (h *handler) mayHaveSoon(ctx context.Context, c *caller, namespace, name st
 }
 
 // mayHave returns the service account of a token that the caller may have: one that the template
-// of a NodeWorkload of its node asks for.
+// of a NodeWorkload of its node asks for, or asked for while something of that may run.
 func (h *handler) mayHave(c *caller, namespace, name string, asked *authenticationv1.TokenRequest) (account string, err error) {
-	account, tokens, found := h.references.Tokens(c.node, namespace, name)
-	if !found {
+	all := h.references.Tokens(c.node, namespace, name)
+	if len(all) == 0 {
 		return "", refuse("there is no NodeWorkload %s/%s on node %s", namespace, name, c.node)
 	}
-	if account == "" {
-		account = "default"
-	}
-	if asked.Name != "" && asked.Name != account || asked.Namespace != "" && asked.Namespace != namespace {
-		return "", refuse("NodeWorkload %s/%s has the service account %s/%s, not %s/%s", namespace, name, namespace, account, cmp.Or(asked.Namespace, namespace), cmp.Or(asked.Name, account))
+	current := all[0].Account
+	account = cmp.Or(asked.Name, current)
+	all = slices.DeleteFunc(slices.Clone(all), func(of objects.AccountTokens) bool { return of.Account != account })
+	if len(all) == 0 || asked.Namespace != "" && asked.Namespace != namespace {
+		return "", refuse("NodeWorkload %s/%s has the service account %s/%s, not %s/%s", namespace, name, namespace, current, cmp.Or(asked.Namespace, namespace), account)
 	}
 	if ref := asked.Spec.BoundObjectRef; ref != nil && (ref.Kind != "Node" || ref.Name != c.node || ref.UID != "" && ref.UID != c.uid) {
 		return "", refuse("spec.boundObjectRef: tokens of a NodeWorkload are bound to its node %s", c.node)
 	}
 	audience, seconds := wanted(asked)
-	for _, token := range tokens {
-		if token.Audience == audience && seconds <= token.ExpirationSeconds {
+	for _, of := range all {
+		if slices.ContainsFunc(of.Tokens, func(t objects.Token) bool { return t.Audience == audience && seconds <= t.ExpirationSeconds }) {
 			return account, nil
 		}
 	}

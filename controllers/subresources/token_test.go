@@ -30,8 +30,12 @@ func tokenPath(namespace, name string) string {
 // withTokens has a NodeWorkload on node a, and another on node b.
 func withTokens() *cluster {
 	c := newCluster()
-	c.tokens["a/ns/web-a"] = tokens{"web", []objects.Token{{Audience: "", ExpirationSeconds: 3607}, {Audience: "vault", ExpirationSeconds: 900}}}
-	c.tokens["b/ns/web-b"] = tokens{"web", []objects.Token{{Audience: "", ExpirationSeconds: 3607}}}
+	c.tokens["a/ns/web-a"] = []objects.AccountTokens{
+		{Account: "web", Tokens: []objects.Token{{Audience: "", ExpirationSeconds: 3607}, {Audience: "vault", ExpirationSeconds: 900}}},
+		{Account: "web", Tokens: []objects.Token{{Audience: "earlier", ExpirationSeconds: 900}}},
+		{Account: "old", Tokens: []objects.Token{{Audience: "", ExpirationSeconds: 3607}}},
+	}
+	c.tokens["b/ns/web-b"] = []objects.AccountTokens{{Account: "web", Tokens: []objects.Token{{Audience: "", ExpirationSeconds: 3607}}}}
 	return c
 }
 
@@ -51,6 +55,13 @@ func TestToken(t *testing.T) {
 			`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","spec":{"audiences":["vault"],"expirationSeconds":900}}`,
 			authenticationv1.TokenRequestSpec{Audiences: []string{"vault"}, ExpirationSeconds: new(int64(900)), BoundObjectRef: bound},
 		},
+		"of the template before, with its account": {
+			`{"metadata":{"name":"old"}}`, authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600)), BoundObjectRef: bound},
+		},
+		"of the template before, with its audience": {
+			`{"spec":{"audiences":["earlier"],"expirationSeconds":900}}`,
+			authenticationv1.TokenRequestSpec{Audiences: []string{"earlier"}, ExpirationSeconds: new(int64(900)), BoundObjectRef: bound},
+		},
 		"shorter than tokens are": {
 			`{"spec":{"expirationSeconds":1,"boundObjectRef":{"kind":"Node","name":"a","uid":"uid-a"}}}`,
 			authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600)), BoundObjectRef: bound},
@@ -58,7 +69,10 @@ func TestToken(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := withTokens()
+			c, account := withTokens(), "ns/web"
+			if strings.Contains(tc.body, "old") {
+				account = "ns/old"
+			}
 			w := httptest.NewRecorder()
 			c.serve(t).ServeHTTP(w, as(post(t, tokenPath("ns", "web-a"), tc.body), shim, "a", "uid-a"))
 			var made authenticationv1.TokenRequest
@@ -68,7 +82,7 @@ func TestToken(t *testing.T) {
 			if made.Kind != "TokenRequest" || made.Status.Token != "made" {
 				t.Errorf("answer %s", w.Body)
 			}
-			if diff := cmp.Diff(tc.want, c.asked[0].Spec); diff != "" || c.accounts[0] != "ns/web" {
+			if diff := cmp.Diff(tc.want, c.asked[0].Spec); diff != "" || c.accounts[0] != account {
 				t.Errorf("asked for %s (-want +got):\n%s", c.accounts[0], diff)
 			}
 		})
@@ -90,10 +104,13 @@ func TestTokenOfAnotherIsRefused(t *testing.T) {
 			shim, "a", "uid-a", tokenPath("ns", "web-a"), "{}", func(c *cluster) { delete(c.tokens, "a/ns/web-a") }, http.StatusForbidden, "there is no NodeWorkload",
 		},
 		"that its template asked for until a moment ago": {
-			shim, "a", "uid-a", tokenPath("ns", "web-a"), "{}", func(c *cluster) { c.tokens["a/ns/web-a"] = tokens{account: "web"} }, http.StatusForbidden, "asks for no token",
+			shim, "a", "uid-a", tokenPath("ns", "web-a"), "{}", func(c *cluster) { c.tokens["a/ns/web-a"] = []objects.AccountTokens{{Account: "web"}} }, http.StatusForbidden, "asks for no token",
 		},
 		"for another service account": {
 			shim, "a", "uid-a", tokenPath("ns", "web-a"), `{"metadata":{"name":"admin"}}`, nil, http.StatusForbidden, "has the service account ns/web, not ns/admin",
+		},
+		"of the account before, for an audience of now": {
+			shim, "a", "uid-a", tokenPath("ns", "web-a"), `{"metadata":{"name":"old"},"spec":{"audiences":["vault"]}}`, nil, http.StatusForbidden, `asks for no token with audience "vault"`,
 		},
 		"of another namespace": {
 			shim, "a", "uid-a", tokenPath("ns", "web-a"), `{"metadata":{"namespace":"kube-system"}}`, nil, http.StatusForbidden, "has the service account ns/web, not kube-system/web",

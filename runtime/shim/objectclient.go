@@ -4,6 +4,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ func (c *objectClient) token(ctx context.Context, pod *corev1.Pod, ask apiobject
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &ask.ExpirationSeconds}}
+	request.Name = cmp.Or(pod.Spec.ServiceAccountName, "default") // a changed template may have another
 	if ask.Audience != "" {
 		request.Spec.Audiences = []string{ask.Audience}
 	}

@@ -39,6 +39,8 @@ type Checkpoint struct {
 	State  State  `json:"state"`
 	// Pod is the last accepted desired pod, with its deletion.
 	Pod *corev1.Pod `json:"pod,omitempty"`
+	// Previous is the pod before, as long as something of it may run.
+	Previous *corev1.Pod `json:"previous,omitempty"`
 	// PodHash identifies the template of Pod, and TemplateHash the one that runs.
 	PodHash      string `json:"podHash,omitempty"`
 	TemplateHash string `json:"templateHash,omitempty"`

@@ -33,6 +33,7 @@ func (m *memory) snapshot() (*Checkpoint, int64) {
 	cp := m.rec
 	m.rec.Status.DeepCopyInto(&cp.Status)
 	cp.Outbox.Notices = slices.Clone(m.rec.Outbox.Notices)
+	cp.Previous = m.want.previous
 	cp.Pod, cp.PodHash, cp.Generation = m.want.pod, m.want.hash, m.want.generation
 	cp.Ran = m.want.ran
 	cp.Gone, cp.Orphan, cp.RequestedBy = m.want.gone, m.want.orphan, m.want.requestedBy

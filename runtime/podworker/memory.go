@@ -193,9 +193,13 @@ func (m *memory) keepBackoff(entries map[string]*plan.Backoff) {
 func (m *memory) noteTemplate(d desired) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.want.previous = nil
+	var previous *corev1.Pod
 	if m.want.pod != d.pod {
-		m.want.previous = d.pod
+		previous = d.pod
+	}
+	if m.want.previous != previous {
+		m.want.previous = previous
+		m.touch()
 	}
 	if m.rec.TemplateHash == d.hash {
 		return false

@@ -45,6 +45,7 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 	}
 	m.want = desired{
 		pod:         cp.Pod,
+		previous:    cp.Previous,
 		shown:       cp.Pod,
 		hash:        cp.PodHash,
 		generation:  cp.Generation,

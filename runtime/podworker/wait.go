@@ -43,6 +43,7 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 	s.pulls.keep(func() map[plan.ImageKey]bool { return plan.ImagesInUse(in) }, d.pod.Annotations[v1alpha1.AnnotationRestartedAt])
 	in.Prepared, in.Missing = s.pulls.prepared(), nil
 	old := plan.RunsEarlier(in.Definitions, observed)
+	s.recall(in)
 	s.noteStartedByParts(observed)
 	in.Probed = plan.ProbedPod(d.pod, s.made, observed, old)
 	actions := s.withObjects(ctx, &in, s.confirmed(ctx, &in, s.withPresent(ctx, &in)))
@@ -61,6 +62,18 @@ func (s *syncer) awaitImages(ctx context.Context, d desired, observed *plan.PodS
 		if r := held.Reason; r != (plan.Reason{}) && r.Reason != v1alpha1.ReasonPulling {
 			s.waiting[held.Container] = r
 		}
+	}
+}
+
+// recall notes what an earlier process knew of what a change waits to replace.
+func (s *syncer) recall(in plan.Input) {
+	if s.made != nil || in.Previous == nil {
+		return
+	}
+	before := plan.Define(in.Previous)
+	s.made = s.made.Note(in.Previous, before, in.Observed, nil)
+	if plan.MadeSandbox(in.Previous, before, in.Observed) {
+		s.sandbox = sandboxOf{in.Observed.Sandboxes[0].ID, in.Previous}
 	}
 }
 

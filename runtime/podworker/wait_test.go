@@ -340,32 +340,41 @@ func TestWaitingContainerKeepsItsProbes(t *testing.T) {
 	})
 }
 
-// A shim that has just begun, without an API, does not know what a container was made from: no
-// probe of the new template kills it.
+// A shim that has just begun, without an API, probes a container as the shim before did, while a change
+// waits. Where nothing says what it was made from, no probe of the new template kills it.
 func TestProbesOfAnUnconfirmedTemplate(t *testing.T) {
-	probed := func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t)
-		r, p := newRegistry(n), n.start(t)
-		r.fails = true
-		p.Update(workload("a", probed))
-		n.settle(time.Second)
-		p.Update(workload("a", generation(2), image("absent:2"), probed))
-		n.settle(time.Second)
+	for name, want := range map[string]string{"known": "/old", "not known": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				r, p := newRegistry(n), n.start(t)
+				r.fails = true
+				p.Update(workload("w", twoContainers("image:1", "image:1", "/old")))
+				n.settle(time.Second)
+				p.Update(workload("w", generation(2), twoContainers("absent:2", "image:1", "/new")))
+				n.settle(time.Minute)
 
-		m := restarted(t, n)
-		m.apiDown = false
-		newRegistry(m).fails = true
-		m.start(t)
-		m.settle(time.Minute)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if probe := m.probed.Spec.Containers[0].LivenessProbe; probe != nil {
-			t.Errorf("probed by %+v", probe)
-		}
-	})
+				m := restarted(t, n)
+				m.apiDown = false
+				if want == "" {
+					all, err := m.store.Load()
+					if err != nil {
+						t.Fatal(err)
+					}
+					all[0].Previous = nil
+					if err := m.store.Save(all[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				newRegistry(m).fails = true
+				m.start(t)
+				m.settle(time.Minute)
+				if got := m.paths()["a"]; got != want {
+					t.Errorf("probed at %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 // A change that was half made and is taken back is not what runs, until it is.

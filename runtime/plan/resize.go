@@ -94,6 +94,7 @@ func ResizeInProgress(in Input) bool {
 	if in.Pod == nil || in.Observed == nil {
 		return false
 	}
+	in.Unconfirmed = false // nothing is killed or changed for it
 	p := planner{Input: in}
 	for c := range podspec.InitAndMain(in.Pod) {
 		s := in.Observed.Current(c.Name)

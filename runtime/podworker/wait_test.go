@@ -647,6 +647,14 @@ func TestResizeThatWaitsIsInProgress(t *testing.T) {
 				if !n.resizeEvent("ResizeStarted", 2, "2") || n.resizeEvent("ResizeCompleted", 2, "2") {
 					t.Errorf("while it waits: %q", n.log())
 				}
+				m := restarted(t, n)
+				m.apiDown = false
+				newRegistry(m).fails = true
+				m.start(t)
+				m.settle(time.Minute)
+				if st := m.published("a"); !meta.IsStatusConditionTrue(st.Conditions, string(corev1.PodResizeInProgress)) || m.resizeEvent("ResizeCompleted", 2, "2") {
+					t.Errorf("another process, before it has seen the object: conditions %+v, calls %q", st.Conditions, m.log())
+				}
 				r.set(func() { r.pushed[tc.image] = true })
 				n.settle(10 * time.Minute)
 				st = n.published("a")

@@ -130,6 +130,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, events record.
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}:          {Transform: stripNode},
+				&v1alpha1.KillRequest{}: {Transform: stripKillRequest},
 				&corev1.Namespace{}:     {Transform: stripNamespace},
 				&coordinationv1.Lease{}: {Transform: stripLease, Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			},
@@ -167,6 +168,14 @@ func stripNode(o any) (any, error) {
 				node.Status.Allocatable[name] = amount
 			}
 		}
+	}
+	return o, nil
+}
+
+// stripKillRequest leaves out what nothing here reads and what, unlike the rest, nothing bounds.
+func stripKillRequest(o any) (any, error) {
+	if kr, ok := o.(*v1alpha1.KillRequest); ok {
+		kr.ManagedFields, kr.Annotations, kr.Labels = nil, nil, nil
 	}
 	return o, nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
 
@@ -31,6 +32,27 @@ func TestStripNodeKeepsWhatPlacementReads(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
+	}
+}
+
+// What anybody may write into a KillRequest is not remembered as far as nothing bounds it.
+func TestStripKillRequest(t *testing.T) {
+	kr := &v1alpha1.KillRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "restart", Namespace: "a", UID: "1", Generation: 2, Finalizers: []string{"f"}, OwnerReferences: []metav1.OwnerReference{{Name: "o"}},
+			Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"big": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+		Spec:   v1alpha1.KillRequestSpec{Reason: "r"},
+		Status: v1alpha1.KillRequestStatus{Phase: v1alpha1.RequestHeld},
+	}
+	want := kr.DeepCopy()
+	want.Labels, want.Annotations, want.ManagedFields = nil, nil, nil
+	got, err := stripKillRequest(kr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("KillRequest (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -43,6 +44,7 @@ type podObserver interface {
 type podFiles interface {
 	Pods(ctx context.Context) ([]poddir.Identity, error)
 	Remove(ctx context.Context, pod poddir.Identity) error
+	KillLeftovers(ctx context.Context, uid types.UID) ([]podcgroup.Process, error)
 }
 
 // collector removes dead containers and sandboxes that are too many, and what
@@ -57,6 +59,8 @@ type collector struct {
 	mu sync.Mutex
 	// busy are the pods whose garbage is being collected.
 	busy map[types.UID]bool
+	// unremoved are the pods whose leftovers could not be removed in the last round; that loop's own.
+	unremoved map[types.UID]bool
 	// late are the results of collections that rounds did not wait for; run's own.
 	late []<-chan error
 }
@@ -275,23 +279,38 @@ func (c *collector) removeLeftovers(ctx context.Context) error {
 		listed[k.UID] = true
 	}
 	var errs []error
+	failed := map[types.UID]bool{}
 	for _, id := range onDisk {
 		if listed[id.UID] {
 			continue
 		}
 		logr.FromContextOrDiscard(ctx).Info("Removing files of a pod that no longer exists", "pod", id.Namespace+"/"+id.Name, "uid", id.UID)
 		if err := c.removeLeftover(ctx, id); err != nil {
+			failed[id.UID] = true
 			errs = append(errs, fmt.Errorf("remove leftovers of %s: %w", id.UID, err))
 		}
 	}
+	c.unremoved = failed
 	return summarize(errs)
 }
 
 // removeLeftover removes the files of one pod, or gives up for this time: a tree
-// that takes longer is continued in a minute.
+// that takes longer is continued in a minute. Where that has failed before, processes may be in the
+// way that the runtime has left in the pod's cgroup: it has nothing of the pod, so they are killed.
+// (kubelet cm/pod_container_manager_linux.go:Destroy)
 func (c *collector) removeLeftover(ctx context.Context, id poddir.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()
+	if c.unremoved[id.UID] {
+		killed, err := c.dirs.KillLeftovers(ctx, id.UID)
+		if len(killed) > 0 {
+			logr.FromContextOrDiscard(ctx).Info("Killed processes that the runtime has left in the cgroup of a pod that no longer exists",
+				"pod", id.Namespace+"/"+id.Name, "uid", id.UID, "processes", fmt.Sprint(killed))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return c.dirs.Remove(ctx, id)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -371,6 +372,13 @@ type stuckFiles struct {
 	pods    []types.UID
 	fails   func(ctx context.Context, uid types.UID) error
 	removed []types.UID
+	// killed are the pods whose processes were killed.
+	killed []types.UID
+}
+
+func (f *stuckFiles) KillLeftovers(_ context.Context, uid types.UID) ([]podcgroup.Process, error) {
+	f.killed = append(f.killed, uid)
+	return []podcgroup.Process{{PID: 7, Name: "runc"}}, nil
 }
 
 func (f *stuckFiles) Pods(context.Context) (pods []poddir.Identity, err error) {
@@ -421,6 +429,42 @@ func TestLeftoversAreRemovedEachByItself(t *testing.T) {
 					t.Errorf("removed %q, want the one behind those that fail", files.removed)
 				}
 			})
+		})
+	}
+}
+
+// What a runtime has left in the cgroup of a pod that nobody knows is killed when its files could not be
+// removed; what the runtime knows by then is not touched.
+func TestProcessesOfAnUnknownPodAreKilled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		between     func(*garbageRuntime)
+		wantKilled  []types.UID
+		wantRemoved []types.UID
+	}{
+		"still unknown":          {func(*garbageRuntime) {}, []types.UID{"gone"}, []types.UID{"gone"}},
+		"the runtime has it now": {func(r *garbageRuntime) { r.pods = []cri.Pod{{UID: "gone"}} }, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime := &garbageRuntime{}
+			files := &stuckFiles{pods: []types.UID{"gone"}}
+			files.fails = func(context.Context, types.UID) error {
+				if len(files.killed) == 0 {
+					return errors.New("device or resource busy")
+				}
+				return nil
+			}
+			c, _ := collectorOf(t, runtime)
+			c.dirs = files
+			if err := c.removeLeftovers(t.Context()); err == nil || len(files.killed) > 0 {
+				t.Errorf("at first: killed %q, error %v", files.killed, err)
+			}
+			tc.between(runtime)
+			if err := c.removeLeftovers(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(files.killed, tc.wantKilled) || !slices.Equal(files.removed, tc.wantRemoved) {
+				t.Errorf("killed %q, removed %q; want %q, %q", files.killed, files.removed, tc.wantKilled, tc.wantRemoved)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -196,6 +197,18 @@ func stripNamespace(o any) (any, error) {
 	return o, nil
 }
 
+// eventBounds are those of one object, for each reason: kills that one node claims cost no other word
+// about a ManagedWorkload.
+func eventBounds() record.CorrelatorOptions {
+	return record.CorrelatorOptions{
+		BurstSize: 100, QPS: 1. / 60, MaxEvents: 50,
+		SpamKeyFunc: func(e *corev1.Event) string {
+			of := &e.InvolvedObject
+			return strings.Join([]string{of.APIVersion, of.Kind, of.Namespace, of.Name, string(of.UID), e.Type, e.Reason}, "/")
+		},
+	}
+}
+
 // newRecorder makes a recorder that keeps the words of each event: those of one
 // reason differ, as kills do. stop ends its goroutines.
 func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRecorder, stop func(), err error) {
@@ -207,9 +220,7 @@ func newRecorder(ctx context.Context, cfg *rest.Config) (recorder record.EventRe
 	if err != nil {
 		return nil, nil, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
-		BurstSize: 100, QPS: 1. / 60, MaxEvents: 50,
-	}))
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(eventBounds()))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown, nil
 }

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -53,6 +55,33 @@ func TestStripKillRequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("KillRequest (-want +got):\n%s", diff)
+	}
+}
+
+// Events of one reason, however many, use up none of another reason, nor those of another object.
+func TestEventsAreBoundedByReason(t *testing.T) {
+	bounds := eventBounds()
+	bounds.Clock = clocktesting.NewFakeClock(managertest.Epoch)
+	correlator := record.NewEventCorrelatorWithOptions(bounds)
+	sent := func(object, reason string, times int) (n int) {
+		for i := range times {
+			result, err := correlator.EventCorrelate(&corev1.Event{
+				InvolvedObject: corev1.ObjectReference{Kind: "ManagedWorkload", Name: object}, Type: corev1.EventTypeWarning, Reason: reason, Message: strconv.Itoa(i),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !result.Skip {
+				n++
+			}
+		}
+		return n
+	}
+	if n := sent("web", "Killed", 300); n != 100 {
+		t.Errorf("%d of 300 events are sent, want 100", n)
+	}
+	if n := sent("web", "FailedCreate", 1) + sent("other", "Killed", 1); n != 2 {
+		t.Errorf("%d of an event of another reason and one of another object are sent", n)
 	}
 }
 

@@ -4,6 +4,8 @@
 package main
 
 var podworkerMistakes = []mistake{
+	{"another process does not know what runs while a change waits", "memory.restore",
+		"previous:    cp.Previous,", ""},
 	{"a container is ready while its postStart hook runs", "scope.withoutStarts",
 		"if len(starting) == 0 {", "if true {"},
 	{"a container is probed while its postStart hook runs", "syncer.carryOut",

@@ -165,6 +165,12 @@ var killRequestMistakes = []mistake{
 }
 
 var turnMistakes = []mistake{
+	{"what runs while a change waits does not count", "Share.countRunning",
+		"if running == nil {", "if true {"},
+	{"a node gets no tokens of the template that runs while a change waits", "Share.earlierOf",
+		"|| s.Current() {", "|| true {"},
+	{"a node gets tokens of a template of which nothing runs", "Share.earlierOf",
+		"|| s.Current() {", "{"},
 	{"a turn does not wait for the index", "Index.Turn",
 		"seen := x.Seen(s.version) ||", "seen := true ||"},
 	{"two have a turn at a time", "Index.Take",

@@ -4,6 +4,10 @@
 package main
 
 var staticMistakes = []mistake{
+	{"two changes for one thing are taken at once", "Source.tried",
+		"if s.took {", "if false {"},
+	{"a change is taken by a try that knew nothing of the one before", "Source.tried",
+		"if since != s.taken.Load() {", "if since < 0 {"},
 	{"a directory that cannot be read ends all", "Source.look",
 		"s.setCertain(false)\n\t\treturn interval", "s.setCertain(false)\n\t\ts.endAll(now)\n\t\treturn interval"},
 	{"a file whose name is taken ends what ran from it", "Source.wanted",

@@ -204,6 +204,20 @@ func TestHoldersOfHostPortsAreNamed(t *testing.T) {
 	}
 }
 
+// Where it is asked for, a host port that another workload waits for counts as that one's, too.
+func TestHostPortsThatOthersAskFor(t *testing.T) {
+	asks := podWith(ports(port("", "", 80)))
+	asks.Name, asks.UID = "b", "b"
+	pod := podWith(ports(port("", "", 80)))
+	pod.UID = "a"
+	for asked, want := range map[bool]string{
+		false: "", true: messageHostPorts + ": 80/TCP is that of NodeWorkload b, until it is changed or deleted",
+	} {
+		h := &HostPorts{Asked: asked, Workloads: func() []Workload { return []Workload{{UID: "b", Asks: asks}, {UID: "a", Asks: pod}} }}
+		check(t, h.Admit(pod), "NodePorts", want)
+	}
+}
+
 func profile(kind corev1.AppArmorProfileType, name string) *corev1.AppArmorProfile {
 	p := &corev1.AppArmorProfile{Type: kind}
 	if name != "" {

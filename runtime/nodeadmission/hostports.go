@@ -43,6 +43,8 @@ type Workload struct {
 type HostPorts struct {
 	// Workloads are those of the node.
 	Workloads func() []Workload
+	// Asked counts what others wait to be admitted with, too.
+	Asked bool
 }
 
 // Admit refuses a pod that asks for a host port of another, and names those that have it. (scheduler
@@ -53,7 +55,11 @@ func (h *HostPorts) Admit(pod *corev1.Pod) *plan.Refusal {
 	}
 	all := h.Workloads()
 	var reasons []string
-	for _, holder := range holders(pod, pod.UID, all) {
+	taken := all
+	if h.Asked {
+		taken = withAsked(all)
+	}
+	for _, holder := range holders(pod, pod.UID, taken) {
 		reasons = append(reasons, holder.why(pod, waitsFor(holder.workload, pod.UID, all)))
 	}
 	if len(reasons) == 0 {
@@ -64,6 +70,17 @@ func (h *HostPorts) Admit(pod *corev1.Pod) *plan.Refusal {
 		reasons = append(reasons[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	return &plan.Refusal{Reason: reasonHostPorts, Message: messageHostPorts + ": " + strings.Join(reasons, "; ")}
+}
+
+// withAsked has the workloads hold what they wait for.
+func withAsked(all []Workload) []Workload {
+	all = slices.Clone(all)
+	for i := range all {
+		if w := &all[i]; w.Asks != nil {
+			w.Has = append(slices.Clone(w.Has), w.Asks)
+		}
+	}
+	return all
 }
 
 // holder is a workload with a pod that has a host port which another asks for.

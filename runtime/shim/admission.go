@@ -30,13 +30,7 @@ const (
 // admission says which pods the node does not take. The handlers are in the kubelet's order,
 // and the first refusal counts. (kubelet kubelet.go:NewMainKubelet)
 func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
-	ports := &nodeadmission.HostPorts{Workloads: func() []nodeadmission.Workload {
-		var all []nodeadmission.Workload
-		for _, claim := range s.pool.Claims() {
-			all = append(all, nodeadmission.Workload(claim))
-		}
-		return all
-	}}
+	ports := s.hostPorts()
 	return nodeadmission.Handlers{
 		func(pod *corev1.Pod) *plan.Refusal {
 			if s.pool.Ran(pod.UID) {
@@ -53,6 +47,16 @@ func (s *shim) admission(ctx context.Context) func(*corev1.Pod) *plan.Refusal {
 	}.Admit
 }
 
+func (s *shim) hostPorts() *nodeadmission.HostPorts {
+	return &nodeadmission.HostPorts{Workloads: func() []nodeadmission.Workload {
+		var all []nodeadmission.Workload
+		for _, claim := range s.pool.Claims() {
+			all = append(all, nodeadmission.Workload(claim))
+		}
+		return all
+	}}
+}
+
 // unfit says why the node cannot run a pod now; "" if it can.
 func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
 	patience := hostfs.NewPatience(hostfs.DefaultPatience)
@@ -61,7 +65,9 @@ func (s *shim) unfit(ctx context.Context) func(*corev1.Pod) string {
 			return hostfs.Root(s.options.HostRoot).Stat(path)
 		}, func(fs.FileInfo) {})
 	}}
-	admit := nodeadmission.Handlers{s.admission(ctx), seccomp.Admit}.Admit
+	asked := s.hostPorts()
+	asked.Asked = true // what another change is about to have
+	admit := nodeadmission.Handlers{s.admission(ctx), asked.Admit, seccomp.Admit}.Admit
 	exceeds := exceeds(s.options.bounds)
 	return func(pod *corev1.Pod) string {
 		if refusal := admit(pod); refusal != nil {

@@ -45,6 +45,7 @@ func (s *Source) look(ctx context.Context, now time.Time) (again time.Duration) 
 	s.sayWaits(now)
 	s.end(wanted, now)
 	s.begin(wanted, now)
+	s.noteTaken()
 	if s.handOverMissing() {
 		again = min(again, interval/4)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -88,6 +89,9 @@ type Source struct {
 	refused map[string]string
 	// trials are those of changed files, by the UID of what a file says now.
 	trials map[types.UID]*trial
+	// took: a change was taken in this look, and taken counts those that were handed over.
+	took  bool
+	taken atomic.Int64
 
 	// trying are the goroutines of trials.
 	trying sync.WaitGroup

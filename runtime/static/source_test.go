@@ -6,12 +6,14 @@ package static
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +41,10 @@ type station struct {
 	known sync.Map
 	// hangs is an image of which a try does not end, and panics one at which it panics.
 	hangs, panics string
-	gaveUp        chan types.UID
+	// once is an image that one workload at a time can run, and holder the UID of that one.
+	once   string
+	holder atomic.Value
+	gaveUp chan types.UID
 	// shown are the summaries that mirrors were to show.
 	shown []string
 }
@@ -65,6 +70,9 @@ func (s *station) restart(dir string) {
 				verb = "end by " + strings.ReplaceAll(nw.Annotations[v1alpha1.AnnotationRequestedBy], s.dir+"/", "")
 			}
 			s.known.Store(nw.UID, true)
+			if image := nw.Spec.Template.Spec.Containers[0].Image; image == s.once && nw.DeletionTimestamp == nil {
+				s.holder.Store(nw.UID)
+			}
 			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
 		},
 		Has: func(uid types.UID) bool {
@@ -94,6 +102,11 @@ func (s *station) try(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
 	case s.hangs:
 		<-ctx.Done()
 		return ctx.Err()
+	case s.once:
+		if holder := s.holder.Load(); holder != nil {
+			return fmt.Errorf("workload %s has it", holder)
+		}
+		return nil
 	case s.panics:
 		panic("no such thing")
 	default:
@@ -147,7 +160,10 @@ func (s *station) lookTwice() {
 // endTries waits until a try of each changed file has ended.
 func (s *station) endTries() {
 	for _, t := range s.trials {
-		for errors.Is(t.latest(), errOnTrial) {
+		for {
+			if _, err := t.latest(); !errors.Is(err, errOnTrial) {
+				break
+			}
 			await(s.t, s.kicked, "the end of a try")
 		}
 	}

@@ -6,6 +6,7 @@ package static
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,31 +30,34 @@ type trial struct {
 	path string
 	try  func(context.Context) error
 	stop context.CancelFunc
-	// said: why the node cannot run it was reported.
-	said bool
+	// said: why the node cannot run it was reported. taken: it has passed.
+	said, taken bool
 
 	mu sync.Mutex
 	// err is how the latest try ended: errOnTrial before the first has, nil once the node can run it.
 	err error
+	// since is Source.taken when that try began.
+	since int64
 }
 
-func (t *trial) latest() error {
+func (t *trial) latest() (since int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.err
+	return t.since, t.err
 }
 
-func (t *trial) set(err error) {
+func (t *trial) set(since int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err = err
+	t.since, t.err = since, err
 }
 
 // tryChanged leaves of the changed files those that the node can run: what runs would end, and nothing would start.
 // A file from which nothing runs is not tried: the status of its workload says what keeps it from starting.
 func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 	wanted := map[types.UID]bool{}
-	for path, f := range files {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f := files[path]
 		if f.err != nil || s.cfg.Try == nil {
 			continue
 		}
@@ -62,8 +66,8 @@ func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 			continue
 		}
 		wanted[f.nw.UID] = true
-		t := s.trialOf(ctx, path, f.nw, runs)
-		err := t.latest()
+		err := s.tried(ctx, path, f.nw, runs)
+		t := s.trials[f.nw.UID]
 		if err != nil {
 			files[path] = file{err: err}
 		}
@@ -77,6 +81,36 @@ func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 			t.stop()
 			delete(s.trials, uid)
 		}
+	}
+}
+
+// tried says how the trial of a change has ended. One change is taken at a time: a try that knew nothing of the
+// latest begins again, because both may want what the node has once, such as a host port.
+func (s *Source) tried(ctx context.Context, path string, nw *v1alpha1.NodeWorkload, runs types.UID) error {
+	t := s.trialOf(ctx, path, nw, runs)
+	since, err := t.latest()
+	if err != nil || t.taken {
+		return err
+	}
+	if s.took {
+		s.kick()
+		return errOnTrial
+	}
+	if since != s.taken.Load() {
+		t.stop()
+		delete(s.trials, nw.UID)
+		_, err = s.trialOf(ctx, path, nw, runs).latest()
+		return err
+	}
+	t.taken, s.took = true, true
+	return nil
+}
+
+// noteTaken has later tries know of the change that was taken in this look, and is handed over.
+func (s *Source) noteTaken() {
+	if s.took {
+		s.took = false
+		s.taken.Add(1)
 	}
 }
 
@@ -142,9 +176,10 @@ func (s *Source) trialOf(ctx context.Context, path string, nw *v1alpha1.NodeWork
 // try tries a change again and again, until the node can run it or the context is done.
 func (s *Source) try(ctx context.Context, t *trial) {
 	for {
+		since := s.taken.Load()
 		err := panics.Contain(s.cfg.Log, "trying a static workload", func() error { return t.try(ctx) })
 		if ctx.Err() == nil {
-			t.set(err)
+			t.set(since, err)
 			s.kick()
 			if err == nil {
 				return

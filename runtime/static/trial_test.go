@@ -84,6 +84,29 @@ func TestAChangeThatTheNodeCannotRunEndsNothing(t *testing.T) {
 	s.expect("web a:1: end by change of the file a.yaml", "web b:1: run")
 }
 
+// Of two files that ask at the same moment for what the node has once, one ends what runs from it and gets it, and
+// the other keeps what runs.
+func TestTwoChangesForOneThing(t *testing.T) {
+	s := newStation(t)
+	s.once = "port:1"
+	s.write("a.yaml", nodeWorkload("a", "old:1"))
+	s.write("b.yaml", nodeWorkload("b", "old:1"))
+	s.expect("a old:1: run", "b old:1: run")
+	for _, uid := range s.uids() {
+		if err := s.Publish(uid, &v1alpha1.NodeWorkloadStatus{Phase: corev1.PodRunning}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("a.yaml", nodeWorkload("a", "port:1"))
+	s.write("b.yaml", nodeWorkload("b", "port:1"))
+	s.look(t.Context(), s.now)
+	s.endTries()
+	s.expect("a old:1: end by change of the file a.yaml", "a port:1: run")
+	s.expectRefused("b.yaml is not accepted, and what runs from it is kept: workload ")
+	s.remove("b.yaml")
+	s.expect("b old:1: end by removal of the file b.yaml")
+}
+
 // A file that cannot be read as a workload says so in the status of what runs from it, too.
 func TestTheStatusSaysWhyAFileIsNotAccepted(t *testing.T) {
 	s := newStation(t)
@@ -300,8 +323,9 @@ func TestAChangeIsTriedAgain(t *testing.T) {
 				if diff := cmp.Diff(tc.want, tried); diff != "" {
 					t.Errorf("tried (-want +got):\n%s", diff)
 				}
-				if succeeded := on.latest() == nil; succeeded != (tc.succeedsAt > 0) || succeeded == (gaveUp > 0) {
-					t.Errorf("ends with %v, given up %d times", on.latest(), gaveUp)
+				_, err := on.latest()
+				if succeeded := err == nil; succeeded != (tc.succeedsAt > 0) || succeeded == (gaveUp > 0) {
+					t.Errorf("ends with %v, given up %d times", err, gaveUp)
 				}
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -311,6 +312,9 @@ func (c *campaign) disturbRuntimeShim(ctx context.Context, p planned, f *history
 			return err
 		}
 		uids, err := c.podUIDs(ctx)
+		if err == nil {
+			shims = slices.DeleteFunc(shims, func(s inject.RuntimeShim) bool { return uids[s.SandboxID] == "" }) // just made, or just ending
+		}
 		if err != nil || len(shims) == 0 {
 			if err := wait(ctx, retryAfter); err != nil {
 				return err
@@ -318,10 +322,6 @@ func (c *campaign) disturbRuntimeShim(ctx context.Context, p planned, f *history
 			continue
 		}
 		s := shims[p.choice%uint64(len(shims))]
-		if uids[s.SandboxID] == "" {
-			p.choice++ // just made, or just ending
-			continue
-		}
 		f.From, f.Pod, f.Sandbox, f.Killed = time.Now(), uids[s.SandboxID], s.SandboxID, p.kind == KillRuntimeShim
 		if !f.Killed {
 			return s.StopFor(ctx, p.lasts)

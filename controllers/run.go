@@ -173,10 +173,10 @@ func stripNode(o any) (any, error) {
 	return o, nil
 }
 
-// stripKillRequest leaves out what nothing here reads and what, unlike the rest, nothing bounds.
+// stripKillRequest leaves out what nothing here reads and may be large.
 func stripKillRequest(o any) (any, error) {
 	if kr, ok := o.(*v1alpha1.KillRequest); ok {
-		kr.ManagedFields, kr.Annotations, kr.Labels = nil, nil, nil
+		kr.ManagedFields, kr.Annotations, kr.Labels, kr.Finalizers, kr.OwnerReferences = nil, nil, nil, nil, nil
 	}
 	return o, nil
 }
@@ -204,7 +204,7 @@ func eventBounds() record.CorrelatorOptions {
 		BurstSize: 100, QPS: 1. / 60, MaxEvents: 50,
 		SpamKeyFunc: func(e *corev1.Event) string {
 			of := &e.InvolvedObject
-			return strings.Join([]string{of.APIVersion, of.Kind, of.Namespace, of.Name, string(of.UID), e.Type, e.Reason}, "/")
+			return strings.Join([]string{of.APIVersion, of.Kind, of.Namespace, of.Name, string(of.UID), e.Reason}, "/")
 		},
 	}
 }

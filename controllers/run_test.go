@@ -48,7 +48,7 @@ func TestStripKillRequest(t *testing.T) {
 		Status: v1alpha1.KillRequestStatus{Phase: v1alpha1.RequestHeld},
 	}
 	want := kr.DeepCopy()
-	want.Labels, want.Annotations, want.ManagedFields = nil, nil, nil
+	want.Labels, want.Annotations, want.ManagedFields, want.Finalizers, want.OwnerReferences = nil, nil, nil, nil, nil
 	got, err := stripKillRequest(kr)
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +65,9 @@ func TestEventsAreBoundedByReason(t *testing.T) {
 	correlator := record.NewEventCorrelatorWithOptions(bounds)
 	sent := func(object, reason string, times int) (n int) {
 		for i := range times {
+			kind := []string{corev1.EventTypeNormal, corev1.EventTypeWarning}[i%2]
 			result, err := correlator.EventCorrelate(&corev1.Event{
-				InvolvedObject: corev1.ObjectReference{Kind: "ManagedWorkload", Name: object}, Type: corev1.EventTypeWarning, Reason: reason, Message: strconv.Itoa(i),
+				InvolvedObject: corev1.ObjectReference{Kind: "ManagedWorkload", Name: object}, Type: kind, Reason: reason, Message: strconv.Itoa(i),
 			})
 			if err != nil {
 				t.Fatal(err)

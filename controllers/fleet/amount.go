@@ -50,26 +50,7 @@ func amountOf(nw *v1alpha1.NodeWorkload, before *Share) Amount {
 	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation && !before.mixed {
 		return before.Amount
 	}
-	return requested(&nw.Spec.Template.Spec)
-}
-
-func requested(spec *corev1.PodSpec) Amount {
-	return AmountIn(resource.PodRequests(&corev1.Pod{Spec: *spec}, resource.PodResourcesOptions{}))
-}
-
-// runningOf is a spec of the containers that run of a NodeWorkload, with the resources that its shim
-// reports: what runs while a change waits may have more than its spec says. nil: nothing runs.
-func runningOf(nw *v1alpha1.NodeWorkload) *corev1.PodSpec {
-	spec := &corev1.PodSpec{Overhead: nw.Spec.Template.Spec.Overhead}
-	for _, c := range slices.Concat(nw.Status.InitContainerStatuses, nw.Status.ContainerStatuses) {
-		if c.State.Running != nil && c.Resources != nil {
-			spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Resources: *c.Resources})
-		}
-	}
-	if len(spec.Containers) == 0 {
-		return nil
-	}
-	return spec
+	return AmountIn(resource.PodRequests(&corev1.Pod{Spec: nw.Spec.Template.Spec}, resource.PodResourcesOptions{}))
 }
 
 // Terminal reports whether its containers have ended for good.

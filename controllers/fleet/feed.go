@@ -103,6 +103,7 @@ func (x *Index) take(nw *v1alpha1.NodeWorkload) *Share {
 	share := ShareOf(nw, nil) // an etcd that was restored may have another template of the same generation
 	if old := x.Get(client.ObjectKeyFromObject(nw)); old != nil {
 		share.takeTimes(nw, old)
+		share.takeEarlier(nw, old)
 	}
 	return share
 }

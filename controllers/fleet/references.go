@@ -49,12 +49,9 @@ func referencesOf(nw *v1alpha1.NodeWorkload, before *Share) *References {
 // maxEarlier bounds the earlier templates of a NodeWorkload that are remembered.
 const maxEarlier = 4
 
-// earlierOf are what the templates refer to, the newest first, of which something may still run on the
-// node of s: the last one that ran whole, and those since.
-func (s *Share) earlierOf(before *Share) []*References {
-	if before == nil || before.UID != s.UID || s.Current() {
-		return nil
-	}
+// earlierThan are what the templates refer to of which something may still run: the last one that ran whole,
+// and the latest of those since.
+func (s *Share) earlierThan(before *Share) []*References {
 	earlier := before.Earlier
 	if before.Current() {
 		earlier = nil

@@ -45,10 +45,10 @@ type Share struct {
 	SpecHash string
 	// References are what that template refers to, never nil.
 	References *References
-	// Earlier are what the templates before it refer to, of which something may run.
+	// Earlier are what the templates before it refer to, of which something may run, one that ran whole last.
 	Earlier []*References
-	// Amount is what it requests of a node, and Usage what it uses of quotas: the larger of what
-	// its spec says and of what runs. mixed: not all that runs is as its spec says.
+	// Amount is what it requests of a node, and Usage what it uses of quotas: of each, the largest of what
+	// its template says and those before of which something may run. mixed: there are such.
 	Amount         Amount
 	Usage          *quota.Usage
 	mixed          bool
@@ -122,9 +122,8 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
 		Requests: requestsOf(nw),
 	}
-	s.Earlier = s.earlierOf(before)
 	s.Usage = usageOf(nw, before, s.SpecHash)
-	s.countRunning(nw, before)
+	s.takeEarlier(nw, before)
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
 	}

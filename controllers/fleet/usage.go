@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -22,21 +23,29 @@ func usageOf(nw *v1alpha1.NodeWorkload, before *Share, hash string) *quota.Usage
 	return usages.one(hash, func() *quota.Usage { return quota.UsageOf(&nw.Spec.Template.Spec) }).value
 }
 
-// countRunning counts what runs of a NodeWorkload where that is not what its spec says.
-func (s *Share) countRunning(nw *v1alpha1.NodeWorkload, before *Share) {
-	if s.Current() {
+// takeEarlier counts the templates before it of which something may run, as far as this process knew them,
+// for what their nodes need, and for what they request and use of quotas: a change may wait. By the status
+// alone a node could claim what it likes, at the cost of the others.
+func (s *Share) takeEarlier(nw *v1alpha1.NodeWorkload, before *Share) {
+	if before == nil || before.UID != s.UID || s.Current() || !hasRun(&nw.Status) {
 		return
 	}
-	running := runningOf(nw)
-	if running == nil {
-		return
+	s.Earlier = s.earlierThan(before)
+	s.Amount = s.Amount.AtLeast(before.Amount)
+	more := s.Usage.AtLeast(before.Usage)
+	switch {
+	case more.Equal(s.Usage):
+	case more.Equal(before.Usage):
+		s.Usage = before.Usage
+	default:
+		s.Usage = more
 	}
 	s.mixed = true
-	s.Amount = s.Amount.AtLeast(requested(running))
-	s.Usage = s.Usage.AtLeast(quota.UsageOf(running))
-	if before != nil && before.UID == s.UID && before.Usage.Equal(s.Usage) {
-		s.Usage = before.Usage
-	}
+}
+
+// hasRun reports whether something of a NodeWorkload may run.
+func hasRun(status *v1alpha1.NodeWorkloadStatus) bool {
+	return status.TemplateHash != "" || runs(status) || status.Phase != "" && status.Phase != corev1.PodPending
 }
 
 // used is what a Share, which may be nil, uses of quotas: what has ended for good uses nothing

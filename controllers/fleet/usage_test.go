@@ -4,7 +4,6 @@
 package fleet
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/quota"
@@ -66,57 +66,54 @@ func TestUsages(t *testing.T) {
 	step("gone", "", false)
 }
 
-// What runs counts until what its NodeWorkload says runs in its place, of each resource the larger: a
-// change may wait. A manager that has just started knows it too.
+// What runs counts until what its NodeWorkload says runs in its place, of each resource the largest: a
+// change may wait, and another may follow. What never ran does not count, nor what another object of the name had.
 func TestWhatRunsCountsWhileAChangeWaits(t *testing.T) {
-	requests := func(cpu, memory string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}}
+	of := func(cpu, memory string) corev1.PodSpec {
+		return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)},
+		}}}}
 	}
-	running := func(name, cpu, memory string) corev1.ContainerStatus {
-		r := requests(cpu, memory)
-		return corev1.ContainerStatus{Name: name, Resources: &r, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	changed := func(nw *v1alpha1.NodeWorkload, cpu, memory string) *v1alpha1.NodeWorkload {
+		nw = nw.DeepCopy()
+		nw.Generation++
+		nw.Spec.Template.Spec = of(cpu, memory)
+		return nw
 	}
-	nw := managertest.NodeWorkload("n1", "mw")
-	nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: requests("1", "10")}}
-	nw.Spec.Template.Spec.InitContainers = nil
-	waits := func(nw *v1alpha1.NodeWorkload) { nw.Status.ObservedGeneration, nw.Status.TemplateHash = 1, "earlier" }
-	tests := map[string]struct {
-		status func(*v1alpha1.NodeWorkload)
-		want   Amount
-	}{
-		"what it says runs": {func(nw *v1alpha1.NodeWorkload) { runningNow(nw) }, Amount{1000, 10}},
-		"nothing runs":      {func(*v1alpha1.NodeWorkload) {}, Amount{1000, 10}},
-		"more CPU runs": {func(nw *v1alpha1.NodeWorkload) {
-			nw.Status.ContainerStatuses = []corev1.ContainerStatus{running("app", "3", "5")}
-		}, Amount{3000, 10}},
-		"less runs": {func(nw *v1alpha1.NodeWorkload) {
-			nw.Status.ContainerStatuses = []corev1.ContainerStatus{running("app", "0", "5")}
-		}, Amount{1000, 10}},
-		"containers of other names": {func(nw *v1alpha1.NodeWorkload) {
-			nw.Status.ContainerStatuses = []corev1.ContainerStatus{running("a", "1", "9"), running("b", "1", "9")}
-		}, Amount{2000, 18}},
-		"a sidecar and a main one": {func(nw *v1alpha1.NodeWorkload) {
-			nw.Status.InitContainerStatuses, nw.Status.ContainerStatuses = []corev1.ContainerStatus{running("side", "1", "1")}, []corev1.ContainerStatus{running("app", "1", "1")}
-		}, Amount{2000, 10}},
-		"one that is about to start": {func(nw *v1alpha1.NodeWorkload) { nw.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app"}} }, Amount{1000, 10}},
+	index := newIndex()
+	expect := func(what string, nw *v1alpha1.NodeWorkload, cpu, memory string) {
+		t.Helper()
+		s, spec := index.Get(types.NamespacedName{Namespace: nw.Namespace, Name: nw.Name}), of(cpu, memory)
+		if want := AmountIn(spec.Containers[0].Resources.Requests); s.Amount != want || !s.Usage.Equal(quota.UsageOf(&spec)) {
+			t.Errorf("%s: %+v, want %+v; of quotas %+v", what, s.Amount, want, s.Usage)
+		}
 	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			nw := nw.DeepCopy()
-			waits(nw)
-			tc.status(nw)
-			s := ShareOf(nw, nil)
-			used := s.Usage
-			if want := quota.UsageOf(&corev1.PodSpec{Containers: []corev1.Container{{Resources: requests(fmt.Sprintf("%dm", tc.want.MilliCPU), fmt.Sprint(tc.want.Memory))}}}); s.Amount != tc.want || !used.Equal(want) {
-				t.Errorf("%+v, want %+v; of quotas %v, want %v", s.Amount, tc.want, used, want)
-			}
-			if again := ShareOf(nw, s); again.Usage != used || again.Amount != s.Amount {
-				t.Error("another look makes it another usage")
-			}
-			done := ShareOf(runningNow(nw.DeepCopy()), s)
-			if done.Amount != (Amount{1000, 10}) || !done.Usage.Equal(ShareOf(runningNow(nw.DeepCopy()), nil).Usage) {
-				t.Errorf("once the change is made: %+v", done.Amount)
-			}
-		})
+	nw := runningNow(changed(managertest.NodeWorkload("n1", "mw"), "3", "5"))
+	index.Observe(nw)
+	expect("it runs", nw, "3", "5")
+	nw = changed(nw, "1", "10")
+	index.Observe(nw)
+	expect("a change waits", nw, "3", "10")
+	used := index.Get(types.NamespacedName{Namespace: nw.Namespace, Name: nw.Name}).Usage
+	index.Reset(listAt("50", nw))
+	if again := index.Get(types.NamespacedName{Namespace: nw.Namespace, Name: nw.Name}).Usage; !again.Equal(used) {
+		t.Errorf("listed again: %+v, want %+v", again, used)
 	}
+	nw = changed(nw, "2", "1")
+	index.Observe(nw)
+	expect("another one waits", nw, "3", "10")
+	nw = runningNow(nw.DeepCopy())
+	index.Observe(nw)
+	expect("that runs", nw, "2", "1")
+
+	nw = changed(nw, "1", "1")
+	nw.UID = "another"
+	index.Observe(nw)
+	expect("another object of the name", nw, "1", "1")
+	nw = changed(nw, "5", "5")
+	nw.Status = v1alpha1.NodeWorkloadStatus{}
+	index.Observe(nw)
+	nw = changed(nw, "2", "2")
+	index.Observe(nw)
+	expect("one that never ran", nw, "2", "2")
 }

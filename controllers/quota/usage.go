@@ -52,9 +52,11 @@ func UsageOf(spec *corev1.PodSpec) *Usage {
 	return u
 }
 
-// AtLeast is u with, of each amount, the larger one of both.
+// AtLeast is u with, of each amount, the larger one of both. It is of the priority class of u.
 func (u *Usage) AtLeast(o *Usage) *Usage {
 	more := *u
+	more.bestEffort = u.bestEffort && o.bestEffort
+	more.terminating, more.across = u.terminating && o.terminating, u.across || o.across
 	more.amounts = u.amounts.DeepCopy()
 	for name, amount := range o.amounts {
 		if known, found := more.amounts[name]; !found || known.Cmp(amount) < 0 {

@@ -165,12 +165,16 @@ var killRequestMistakes = []mistake{
 }
 
 var turnMistakes = []mistake{
-	{"what runs while a change waits does not count", "Share.countRunning",
-		"if running == nil {", "if true {"},
-	{"a node gets no tokens of the template that runs while a change waits", "Share.earlierOf",
-		"|| s.Current() {", "|| true {"},
-	{"a node gets tokens of a template of which nothing runs", "Share.earlierOf",
-		"|| s.Current() {", "{"},
+	{"what runs while a change waits does not count", "Share.takeEarlier",
+		"s.Amount = s.Amount.AtLeast(before.Amount)", ""},
+	{"a node gets no tokens of the template that runs while a change waits", "Share.takeEarlier",
+		"s.Earlier = s.earlierThan(before)", ""},
+	{"a node gets tokens of a template of which nothing runs", "Share.takeEarlier",
+		"|| s.Current() ||", "||"},
+	{"what never ran counts until its successor runs", "Share.takeEarlier",
+		"|| !hasRun(&nw.Status) {", "{"},
+	{"what runs while a change waits is forgotten when all is listed again", "Index.take",
+		"share.takeEarlier(nw, old)", ""},
 	{"a turn does not wait for the index", "Index.Turn",
 		"seen := x.Seen(s.version) ||", "seen := true ||"},
 	{"two have a turn at a time", "Index.Take",

@@ -23,9 +23,8 @@ func usageOf(nw *v1alpha1.NodeWorkload, before *Share, hash string) *quota.Usage
 	return usages.one(hash, func() *quota.Usage { return quota.UsageOf(&nw.Spec.Template.Spec) }).value
 }
 
-// takeEarlier counts the templates before it of which something may run, as far as this process knew them,
-// for what their nodes need, and for what they request and use of quotas: a change may wait. By the status
-// alone a node could claim what it likes, at the cost of the others.
+// takeEarlier counts the templates before it of which something may run, as far as this process knew them:
+// a change may wait. By the status alone a node could claim what it likes, at the cost of the others.
 func (s *Share) takeEarlier(nw *v1alpha1.NodeWorkload, before *Share) {
 	if before == nil || before.UID != s.UID || s.Current() || !hasRun(&nw.Status) {
 		return

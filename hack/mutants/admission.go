@@ -48,9 +48,13 @@ var nodeAdmissionMistakes = []mistake{
 
 var pausedMistakes = []mistake{
 	{"a kill that failed is tried again by a decision that is out of date", "Executor.enter",
-		"if k.again && k.turns.shortened {", "if false {"},
+		"if k.again && k.OutOfDate(k.turns.most) {", "if false {"},
 	{"a kill that failed is tried again when the sidecar has waited out its time", "kill.inTurn",
-		"!k.turns.awaited(k.Name, plan.KillRetryAfter(failures))", "true"},
+		"!k.turns.awaited(ctx, k.Name, plan.KillRetryAfter(failures))", "true"},
+	{"a look at a kill with as much time as before keeps it from being tried again", "Executor.enter",
+		"k.OutOfDate(k.turns.most)", "k.turns.most != nil"},
+	{"a container that has exited is killed once more", "kill.inTurn",
+		"if k.e.isGone(ctx, k.ID) {", "if false {"},
 	{"a container is ready before its start has ended where its hook failed", "syncRun.startContainer",
 		"defer s.e.startOf(pod.UID, id)()", "s.e.startOf(pod.UID, id)()"},
 	{"what is not prepared has another reason than the kubelet's", "syncRun.prepare",

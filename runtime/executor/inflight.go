@@ -35,7 +35,7 @@ type kill struct {
 	plan.Kill
 	turns *turns
 	// passed, if set, is called when the kill does not wait for others any more. again: others wait
-	// for a container whose kill has failed, and this is the next try, which waits for none.
+	// for a container whose kill has failed, and this is the next try.
 	passed func()
 	again  bool
 	// before is the container as it was when the kill began; nil if the runtime
@@ -95,11 +95,7 @@ type kill struct {
 // another with the smaller timeout; the first is never cancelled, because that
 // would keep the container from ever being killed.
 func (e *Executor) Shorten(podUID types.UID, graceSeconds int64) {
-	e.mu.Lock()
-	for t := range e.turns[podUID] {
-		t.shortened = true
-	}
-	e.mu.Unlock()
+	e.limitTurns(podUID, graceSeconds)
 	for _, k := range e.underWay(podUID) {
 		k.shorten(time.Now(), graceSeconds)
 	}
@@ -137,8 +133,8 @@ func (e *Executor) enter(k *kill) error {
 	if e.interrupted {
 		return ErrInterrupted
 	}
-	if k.again && k.turns.shortened {
-		return errShortened
+	if k.again && k.OutOfDate(k.turns.most) {
+		return errOutdated
 	}
 	if e.inflight[k.pod.UID] == nil {
 		e.inflight[k.pod.UID] = map[*kill]struct{}{}

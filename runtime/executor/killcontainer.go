@@ -104,7 +104,7 @@ func (k *kill) run(ctx context.Context) error {
 // kuberuntime_termination_order.go:waitForTurn)
 func (k *kill) waitForTurn(ctx context.Context) error {
 	waitsFor := k.WaitsWithin(k.left)
-	if k.again || !k.turns.mustWait(waitsFor) || k.hasExited() {
+	if !k.turns.mustWait(waitsFor) || k.hasExited() {
 		return nil
 	}
 	waitCtx, end := k.begin(ctx, v1alpha1.KillPhaseWaitingForTurn)

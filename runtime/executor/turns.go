@@ -14,6 +14,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // turns makes the kills of a pod wait for those that end before them. With nil
@@ -23,8 +24,10 @@ type turns struct {
 	// names the first.
 	of  map[string]*turn
 	own map[string]bool
-	// shortened: the pod's kills were given less time. Executor.mu guards it.
-	shortened bool
+	// most is the shortest grace period that the pod's kills were given since, in seconds; nil if none was.
+	// A kill that was decided with more, or for what is not wanted any more, is not tried again.
+	// Executor.mu guards it.
+	most *int64
 }
 
 // turn is a container's, the first one's to end if two run under one name.
@@ -100,7 +103,7 @@ func (t *turns) pass(waitsFor []string) {
 }
 
 // awaited waits, and is whether another kill still waits for the end of a container then.
-func (t *turns) awaited(name string, delay time.Duration) bool {
+func (t *turns) awaited(ctx context.Context, name string, delay time.Duration) bool {
 	if t == nil || !t.own[name] {
 		return false
 	}
@@ -116,6 +119,8 @@ func (t *turns) awaited(name string, delay time.Duration) bool {
 		}
 		select {
 		case <-passed:
+		case <-ctx.Done():
+			return false
 		case <-over.C:
 			return true
 		}
@@ -175,19 +180,30 @@ func (t *turns) ended(name string) {
 // a kill of its own: else the next try would come when they have waited out their time. last is
 // the last of them.
 func (k *kill) inTurn(ctx context.Context) (last *kill, err error) {
-	awaits := slices.Clone(k.WaitsFor)
-	pass := sync.OnceFunc(func() { k.turns.pass(awaits) })
-	defer pass()
-	k.passed = pass
+	waitsFor, passed := slices.Clone(k.WaitsFor), false
+	k.passed = func() {
+		if !passed {
+			passed = true
+			k.turns.pass(waitsFor)
+		}
+	}
+	defer k.passed()
 	last, err = k, k.carryOut(ctx)
-	for failures := 1; k.e.differences.RetryInTurn && last.hasFailed(err); failures++ {
-		if !k.turns.awaited(k.Name, plan.KillRetryAfter(failures)) {
+	for failures := 1; k.e.differences.RetryInTurn && last.hasFailed(ctx, err); failures++ {
+		if !k.turns.awaited(ctx, k.Name, plan.KillRetryAfter(failures)) {
 			break
 		}
+		if k.e.isGone(ctx, k.ID) {
+			k.turns.ended(k.Name)
+			return last, nil
+		}
 		again := k.e.newKill(k.pod, k.Kill)
-		again.turns, again.again = k.turns, true
+		again.turns, again.passed, again.again = k.turns, k.passed, true
+		if passed {
+			again.WaitsFor = nil
+		}
 		failed := again.carryOut(ctx)
-		if errors.Is(failed, errShortened) {
+		if errors.Is(failed, errOutdated) {
 			break
 		}
 		last, err = again, failed
@@ -195,15 +211,36 @@ func (k *kill) inTurn(ctx context.Context) (last *kill, err error) {
 	return last, err
 }
 
-// errShortened: a kill is not tried again by a decision that is out of date.
-var errShortened = errors.New("the kills of the pod were given less time")
+// errOutdated: a kill is not tried again by a decision that is out of date.
+var errOutdated = errors.New("the kill was decided for what is not wanted any more, or with more time")
 
 // hasFailed is whether the runtime did not carry the kill out, and it is over.
-func (k *kill) hasFailed(err error) bool {
-	if err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errMayRun) || k.Container == nil {
+func (k *kill) hasFailed(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errMayRun) || k.Container == nil {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.open == nil || k.rec.Phase == v1alpha1.KillPhaseDone
+}
+
+// isGone is whether a container does not run any more.
+func (e *Executor) isGone(ctx context.Context, id string) bool {
+	status, err := e.containerStatus(ctx, id)
+	return runtimeerror.IsNotFound(err) || err == nil && status.State == plan.ContainerExited
+}
+
+// Outdate has no kill of a pod tried again that is under way: it was decided for a template that is not
+// wanted any more, and what is wanted is for the caller to decide.
+func (e *Executor) Outdate(podUID types.UID) { e.limitTurns(podUID, 0) }
+
+// limitTurns notes the most seconds that a kill may have had when it is tried again.
+func (e *Executor) limitTurns(podUID types.UID, seconds int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for t := range e.turns[podUID] {
+		if t.most == nil || seconds < *t.most {
+			t.most = &seconds
+		}
+	}
 }

@@ -90,14 +90,17 @@ func TestResumedSidecarStopsAfterItsMainContainer(t *testing.T) {
 func TestFailedKillIsRetriedWhileASidecarWaits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelet bool
-		until   time.Duration // the runtime refuses to stop app
-		shorten bool          // to 4 s, after half a second
+		until   time.Duration                 // the runtime refuses to stop app
+		during  func(*Executor, *fakeRuntime) // after half a second
 		want    []stopCall
 	}{
 		"a runtime that is away for a moment": {until: 2 * time.Second, want: []stopCall{{"app", 0, 30}, {"app", 1, 30}, {"app", 3, 30}, {"side", 3, 27}}},
 		"a runtime that is away":              {until: time.Hour, want: []stopCall{{"app", 0, 30}, {"app", 1, 30}, {"app", 3, 30}, {"app", 7, 30}, {"app", 15, 30}, {"app", 25, 30}, {"side", 30, 2}}},
 		"the kubelet":                         {kubelet: true, until: 2 * time.Second, want: []stopCall{{"app", 0, 30}, {"side", 30, 2}}},
-		"a deletion with less time":           {until: 2 * time.Second, shorten: true, want: []stopCall{{"app", 0, 30}, {"side", 4.5, 2}}},
+		"a look, with as much time as before": {until: 2 * time.Second, during: func(e *Executor, _ *fakeRuntime) { e.Shorten(testUID, 30) }, want: []stopCall{{"app", 0, 30}, {"app", 1, 30}, {"app", 3, 30}, {"side", 3, 27}}},
+		"another template is wanted":          {until: 2 * time.Second, during: func(e *Executor, _ *fakeRuntime) { e.Outdate(testUID) }, want: []stopCall{{"app", 0, 30}, {"side", 30, 2}}},
+		"it exits meanwhile":                  {until: time.Hour, during: func(_ *Executor, f *fakeRuntime) { f.Exit(f.Find("app-id"), 0) }, want: []stopCall{{"app", 0, 30}, {"side", 1, 29}}},
+		"a deletion with less time":           {until: 2 * time.Second, during: func(e *Executor, _ *fakeRuntime) { e.Shorten(testUID, 4) }, want: []stopCall{{"app", 0, 30}, {"side", 4.5, 2}}},
 	} {
 		pod := testPod(30, withSidecar)
 		for way, kill := range map[string]func(*testing.T, *Executor, *fakeRuntime, plan.Differences) error{
@@ -134,8 +137,8 @@ func TestFailedKillIsRetriedWhileASidecarWaits(t *testing.T) {
 					differences := plan.AllDifferences()
 					differences.RetryInTurn = !tc.kubelet
 					e := newExecutorWith(f, differences)
-					if tc.shorten {
-						time.AfterFunc(500*time.Millisecond, func() { e.Shorten(testUID, 4) })
+					if tc.during != nil {
+						time.AfterFunc(500*time.Millisecond, func() { tc.during(e, f) })
 					}
 					if err := kill(t, e, f, differences); (err == nil) != (tc.want[len(tc.want)-1].Timeout > 2) {
 						t.Errorf("error %v", err)

@@ -211,7 +211,7 @@ func TestHostPortsThatOthersAskFor(t *testing.T) {
 	pod := podWith(ports(port("", "", 80)))
 	pod.UID = "a"
 	for asked, want := range map[bool]string{
-		false: "", true: messageHostPorts + ": 80/TCP is that of NodeWorkload b, until it is changed or deleted",
+		false: "", true: messageHostPorts + ": 80/TCP is what NodeWorkload b waits for, and is to have first",
 	} {
 		h := &HostPorts{Asked: asked, Workloads: func() []Workload { return []Workload{{UID: "b", Asks: asks}, {UID: "a", Asks: pod}} }}
 		check(t, h.Admit(pod), "NodePorts", want)

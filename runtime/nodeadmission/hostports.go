@@ -17,12 +17,9 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// Words of the kubelet, which asks the scheduler's plugin. (kubelet lifecycle/predicate.go,
-// scheduler nodeports/node_ports.go)
-const (
-	reasonHostPorts  = "NodePorts"
-	messageHostPorts = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
-)
+// messageHostPorts has the words of the kubelet, which asks the scheduler's plugin. (kubelet
+// lifecycle/predicate.go, scheduler nodeports/node_ports.go)
+const messageHostPorts = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 
 // everyAddress is the host IP of a port that has none.
 const everyAddress = "0.0.0.0"
@@ -69,7 +66,7 @@ func (h *HostPorts) Admit(pod *corev1.Pod) *plan.Refusal {
 	if more := len(reasons) - maxNamed; more > 0 {
 		reasons = append(reasons[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
-	return &plan.Refusal{Reason: reasonHostPorts, Message: messageHostPorts + ": " + strings.Join(reasons, "; ")}
+	return &plan.Refusal{Reason: plan.ReasonHostPorts, Message: messageHostPorts + ": " + strings.Join(reasons, "; ")}
 }
 
 // withAsked has the workloads hold what they wait for.
@@ -113,6 +110,9 @@ func (h holder) why(pod *corev1.Pod, inTurn bool) string {
 	name := "a NodeWorkload of another namespace"
 	if h.pod.Namespace == pod.Namespace {
 		name = "NodeWorkload " + h.pod.Name
+	}
+	if h.pod == h.workload.Asks {
+		return fmt.Sprintf("%d/%s is what %s waits for, and is to have first", h.port.HostPort, cmp.Or(h.port.Protocol, corev1.ProtocolTCP), name)
 	}
 	until := "until it is changed or deleted"
 	if inTurn {

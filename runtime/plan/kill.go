@@ -28,6 +28,10 @@ func KillRetryAfter(failures int) time.Duration {
 	return min(killRetryMin<<min(failures-1, 10), killRetryMax)
 }
 
+// OutOfDate reports whether a kill that failed is not to be tried again as it was decided: the kills of its pod were
+// given most seconds since, which is less; nil if they were given none.
+func (k *Kill) OutOfDate(most *int64) bool { return most != nil && *most < k.Grace.Seconds }
+
 // Kill is one container to be killed. Everything about it is decided in this
 // package; the executor carries it out.
 type Kill struct {

@@ -3,6 +3,10 @@
 
 package plan
 
+// ReasonHostPorts is the reason of a refusal for host ports that another pod has. (scheduler
+// nodeports/node_ports.go:Name)
+const ReasonHostPorts = "NodePorts"
+
 // Refusal is why a node does not admit a pod, in the kubelet's words. (kubelet
 // lifecycle/interfaces.go:PodAdmitResult)
 type Refusal struct {

@@ -100,7 +100,7 @@ type Claim struct {
 func (p *Pool) Claims() []Claim {
 	var claims []Claim
 	for _, w := range p.all() {
-		claims = append(claims, Claim{UID: w.id.UID, Has: p.claims(w), Asks: w.mem.asks()})
+		claims = append(claims, Claim{UID: w.id.UID, Has: p.claims(w), Asks: w.mem.asksForPorts()})
 	}
 	return claims
 }

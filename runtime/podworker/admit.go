@@ -85,6 +85,16 @@ func (d desired) decided(pod *corev1.Pod, refusal *plan.Refusal) desired {
 // asks is what the node is asked to admit, nil for nothing.
 func (m *memory) asks() *corev1.Pod { return m.peek().asks() }
 
+// asksForPorts is the pod that waits for the node to admit it, as far as that may be for host ports; nil if none
+// does.
+func (m *memory) asksForPorts() *corev1.Pod {
+	d := m.peek()
+	if d.denied != nil && d.denied.Reason != plan.ReasonHostPorts {
+		return nil
+	}
+	return d.asks()
+}
+
 // decided takes the node's word about a pod that asked, and says whether it is news.
 func (m *memory) decided(pod *corev1.Pod, refusal *plan.Refusal) bool {
 	before := m.peek()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -32,7 +34,9 @@ type parts struct {
 
 // part is one of them. All but done, outcome and err belongs to the goroutine of the worker.
 type part struct {
-	names   map[string]bool
+	names map[string]bool
+	// wanted is the pod of the template by which it was planned.
+	wanted  *corev1.Pod
 	request plan.SyncRequest
 	// open are kills that an earlier process began: they are finished, and nothing is started.
 	open []plan.KillProgress
@@ -53,7 +57,7 @@ type part struct {
 
 // beginPart has a part carried out. The same once more is not done in a hurry.
 func (s *syncer) beginPart(ctx context.Context, d desired, in plan.Input, actions plan.Actions) {
-	p := &part{names: map[string]bool{}, request: s.request(d, in, actions), done: make(chan struct{})}
+	p := &part{names: map[string]bool{}, wanted: d.pod, request: s.request(d, in, actions), done: make(chan struct{})}
 	p.request.Beside = true
 	for _, k := range actions.ContainersToKill {
 		p.names[k.Name] = true
@@ -108,6 +112,11 @@ func (p *parts) underWay() map[string]bool {
 // busy is whether kills, or the starts after them, are under way.
 func (p *parts) busy() bool {
 	return slices.ContainsFunc(p.list, func(p *part) bool { return !p.ended })
+}
+
+// forAnother is whether kills are under way that were planned for another template than that of a pod.
+func (p *parts) forAnother(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(p.list, func(part *part) bool { return !part.ended && part.wanted != nil && part.wanted != pod })
 }
 
 // cancel ends the starts of all parts; their kills continue.

@@ -64,6 +64,8 @@ type fakeNode struct {
 	shortened []int64
 	// exitsNoted is how often kills were told to look for exits.
 	exitsNoted int
+	// outdated is how often kills under way were said to be out of date.
+	outdated int
 	// starting are the containers whose postStart hook has not ended, by ID.
 	starting map[string]bool
 	killed   []plan.KillRequest
@@ -429,6 +431,12 @@ func (n *fakeNode) Shorten(_ types.UID, seconds int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shortened = append(n.shortened, seconds)
+}
+
+func (n *fakeNode) Outdate(types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.outdated++
 }
 
 func (n *fakeNode) NoteExits(context.Context, types.UID) {

@@ -69,6 +69,8 @@ type Executor interface {
 	// Shorten gives every kill of the pod that is under way at most that many
 	// seconds from now.
 	Shorten(uid types.UID, graceSeconds int64)
+	// Outdate has no kill of the pod that is under way tried again: another template is wanted.
+	Outdate(uid types.UID)
 	// NoteExits ends the hooks and waits of kills of the pod whose containers have exited.
 	NoteExits(ctx context.Context, uid types.UID)
 	// Starting has the IDs of the pod's containers whose postStart hook has not ended.

@@ -5,6 +5,7 @@ package podworker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,15 +83,16 @@ func endingType(t *plan.Termination) string {
 // its network) are those that hooks and environment get too, as in the kubelet.
 func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, terminal bool) report {
 	syncing, now := s.mem.state() == Syncing, s.moment()
+	starting := s.cfg.Executor.Starting(s.id.UID)
 	r := view{
 		Input: status.Input{
 			Pod:                     s.probed(d),
 			Previous:                s.mem.podStatus(),
 			Ending:                  d.asked,
-			Observed:                s.withoutStarts(observed),
+			Observed:                withoutStarts(observed, starting),
 			Probes:                  s.cfg.Prober.Results(s.id.UID),
 			Actuated:                s.mem.actuated(),
-			Waiting:                 s.waiting,
+			Waiting:                 s.waitingBeside(observed, starting),
 			Conditions:              s.cfg.PodDir.Conditions(ctx, d.pod, observed),
 			Terminal:                terminal,
 			Differences:             plan.AllDifferences(),
@@ -122,8 +124,7 @@ func (s *scope) look(ctx context.Context, d desired, observed *plan.PodStatus, t
 // withoutStarts is what was observed, but that a container whose postStart hook has not ended is
 // still to be started: it neither runs nor is ready, and nothing probes it, as in the kubelet, which
 // reports when the sync has ended.
-func (s *scope) withoutStarts(observed *plan.PodStatus) *plan.PodStatus {
-	starting := s.cfg.Executor.Starting(s.id.UID)
+func withoutStarts(observed *plan.PodStatus, starting map[string]bool) *plan.PodStatus {
 	if len(starting) == 0 {
 		return observed
 	}
@@ -135,6 +136,21 @@ func (s *scope) withoutStarts(observed *plan.PodStatus) *plan.PodStatus {
 		}
 	}
 	return &shown
+}
+
+// waitingBeside is why containers wait, but those that are being started: for what the start before
+// ended with none waits any more.
+func (s *scope) waitingBeside(observed *plan.PodStatus, starting map[string]bool) map[string]status.Reason {
+	if len(starting) == 0 {
+		return s.waiting
+	}
+	waiting := maps.Clone(s.waiting)
+	for i := range observed.Containers {
+		if c := &observed.Containers[i]; starting[c.ID] {
+			delete(waiting, c.Name)
+		}
+	}
+	return waiting
 }
 
 // unseen is a report when nothing could be observed: the status computed last.

@@ -64,6 +64,9 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.want.held = cfg.Exceeds(cp.Pod)
 		m.want.exceeds = m.want.held
 	}
+	if cp.BootID != cfg.BootID {
+		m.want.previous = nil // nothing of it runs
+	}
 	m.published = publication{pending: true, recalled: cp.State != Terminated}
 	if cp.BootID != cfg.BootID || cp.Order != order {
 		m.rec.BootID, m.rec.Order = cfg.BootID, order

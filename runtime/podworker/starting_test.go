@@ -45,12 +45,13 @@ func TestAContainerInItsPostStartHookIsNotReady(t *testing.T) {
 						n.starting = nil
 						n.mu.Unlock()
 					}
-					return plan.SyncOutcome{Tried: map[string]plan.Reason{"a": {}}}
+					return plan.SyncOutcome{Tried: map[string]plan.Reason{"a": {Reason: "CrashLoopBackOff"}}}
 				}
 				p := n.start(t)
 				p.Update(workload("a", three))
 				n.settle(time.Second)
 				begin(n, p)
+				n.settle(time.Millisecond)
 				for range 3 {
 					n.settle(busyRefresh)
 					p.Wake("a")
@@ -97,4 +98,35 @@ func newest(containers []plan.ContainerStatus) plan.ContainerStatus {
 		}
 	}
 	return plan.ContainerStatus{}
+}
+
+// Kills that were decided for a template that has changed since are said to be out of date; a worker that is
+// only woken says nothing.
+func TestKillsForAnotherTemplateAreOutOfDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		p := n.start(t)
+		p.Update(workload("a"))
+		n.settle(time.Second)
+		n.syncing = func(context.Context, plan.SyncRequest) plan.SyncOutcome {
+			time.Sleep(time.Minute)
+			return plan.SyncOutcome{}
+		}
+		outdated := func() int {
+			n.settle(time.Second)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.outdated
+		}
+		p.Update(workload("a", generation(2), image("image:2")))
+		n.settle(time.Second)
+		p.Wake("a")
+		if got := outdated(); got != 0 {
+			t.Errorf("a wake: %d", got)
+		}
+		p.Update(workload("a", generation(3)))
+		if got := outdated(); got == 0 {
+			t.Error("the change was taken back: not said")
+		}
+	})
 }

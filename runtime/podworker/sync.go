@@ -44,6 +44,9 @@ func (s *syncer) step(ctx context.Context, d desired, usable Usable) (time.Durat
 		return jitter(resyncInterval), nil
 	}
 	s.takeOver(d)
+	if s.parts.forAnother(d.pod) {
+		s.cfg.Executor.Outdate(s.id.UID)
+	}
 	s.cfg.Executor.NoteExits(ctx, s.id.UID)
 	observed, err := s.cfg.Runtime.PodStatus(ctx, s.id.UID)
 	if err != nil {
@@ -146,7 +149,7 @@ func (s *syncer) advanceEnded() {
 
 // carryOut plans and has the plan carried out.
 func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStatus, r report, usable Usable) (time.Duration, error) {
-	s.cfg.Prober.Update(s.probed(d), s.withoutStarts(observed), &r.pod)
+	s.updateProber(d, observed, &r.pod)
 	s.cfg.PodDir.Follow(d.pod)
 	in := s.inputOf(ctx, d, observed, &r.pod)
 	began := time.Now()
@@ -183,6 +186,11 @@ func (s *syncer) carryOut(ctx context.Context, d desired, observed *plan.PodStat
 	return s.settle(ctx, d, observed, actions, outcome, usable)
 }
 
+// updateProber has probed what was observed and reported.
+func (s *syncer) updateProber(d desired, observed *plan.PodStatus, st *corev1.PodStatus) {
+	s.cfg.Prober.Update(s.probed(d), withoutStarts(observed, s.cfg.Executor.Starting(s.id.UID)), st)
+}
+
 // settle takes over what a plan came to, and says when to look again.
 func (s *syncer) settle(ctx context.Context, d desired, observed *plan.PodStatus, actions plan.Actions, outcome plan.SyncOutcome, usable Usable) (time.Duration, error) {
 	s.remember(outcome)
@@ -203,7 +211,7 @@ func (s *syncer) settle(ctx context.Context, d desired, observed *plan.PodStatus
 		r = s.look(ctx, d, after, false) // with what is held now
 		s.wakeUp()
 	}
-	s.cfg.Prober.Update(s.probed(d), s.withoutStarts(after), &r.pod)
+	s.updateProber(d, after, &r.pod)
 	if s.parts.busy() && plan.Ended(r.pod.Phase) {
 		return 0, nil // as above
 	}
@@ -269,10 +277,14 @@ func (s *syncer) execute(ctx context.Context, d desired, in plan.Input, actions 
 			outcome = s.cfg.Executor.SyncPod(ctx, request)
 		},
 		func(cancel func()) {
-			if now := s.mem.peek(); now.ends() {
+			now := s.mem.peek()
+			if now.ends() {
 				cancel()
 				s.parts.cancel()
 				s.cfg.Executor.Shorten(s.id.UID, s.endGrace(now))
+			}
+			if now.pod != d.pod {
+				s.cfg.Executor.Outdate(s.id.UID)
 			}
 			s.cfg.Executor.NoteExits(ctx, s.id.UID)
 			s.refresh(ctx, d, begun)

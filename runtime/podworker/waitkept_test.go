@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -223,6 +224,13 @@ func TestKnownPodsWhileATemplateWaits(t *testing.T) {
 		newRegistry(n)
 		p = n.start(t)
 		images("another process", "absent:3", "image:1")
+		booted := restarted(t, n)
+		newRegistry(booted)
+		booted.pods = map[types.UID]*fakePod{}
+		booted.restoreWith(t, func(c *Config) { c.BootID = "another" })
+		if known := booted.pool.Known()[0]; len(known.Kept) > 0 {
+			t.Errorf("after another boot %d templates before are kept", len(known.Kept))
+		}
 		p.Update(workload("w", generation(3), twoContainers("absent:3", "absent:3", "/3"), onTheHost))
 		n.settle(time.Minute)
 		images("another process, waiting", "absent:3", "image:1")

@@ -301,17 +301,24 @@ func (c *collector) removeLeftovers(ctx context.Context) error {
 func (c *collector) removeLeftover(ctx context.Context, id poddir.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()
-	if c.unremoved[id.UID] {
-		killed, err := c.dirs.KillLeftovers(ctx, id.UID)
-		if len(killed) > 0 {
-			logr.FromContextOrDiscard(ctx).Info("Killed processes that the runtime has left in the cgroup of a pod that no longer exists",
-				"pod", id.Namespace+"/"+id.Name, "uid", id.UID, "processes", fmt.Sprint(killed))
-		}
-		if err != nil {
-			return err
-		}
+	err := c.dirs.Remove(ctx, id)
+	if err == nil || !c.unremoved[id.UID] || c.pool.Has(id.UID) {
+		return err
 	}
-	return c.dirs.Remove(ctx, id)
+	observed, unseen := c.runtime.PodStatus(ctx, id.UID)
+	if unseen != nil || !plan.MayKillLeftovers(observed, garbageInterval) {
+		return err
+	}
+	killed, failed := c.dirs.KillLeftovers(ctx, id.UID)
+	if failed != nil {
+		err = errors.Join(err, failed)
+	}
+	if len(killed) == 0 {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("Killed processes that the runtime has left in the cgroup of a pod that no longer exists",
+		"pod", id.Namespace+"/"+id.Name, "uid", id.UID, "processes", fmt.Sprint(killed))
+	return errors.Join(failed, c.dirs.Remove(ctx, id))
 }
 
 // maxErrors is how many errors of one kind are named.

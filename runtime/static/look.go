@@ -280,7 +280,7 @@ func (s *Source) begin(wanted map[types.UID]instance, now time.Time) {
 		}
 		w := &workload{nw: i.nw.DeepCopy(), path: i.path}
 		w.nw.CreationTimestamp = metav1.NewTime(now)
-		s.workloads[uid] = w
+		s.workloads[uid], s.took = w, true
 		delete(s.returning, uid)
 		s.cfg.Log.Info("Running a static workload", "workload", w.nw.Namespace+"/"+w.nw.Name, "uid", uid, "file", w.path)
 		s.save(uid)

@@ -89,7 +89,8 @@ type Source struct {
 	refused map[string]string
 	// trials are those of changed files, by the UID of what a file says now.
 	trials map[types.UID]*trial
-	// took: a change was taken in this look, and taken counts those that were handed over.
+	// took: a change was taken in this look, or something is new, and taken counts the looks of which that was handed
+	// over.
 	took  bool
 	taken atomic.Int64
 

@@ -78,9 +78,7 @@ func (c *conversion) setState(status *corev1.ContainerStatus, cs *plan.Container
 	switch {
 	case cs.State == plan.ContainerRunning:
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(cs.StartedAt)}
-		if c.restarted(status, old) && int(old.RestartCount) >= cs.RestartCount {
-			status.RestartCount = old.RestartCount + 1
-		}
+		c.countRestart(status, cs, old)
 	case cs.State == plan.ContainerExited:
 		status.State.Terminated = &corev1.ContainerStateTerminated{
 			ExitCode:    cs.ExitCode,
@@ -100,9 +98,17 @@ func (c *conversion) setState(status *corev1.ContainerStatus, cs *plan.Container
 		status.RestartCount = old.RestartCount + 1
 	case cs.State == plan.ContainerCreated && !c.in.AsKubelet:
 		status.State = waiting(reasonContainerCreating, "") // the kubelet gives no reason
+		c.countRestart(status, cs, old)
 	default:
 		// Created, or unknown and never seen to run.
 		status.State.Waiting = &corev1.ContainerStateWaiting{}
+	}
+}
+
+// countRestart counts an instance after one that was seen to end, where the runtime has forgotten that one.
+func (c *conversion) countRestart(status *corev1.ContainerStatus, cs *plan.ContainerStatus, old *corev1.ContainerStatus) {
+	if c.restarted(status, old) && int(old.RestartCount) >= cs.RestartCount {
+		status.RestartCount = old.RestartCount + 1
 	}
 }
 

@@ -127,11 +127,17 @@ func (j *judge) lostShim(l *Life) bool {
 	})
 }
 
-// cutStart reports that the life ended because the call that started it was cut off:
-// the runtime then ends the container.
+// cutStart reports that the life ended because the call that started it was cut off: the runtime then ends
+// the container, which on a busy machine may only then come up.
 func (j *judge) cutStart(l *Life) bool {
 	cut := j.startCutOff(l)
-	return l.Asked().IsZero() && !cut.IsZero() && l.Last.Before(cut.Add(starting))
+	if cut.IsZero() || !l.Asked().IsZero() {
+		return false
+	}
+	if l.Start.After(cut) {
+		cut = l.Start
+	}
+	return l.Last.Before(cut.Add(starting))
 }
 
 // lost is when etcd was restored from a copy of before a request, zero if never.

@@ -60,6 +60,13 @@ func TestCheckGrace(t *testing.T) {
 			},
 			wantExempt: map[string]int{"start cut off": 2},
 		},
+		"SIGKILL of what came up after its start was cut off": {
+			history: History{
+				Lives: []Life{next(func(l *Life) { l.Start, l.Last, l.Stopped = at(105), at(106.5), false })},
+				Calls: []Call{{Method: "StartContainer", Container: "2", Began: at(101.8), Made: at(101.8), Ended: at(102.1)}},
+			},
+			wantExempt: map[string]int{"start cut off": 2},
+		},
 		"SIGKILL of what the runtime had started": {
 			history: History{
 				Lives: []Life{next(func(l *Life) { l.Last, l.Stopped = at(102.2), false })},

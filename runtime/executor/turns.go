@@ -102,7 +102,8 @@ func (t *turns) pass(waitsFor []string) {
 	}
 }
 
-// awaited waits, and is whether another kill still waits for the end of a container then.
+// awaited waits for delay and reports that another kill still waits for the container to end. It returns
+// false at once when none does any more, or ctx ends.
 func (t *turns) awaited(ctx context.Context, name string, delay time.Duration) bool {
 	if t == nil || !t.own[name] {
 		return false
@@ -214,7 +215,7 @@ func (k *kill) inTurn(ctx context.Context) (last *kill, err error) {
 // errOutdated: a kill is not tried again by a decision that is out of date.
 var errOutdated = errors.New("the kill was decided for what is not wanted any more, or with more time")
 
-// hasFailed is whether the runtime did not carry the kill out, and it is over.
+// hasFailed reports that the runtime did not carry the kill out and that its record is closed.
 func (k *kill) hasFailed(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errMayRun) || k.Container == nil {
 		return false
@@ -224,7 +225,7 @@ func (k *kill) hasFailed(ctx context.Context, err error) bool {
 	return k.open == nil || k.rec.Phase == v1alpha1.KillPhaseDone
 }
 
-// isGone is whether a container does not run any more.
+// isGone reports that a container has exited, or that the runtime does not know it.
 func (e *Executor) isGone(ctx context.Context, id string) bool {
 	status, err := e.containerStatus(ctx, id)
 	return runtimeerror.IsNotFound(err) || err == nil && status.State == plan.ContainerExited

@@ -114,7 +114,7 @@ func (p *parts) busy() bool {
 	return slices.ContainsFunc(p.list, func(p *part) bool { return !p.ended })
 }
 
-// forAnother is whether kills are under way that were planned for another template than that of a pod.
+// forAnother reports that kills under way were planned for another template than that of pod.
 func (p *parts) forAnother(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.list, func(part *part) bool { return !part.ended && part.wanted != nil && part.wanted != pod })
 }

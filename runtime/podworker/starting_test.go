@@ -85,7 +85,7 @@ func probed(n *fakeNode, want bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if got := newest(n.probedOf.Containers).State == plan.ContainerRunning; got != want {
-		return fmt.Errorf("the prober is told that a runs: %t", got)
+		return fmt.Errorf("the prober gets container a as running: %t", got)
 	}
 	return nil
 }

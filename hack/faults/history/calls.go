@@ -47,6 +47,29 @@ func (j *judge) startCutOff(l *Life) (cut time.Time) {
 	return cut
 }
 
+// endedByCall reports that a call after from, and before the end of the life, stops or removes the container or
+// its sandbox.
+func (j *judge) endedByCall(l *Life, from time.Time) bool {
+	sandbox := ""
+	for _, c := range j.byContainer[l.ID] {
+		if c.Method == "CreateContainer" {
+			sandbox = c.Sandbox
+		}
+	}
+	return slices.ContainsFunc(j.Calls, func(c Call) bool {
+		if c.Began.Before(from) || c.Began.After(l.Last) {
+			return false
+		}
+		switch c.Method {
+		case "StopContainer", "RemoveContainer":
+			return c.Container == l.ID
+		case "StopPodSandbox", "RemovePodSandbox":
+			return sandbox == "" || c.Sandbox == sandbox
+		}
+		return false
+	})
+}
+
 // attempt are the calls of one kill of a container: its hook's, and stops. A stop
 // that was refused ends it, and the next try is a kill with all its time.
 type attempt []*Call

@@ -128,13 +128,13 @@ func (j *judge) lostShim(l *Life) bool {
 }
 
 // cutStart reports that the life ended because the call that started it was cut off: the runtime then ends
-// the container, which on a busy machine may only then come up.
+// the container. On a busy machine the container may come up only after the cut: then no call may have ended it.
 func (j *judge) cutStart(l *Life) bool {
 	cut := j.startCutOff(l)
 	if cut.IsZero() || !l.Asked().IsZero() {
 		return false
 	}
-	if l.Start.After(cut) {
+	if l.Start.After(cut) && !j.endedByCall(l, cut) {
 		cut = l.Start
 	}
 	return l.Last.Before(cut.Add(starting))

@@ -67,6 +67,17 @@ func TestCheckGrace(t *testing.T) {
 			},
 			wantExempt: map[string]int{"start cut off": 2},
 		},
+		"SIGKILL of what came up after its start was cut off, when its sandbox was stopped": {
+			history: History{
+				Lives: []Life{next(func(l *Life) { l.Start, l.Last, l.Stopped = at(105), at(106.5), false })},
+				Calls: []Call{
+					{Method: "CreateContainer", Container: "2", Sandbox: "s", Began: at(101.7), Made: at(101.7), Ended: at(101.8), Done: true},
+					{Method: "StartContainer", Container: "2", Began: at(101.8), Made: at(101.8), Ended: at(102.1)},
+					{Method: "StopPodSandbox", Sandbox: "s", Began: at(106), Made: at(106), Ended: at(107), Done: true},
+				},
+			},
+			wantRules: []string{"kill not requested", "less than its grace"},
+		},
 		"SIGKILL of what the runtime had started": {
 			history: History{
 				Lives: []Life{next(func(l *Life) { l.Last, l.Stopped = at(102.2), false })},

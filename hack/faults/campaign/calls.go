@@ -6,6 +6,7 @@ package campaign
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,14 +45,20 @@ func (c *calls) take(call criproxy.Call) {
 			return
 		}
 		kept.Container, kept.Sandbox = answer.GetContainerId(), request.GetPodSandboxId()
-	case "StartContainer", "StopContainer", "ExecSync":
+	case "StopContainer":
+		request := &runtimeapi.StopContainerRequest{}
+		if proto.Unmarshal(call.Request, request) != nil {
+			return
+		}
+		kept.Container, kept.Timeout = request.GetContainerId(), time.Duration(request.GetTimeout())*time.Second
+	case "StartContainer", "RemoveContainer", "ExecSync":
 		request := &runtimeapi.StartContainerRequest{} // all have the ID as their first field
 		if proto.Unmarshal(call.Request, request) != nil {
 			return
 		}
 		kept.Container = request.GetContainerId()
-	case "RemovePodSandbox":
-		request := &runtimeapi.RemovePodSandboxRequest{}
+	case "StopPodSandbox", "RemovePodSandbox":
+		request := &runtimeapi.RemovePodSandboxRequest{} // both have the ID as their first field
 		if proto.Unmarshal(call.Request, request) != nil {
 			return
 		}

@@ -40,6 +40,9 @@ func TestCallsKeepWhatStartsAndEndsContainers(t *testing.T) {
 		{Method: "StopContainer", Request: stop, Effect: criproxy.Fail},
 		{Method: "StopContainer", Made: now, Request: stop, Effect: criproxy.FailAfter},
 		{Method: "StopContainer", Made: now, Request: stop, Err: status.Error(codes.Unavailable, "")},
+		{Method: "RemoveContainer", Made: now, Request: wire(&runtimeapi.RemoveContainerRequest{ContainerId: "c"})},
+		{Method: "StopPodSandbox", Made: now, Request: wire(&runtimeapi.StopPodSandboxRequest{PodSandboxId: "s"})},
+		{Method: "RemovePodSandbox", Made: now, Request: wire(&runtimeapi.RemovePodSandboxRequest{PodSandboxId: "s"})},
 	} {
 		call.Began = now.Add(time.Duration(-i)) // they are kept as they end
 		c.take(call)
@@ -54,9 +57,12 @@ func TestCallsKeepWhatStartsAndEndsContainers(t *testing.T) {
 		{Method: "RunPodSandbox"},
 		{Method: "CreateContainer", Container: "c", Sandbox: "s", Done: true},
 		{Method: "ExecSync", Container: "c"},
-		{Method: "StopContainer", Container: "c", Refused: true},
-		{Method: "StopContainer", Container: "c", Done: true, Refused: true},
-		{Method: "StopContainer", Container: "c", Refused: true},
+		{Method: "StopContainer", Container: "c", Timeout: 3 * time.Second, Refused: true},
+		{Method: "StopContainer", Container: "c", Timeout: 3 * time.Second, Done: true, Refused: true},
+		{Method: "StopContainer", Container: "c", Timeout: 3 * time.Second, Refused: true},
+		{Method: "RemoveContainer", Container: "c", Done: true},
+		{Method: "StopPodSandbox", Sandbox: "s", Done: true},
+		{Method: "RemovePodSandbox", Sandbox: "s", Done: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -11,9 +11,11 @@ import (
 // Call is one that the shim made of the runtime, as it came in at the socket.
 type Call struct {
 	// Method is RunPodSandbox, CreateContainer, StartContainer, ExecSync (only hooks use
-	// it here), StopContainer or RemovePodSandbox.
+	// it here), StopContainer, RemoveContainer, StopPodSandbox or RemovePodSandbox.
 	Method             string
 	Container, Sandbox string
+	// Timeout is what a StopContainer leaves the container: 2 s or more.
+	Timeout time.Duration
 	// Began is when it came in, Made when the runtime got it (zero if never), Ended
 	// when it was answered or its caller was gone.
 	Began, Made, Ended time.Time
@@ -112,6 +114,21 @@ func (a attempt) hooks() (n int) {
 		}
 	}
 	return n
+}
+
+// due is when the runtime had to have ended a container, by the stops that it got and
+// answered with the container's end; zero if it got none. An answer before the end, and
+// a stop that was cut off, leave the delay with the shim.
+func (j *judge) due(l *Life) (due time.Time) {
+	for _, c := range j.byContainer[l.ID] {
+		if c.Timeout == 0 || !c.Done || c.Made.After(l.Last) || c.Ended.Before(l.Last.Add(-clockTick)) {
+			continue
+		}
+		if end := c.Made.Add(c.Timeout); due.IsZero() || end.Before(due) {
+			due = end
+		}
+	}
+	return due
 }
 
 // stopBeforeReady is when a container was stopped before its program took signals;

@@ -74,6 +74,13 @@ func asks(method string, began, ended float64) Call {
 	return Call{Method: method, Container: "1", Began: at(began), Made: at(began), Ended: at(ended), Done: true}
 }
 
+// stops is a StopContainer that leaves the container seconds of a grace period.
+func stops(began, ended, grace float64) Call {
+	c := asks("StopContainer", began, ended)
+	c.Timeout = time.Duration(grace * float64(time.Second))
+	return c
+}
+
 // often are faults of the API server that leave hardly any time without one, or the
 // recovery from one.
 func often(from, to float64) (faults []Fault) {
@@ -366,6 +373,15 @@ func TestCheck(t *testing.T) {
 				Faults:     []Fault{{Node: true, Forgets: true, From: at(10), To: at(12)}},
 			},
 			wantRules: []string{"left behind", "left behind"},
+		},
+		"root file systems of sandboxes whose runtime shims were killed, and of others": {
+			history: History{
+				LeftBehind: []string{"mount /x/k8s.io/s/rootfs", "mount /x/k8s.io/t/rootfs", "mount /x/k8s.io/u/rootfs", "file /x/k8s.io/s/rootfs"},
+				Faults:     []Fault{{Node: true, Killed: true, Sandbox: "s", From: at(1), To: at(2)}, {Node: true, Killed: true, Sandbox: "t", From: at(1), To: at(2)}},
+				Calls:      []Call{{Method: "RemovePodSandbox", Sandbox: "s", Made: at(9), Done: true}, {Method: "RemovePodSandbox", Sandbox: "u", Made: at(9), Done: true}},
+			},
+			wantRules:  []string{"left behind", "left behind", "left behind"},
+			wantExempt: map[string]int{"root file system of a sandbox whose runtime shim was killed, and that containerd has removed": 1},
 		},
 		"something left": {
 			history:   History{LeftBehind: []string{"mount /x"}},

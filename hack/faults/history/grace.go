@@ -122,13 +122,24 @@ func (j *judge) hadAtMost(l *Life, began time.Time, cut bool) {
 	if cut {
 		recovery = resumption
 	}
-	outage := j.nodeOutage(l, began, l.Last, recovery) + j.diskWait(began, l.Last)
+	had := func(end time.Time) (had, outage time.Duration) {
+		outage = j.nodeOutage(l, began, end, recovery) + j.diskWait(began, end)
+		return end.Sub(began) - outage, outage
+	}
+	took, outage := had(l.Last)
 	if outage == 0 {
 		j.report.Outside++
 	}
-	if had := l.Last.Sub(began) - outage; had > longest+graceSlack {
-		j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s, outages not counted", l, clock(l.Hook), clock(l.Term), clock(l.Last), had, longest)
+	if took <= longest+graceSlack {
+		return
 	}
+	if due := j.due(l); !due.IsZero() {
+		if asked, _ := had(due); asked <= longest+graceSlack {
+			j.exempt("the runtime ended the container later than it was asked to")
+			return
+		}
+	}
+	j.violation("%s: hook %s, stop signal %s, last seen %s: it had %s of %s, outages not counted", l, clock(l.Hook), clock(l.Term), clock(l.Last), took, longest)
 }
 
 // diskWait is how long a kill may have waited for a disk that does not answer.

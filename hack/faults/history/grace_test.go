@@ -151,6 +151,38 @@ func TestCheckGrace(t *testing.T) {
 			},
 			wantRules: []string{"more than its grace and the outage"},
 		},
+		"more than its grace, because the runtime ended it late": {
+			history: History{
+				Lives: []Life{obeyed(forced(12))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{stops(100, 112, 5)},
+			},
+			wantExempt: map[string]int{"the runtime ended the container later than it was asked to": 1},
+		},
+		"more than its grace, because the runtime was asked late": {
+			history: History{
+				Lives: []Life{obeyed(forced(14))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{stops(105, 114, 5)},
+			},
+			wantRules: []string{"more than its grace and the outage"},
+		},
+		"more than its grace, because the runtime was asked for too much": {
+			history: History{
+				Lives: []Life{obeyed(forced(12))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{stops(100, 112, 12)},
+			},
+			wantRules: []string{"more than its grace and the outage"},
+		},
+		"more than its grace, and the runtime answered before the end": {
+			history: History{
+				Lives: []Life{obeyed(forced(12))}, Requests: []Request{deleted()},
+				Records: []Record{recorded(v1alpha1.KillOutcomeForced)},
+				Calls:   []Call{stops(100, 105, 5)},
+			},
+			wantRules: []string{"more than its grace and the outage"},
+		},
 		"five seconds more than its grace": {
 			history: History{
 				Lives: []Life{obeyed(forced(10))}, Requests: []Request{deleted()},

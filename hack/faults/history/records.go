@@ -178,6 +178,20 @@ func (j *judge) leftBehind() {
 		}
 	}
 	for _, thing := range j.LeftBehind {
+		if j.mountOfLostShim(thing) {
+			j.exempt("root file system of a sandbox whose runtime shim was killed, and that containerd has removed")
+			continue
+		}
 		j.violation("%s", thing)
 	}
+}
+
+// mountOfLostShim reports that a thing is the root file system of a sandbox whose runtime
+// shim was killed: containerd gives the clean-up of such a one five seconds, and removes
+// the sandbox although the clean-up did not end.
+func (j *judge) mountOfLostShim(thing string) bool {
+	return slices.ContainsFunc(j.Faults, func(f Fault) bool {
+		return f.Killed && f.Sandbox != "" && j.removed(f.Sandbox) &&
+			strings.HasPrefix(thing, "mount ") && strings.HasSuffix(thing, "/k8s.io/"+f.Sandbox+"/rootfs")
+	})
 }

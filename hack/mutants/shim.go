@@ -49,4 +49,7 @@ var shimMistakes = []mistake{
 		"return a.acts\n", "return false\n"},
 	{"a shim that is refused as its node never asks again", "nodeTransport.RoundTrip",
 		"resp.StatusCode == http.StatusForbidden", "resp.StatusCode == http.StatusUnauthorized"},
+	{"a deletion that was taken back is carried out", "publisher.latest",
+		"nw.ResourceVersion, nw.DeletionTimestamp, nw.Finalizers = last.resourceVersion, last.deletion, last.finalizers",
+		"nw.ResourceVersion = last.resourceVersion"},
 }

@@ -50,6 +50,10 @@ type publisher struct {
 type written struct {
 	resourceVersion string
 	managers        []metav1.Condition
+	// deletion and finalizers are those that the write saw: a restore of the API's storage
+	// takes a deletion back, and the cache may still show it.
+	deletion   *metav1.Time
+	finalizers []string
 }
 
 func newPublisher(cached, live client.Reader, writer client.Client) *publisher {
@@ -200,7 +204,7 @@ func (p *publisher) latest(ctx context.Context, id podworker.Identity) (*v1alpha
 		return nw, nil
 	}
 	// Of the status only the manager's conditions matter to the next write.
-	nw.ResourceVersion = last.resourceVersion
+	nw.ResourceVersion, nw.DeletionTimestamp, nw.Finalizers = last.resourceVersion, last.deletion, last.finalizers
 	nw.Status = v1alpha1.NodeWorkloadStatus{Conditions: slices.Clone(last.managers)}
 	return nw, nil
 }
@@ -233,6 +237,8 @@ func (p *publisher) remember(nw *v1alpha1.NodeWorkload) {
 	defer p.mu.Unlock()
 	p.written[nw.UID] = written{
 		resourceVersion: nw.ResourceVersion,
+		deletion:        nw.DeletionTimestamp,
+		finalizers:      nw.Finalizers,
 		managers:        slices.DeleteFunc(slices.Clone(nw.Status.Conditions), func(c metav1.Condition) bool { return !isManagers(c) }),
 	}
 }

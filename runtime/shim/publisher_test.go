@@ -43,6 +43,28 @@ func TestReleaseOfWhatIsNotDeleted(t *testing.T) {
 	}
 }
 
+// After a restore of etcd that takes a deletion back, the cache still shows the deletion beside the version
+// of the last write: the finalizer of what is wanted again is kept.
+func TestReleaseAfterADeletionWasTakenBack(t *testing.T) {
+	deleted := nodeWorkload(v1alpha1.Finalizer)
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	cached := newFakeAPI(t, interceptor.Funcs{}, deleted)
+	api := newFakeAPI(t, interceptor.Funcs{}, nodeWorkload(v1alpha1.Finalizer))
+	p := newPublisher(cached, api, api)
+	for _, summary := range []string{"Running", "Killing"} { // the second meets the version of the first
+		if err := p.Publish(t.Context(), identity, &v1alpha1.NodeWorkloadStatus{Summary: summary}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Release(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Live(t.Context(), identity)
+	if err != nil || !slices.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) {
+		t.Errorf("object %+v, error %v, want its finalizer kept", got, err)
+	}
+}
+
 // Workers that are restored report before the cache has started: they wait for it, and no try fails.
 func TestStatusBeforeTheCacheHasStarted(t *testing.T) {
 	started := false

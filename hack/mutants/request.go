@@ -91,8 +91,6 @@ var requestWorkerMistakes = []mistake{
 		"cp.RestartBackoff, cp.Requests = m.want.restartBackoff, m.want.requests", "cp.RestartBackoff = m.want.restartBackoff"},
 	{"a signal is sent before it is noted", "syncer.advanceRequests",
 		"s.saver.saveAndWait()", ""},
-	{"the end of a restart is seen at the next look only", "syncer.settle",
-		"if s.advanceRequests(ctx, d, after, &r.pod) {", "if false {"},
 	{"what a request has killed is not noted", "memory.recordKill",
 		"if plan.Owes(&rec) {", "if false {"},
 	{"what an earlier version held stays down", "memory.restore",

@@ -207,10 +207,6 @@ func (s *syncer) settle(ctx context.Context, d desired, observed *plan.PodStatus
 	s.mem.noteExits(d.pod, after)
 	s.awaitImages(ctx, d, after)
 	r := s.look(ctx, d, after, false)
-	if s.advanceRequests(ctx, d, after, &r.pod) {
-		r = s.look(ctx, d, after, false) // with what is held now
-		s.wakeUp()
-	}
 	s.updateProber(d, after, &r.pod)
 	if s.parts.busy() && plan.Ended(r.pod.Phase) {
 		return 0, nil // as above

@@ -19,4 +19,7 @@ func TestMutantsApply(t *testing.T) {
 	for _, err := range mutant.Check(mutants(), root, t.TempDir()) {
 		t.Error(err)
 	}
+	if _, _, err := mutant.Together(mutants(), root, t.TempDir()); err != nil {
+		t.Error(err)
+	}
 }

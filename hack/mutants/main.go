@@ -19,6 +19,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,15 +67,60 @@ func run(ctx context.Context, which string, parallel int) error {
 	return err
 }
 
-// tryAll tries the mutants and returns how many the tests did not notice.
+// tryAll tries the mutants, package by package, and returns how many the tests did not notice.
 func tryAll(ctx context.Context, root string, list []mutant.Mutant, parallel int) (survived int, err error) {
+	for len(list) > 0 {
+		pkg := list[0].Package
+		var mutants, rest []mutant.Mutant
+		for _, m := range list {
+			if m.Package == pkg {
+				mutants = append(mutants, m)
+			} else {
+				rest = append(rest, m)
+			}
+		}
+		list = rest
+		missed, failure := tryPackage(ctx, root, mutants, parallel)
+		survived += missed
+		err = errors.Join(err, failure)
+	}
+	return survived, err
+}
+
+// tryPackage builds the tests of one package, and of its callers, once with all its mutants and
+// tries one after another. It returns how many the tests did not notice.
+func tryPackage(ctx context.Context, root string, mutants []mutant.Mutant, parallel int) (survived int, err error) {
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	fmt.Printf("           %s: %d\n", mutants[0].Package, len(mutants))
+	overlay, apart, err := mutant.Together(mutants, root, dir)
+	if err != nil {
+		return 0, err
+	}
+	together, err := build(ctx, root, overlay, mutants[0].Package)
+	if err != nil {
+		return 0, err
+	}
+	// Tests that fail without a mistake find none.
+	if failed, err := together.run(ctx, ""); err != nil || failed != "" {
+		return 0, errors.Join(err, fmt.Errorf("%s: %s fails without a mistake in the code", mutants[0].Package, failed))
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	next := make(chan mutant.Mutant)
+	next := make(chan int)
 	for range parallel {
 		wg.Go(func() {
-			for m := range next {
-				found, failure := examine(ctx, root, m)
+			for i := range next {
+				m := mutants[i]
+				found, failure := "", error(nil)
+				if slices.Contains(apart, i) {
+					found, failure = tryApart(ctx, root, m)
+				} else {
+					found, failure = together.run(ctx, strconv.Itoa(i))
+				}
 				mu.Lock()
 				switch {
 				case failure != nil:
@@ -88,19 +135,16 @@ func tryAll(ctx context.Context, root string, list []mutant.Mutant, parallel int
 			}
 		})
 	}
-	for _, m := range list {
-		next <- m
+	for i := range mutants {
+		next <- i
 	}
 	close(next)
 	wg.Wait()
 	return survived, err
 }
 
-var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
-
-// examine runs the tests of the package, and of its callers, with the mistake in the code and returns the
-// test that fails first, empty if all pass.
-func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) {
+// tryApart tries a mutant with a build of its own.
+func tryApart(ctx context.Context, root string, m mutant.Mutant) (string, error) {
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
 		return "", err
@@ -110,25 +154,51 @@ func examine(ctx context.Context, root string, m mutant.Mutant) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	for _, pkg := range append([]string{m.Package}, callers[m.Package]...) {
-		if found, err := tryPackage(ctx, root, overlay, pkg); found != "" || err != nil {
+	alone, err := build(ctx, root, overlay, m.Package)
+	if err != nil {
+		return "", err
+	}
+	return alone.run(ctx, "")
+}
+
+// program is a package's tests.
+type program struct{ path, dir string }
+
+// programs are the tests of a package, and of its callers.
+type programs []program
+
+// build builds the tests of a package, and of its callers, with an overlay, beside which they lie.
+func build(ctx context.Context, root, overlay, pkg string) (programs, error) {
+	var all programs
+	for i, pkg := range append([]string{pkg}, callers[pkg]...) {
+		path := filepath.Join(filepath.Dir(overlay), fmt.Sprintf("unit%d.test", i))
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", path, "./"+pkg)
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build: %w\n%s", err, out)
+		}
+		all = append(all, program{path, filepath.Join(root, pkg)})
+	}
+	return all, nil
+}
+
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// run runs the tests with a mistake, empty for none, and returns the test that fails first, empty if
+// all pass.
+func (p programs) run(ctx context.Context, choice string) (string, error) {
+	for _, tests := range p {
+		if found, err := tests.run(ctx, choice); found != "" || err != nil {
 			return found, err
 		}
 	}
 	return "", nil
 }
 
-// tryPackage builds the tests of a package with an overlay, runs them, and returns the test that
-// fails.
-func tryPackage(ctx context.Context, root, overlay, pkg string) (string, error) {
-	binary := filepath.Join(filepath.Dir(overlay), "unit.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", binary, "./"+pkg)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout.String())
-	test.Dir = filepath.Join(root, pkg)
+func (p program) run(ctx context.Context, choice string) (string, error) {
+	test := exec.CommandContext(ctx, p.path, "-test.failfast", "-test.timeout", testTimeout.String())
+	test.Dir = p.dir
+	test.Env = append(os.Environ(), mutant.Variable+"="+choice)
 	out, err := test.CombinedOutput()
 	if err == nil {
 		return "", nil

@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	shared "github.com/managedworkload/managedworkload/hack/mutants/mutant"
@@ -48,13 +50,32 @@ func run() error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	tried, survived := 0, 0
+	var list []shared.Mutant
 	for _, m := range mutants {
-		if !wanted.MatchString(m.Name) {
-			continue
+		if wanted.MatchString(m.Name) {
+			list = append(list, shared.Mutant(m))
 		}
-		tried++
-		found, err := m.examine(root, dir)
+	}
+	overlay, apart, err := shared.Together(list, root, dir)
+	if err != nil {
+		return err
+	}
+	together, err := build(overlay)
+	if err != nil {
+		return err
+	}
+	// A comparison that finds a difference without a mistake finds no mistake.
+	if found, err := play(together, ""); err != nil || found != "" {
+		return errors.Join(err, fmt.Errorf("%s: a difference without a mistake in the code", found))
+	}
+	survived := 0
+	for i, m := range list {
+		var found string
+		if slices.Contains(apart, i) {
+			found, err = playApart(m, root)
+		} else {
+			found, err = play(together, strconv.Itoa(i))
+		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", m.Name, err)
@@ -65,27 +86,47 @@ func run() error {
 			fmt.Printf("found      %s (%s)\n", m.Name, found)
 		}
 	}
-	fmt.Printf("mutants: %d, not found: %d\n", tried, survived)
+	fmt.Printf("mutants: %d, not found: %d\n", len(list), survived)
 	if survived > 0 {
 		return errors.New("a mistake went unnoticed")
 	}
 	return nil
 }
 
-// examine builds the comparison with the mistake in it and returns where it was
-// found, empty if it was not.
-func (m mutant) examine(root, dir string) (string, error) {
-	overlay, err := shared.Mutant(m).Overlay(root, dir)
+// playApart plays scenarios with one mistake that needs a build of its own.
+func playApart(m shared.Mutant, root string) (string, error) {
+	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "conformance.test")
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := m.Overlay(root, dir)
+	if err != nil {
+		return "", err
+	}
+	binary, err := build(overlay)
+	if err != nil {
+		return "", err
+	}
+	return play(binary, "")
+}
+
+// build builds the comparison with an overlay, and beside it.
+func build(overlay string) (binary string, err error) {
+	binary = filepath.Join(filepath.Dir(overlay), "conformance.test")
 	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", binary, ".") //nolint:gosec // our own list
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
+	return binary, nil
+}
+
+// play plays scenarios with a mistake, empty for none, and returns the first in which a
+// difference was found, empty if none was.
+func play(binary, choice string) (string, error) {
 	play := exec.Command(binary, "-test.run", "TestScenarios", "-seed", fmt.Sprint(*seed), "-n", fmt.Sprint(*number), //nolint:gosec // our own
-		"-stop-at", "1", "-shrink=false", "-output", dir)
+		"-stop-at", "1", "-shrink=false", "-output", filepath.Dir(binary))
+	play.Env = append(os.Environ(), shared.Variable+"="+choice)
 	var out bytes.Buffer
 	play.Stdout, play.Stderr = &out, &out
 	if play.Run() == nil {

@@ -23,4 +23,7 @@ func TestMutantsApply(t *testing.T) {
 	for _, err := range shared.Check(list, root, t.TempDir()) {
 		t.Error(err)
 	}
+	if _, _, err := shared.Together(list, root, t.TempDir()); err != nil {
+		t.Error(err)
+	}
 }

@@ -7,7 +7,6 @@
 package mutant
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,28 +31,28 @@ type Mutant struct {
 // of the repository. It returns the overlay's path, and an error if the mistake
 // cannot be made because the code has changed.
 func (m Mutant) Overlay(root, dir string) (string, error) {
-	found, err := m.find(filepath.Join(root, m.Package))
+	at, err := m.only(root)
 	if err != nil {
 		return "", err
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s of %s contains the code to change %d times, want once", m.In, m.Package, len(found))
-	}
-	at := found[0]
 	mutated := filepath.Join(dir, "mutated.go")
 	code := string(at.source[:at.from]) + m.New + string(at.source[at.to:])
 	if err := os.WriteFile(mutated, []byte(code), 0o600); err != nil {
 		return "", fmt.Errorf("write the mutant: %w", err)
 	}
-	data, err := json.Marshal(map[string]any{"Replace": map[string]string{at.path: mutated}})
+	return writeOverlay(dir, map[string]string{at.path: mutated})
+}
+
+// only returns the one place where In has Old.
+func (m Mutant) only(root string) (place, error) {
+	found, err := m.find(filepath.Join(root, m.Package))
 	if err != nil {
-		return "", fmt.Errorf("encode the overlay: %w", err)
+		return place{}, err
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, data, 0o600); err != nil {
-		return "", fmt.Errorf("write the overlay: %w", err)
+	if len(found) != 1 {
+		return place{}, fmt.Errorf("%s of %s contains the code to change %d times, want once", m.In, m.Package, len(found))
 	}
-	return overlay, nil
+	return found[0], nil
 }
 
 // String returns where the mistake is made.

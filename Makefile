@@ -44,6 +44,10 @@ NODE := kubelet kube-controller-manager kube-scheduler
 USERNS := runc-userns
 RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
+# Notes what the steps of .ci/run take.
+STEP := hack/tools/step.sh
+# golangci-lint runs the analyzers of go vet.
+GOTEST := go test -vet=off
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/kustomize config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
 ROOT_ON_LINUX := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
@@ -97,11 +101,10 @@ clean: ## Remove what was built, but not the pinned tools.
 ##@ Check
 
 .PHONY: check
-check: ## Build, vet, lint and run the unit tests that need no API server: before each commit.
+check: ## Build, lint and run the unit tests that need no API server: before each commit.
 	go build ./...
-	go vet ./...
 	@$(MAKE) --no-print-directory lint
-	go test -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
+	$(GOTEST) -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
 
 .PHONY: verify
 verify: generate manifests docs ## Regenerate and fail on a difference; vet, lint, tidy, kustomize.
@@ -109,15 +112,14 @@ verify: generate manifests docs ## Regenerate and fail on a difference; vet, lin
 	if [ -n "$$new" ] || ! git --no-pager diff --exit-code -- $(GENERATED); then \
 		echo "Generated files differ from what is committed: $$new" >&2; exit 1; fi
 	go mod tidy -diff
-	go vet ./...
-	cd hack/conformance && go vet ./...
-	go test -short ./config
+	cd hack/conformance && "$(CURDIR)/$(STEP)" "vet of hack/conformance" go vet ./...
+	$(GOTEST) -short ./config
 	@$(MAKE) --no-print-directory lint
 
 .PHONY: lint
 lint: ## Run golangci-lint.
 	@$(TOOL) golangci-lint
-	"$$MW_TOOLS_DIR/golangci-lint" run ./...
+	$(STEP) lint "$$MW_TOOLS_DIR/golangci-lint" run ./...
 
 ##@ Test
 
@@ -130,17 +132,17 @@ endif
 
 .PHONY: test-unit
 test-unit: assets race-needs promtool dbus ## Run everything but e2e, with the race detector, against a real API server.
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" \
-		go test $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" $(STEP) "unit tests" \
+		$(GOTEST) $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
 
 .PHONY: conformance
 conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.
 	@echo "Building the kubelet's runtime manager: two or three minutes when nothing is cached" >&2
 	@mkdir -p bin
-	cd hack/conformance && go test -c -o "$(CURDIR)/bin/conformance.test" .
+	cd hack/conformance && "$(CURDIR)/$(STEP)" "build of the comparison" go test -c -o "$(CURDIR)/bin/conformance.test" .
 	@# The go command's cache of results does not see files of another module, which these tests read.
 	cd hack/conformance && go test -count=1 ./mutants ./podvalidation
-	bin/conformance.test -test.run Scenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
+	$(STEP) conformance bin/conformance.test -test.run Scenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
 		$(if $(REPLAY),-replay "$(REPLAY)") -output bin
 
 .PHONY: conformance-record
@@ -163,8 +165,10 @@ test-e2e: assets runtime dbus promtool ## Run the tests on real containers, E2E_
 	@$(TOOL) $(NODE) $(USERNS)
 	@# GOGC: garbage collection is a sixth of what the API servers cost, and memory is not short.
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/e2e/ . ./hack/testprogram ./hack/localstack/cmd/registry
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" MW_PROGRAMS="$(CURDIR)/bin/e2e" GOGC=300 \
-		go test -count=1 -p $(E2E_PARALLEL) -timeout $(E2E_TIMEOUT) $(TESTFLAGS) $$(go list ./hack/e2e/... | sort -r)
+	@# The longest first: the end waits for no other.
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" MW_PROGRAMS="$(CURDIR)/bin/e2e" GOGC=300 $(STEP) e2e \
+		$(GOTEST) -count=1 -p $(E2E_PARALLEL) -timeout $(E2E_TIMEOUT) $(TESTFLAGS) \
+		./hack/e2e/fleet $$(go list ./hack/e2e/... | grep -v /e2e/fleet$$ | sort -r)
 else
 test-e2e:
 	@echo "Skipping e2e: real containers need root on Linux" >&2

@@ -14,6 +14,7 @@ RUN go mod download
 COPY main.go ./
 COPY api ./api
 COPY controllers ./controllers
+COPY internal ./internal
 COPY runtime ./runtime
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /managedworkload .

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -211,6 +213,38 @@ func TestUndoAndHistory(t *testing.T) {
 	if got, has := mw.Annotations[annotationChangeCause]; has {
 		t.Errorf("change cause %q, want none, as revision 1", got)
 	}
+}
+
+// History shows, and undo takes back, what the user wrote and not what admission made of it. Where
+// that cannot be read they say so.
+func TestUndoAndHistoryOfAnAdmittedTemplate(t *testing.T) {
+	ns := newNamespace(t)
+	mw := web(t, ns, "app:v2")
+	one := revisionOf(t, mw, 1, "app:v1", func(admitted *corev1.PodTemplateSpec) {
+		admitted.Annotations = map[string]string{annotationChangeCause: "admission"}
+		admitted.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "INJECTED", Value: "1"}}
+		admitted.Spec.TerminationGracePeriodSeconds = nil
+	})
+	if r := run(t, ns, "", "rollout", "history", "web"); r.code != ExitOK || !strings.Contains(r.out, "<none>") {
+		t.Errorf("history: %+v", r)
+	}
+	r := run(t, ns, "", "rollout", "history", "web", "--revision=1")
+	if r.code != ExitOK || strings.Contains(r.out, "INJECTED") || !strings.Contains(r.out, "terminationGracePeriodSeconds: 30") {
+		t.Errorf("revision 1: %+v", r)
+	}
+	run(t, ns, "", "rollout", "undo", "web", "--dry-run=client", "-o", "jsonpath={.spec.template.spec.containers[0].env}").want(t, ExitOK, "", "")
+	run(t, ns, "", "rollout", "undo", "web").want(t, ExitOK, "managedworkload.managedworkload.dev/web rolled back\n", "")
+	if diff := cmp.Diff(templateOf("app:v1"), reread(t, mw).Spec.Template); diff != "" || hashOf(mw) != one.Labels[v1alpha1.LabelRevision] {
+		t.Errorf("rolled back to (-want +got):\n%s", diff)
+	}
+
+	two := revisionOf(t, mw, 2, "app:v2")
+	two.Spec.UserPatch = `[{"op":"remove","path":"/no/such"}]`
+	if err := api.Update(t.Context(), two); err != nil {
+		t.Fatal(err)
+	}
+	run(t, ns, "", "rollout", "undo", "web").want(t, ExitError, "", "read the user's template of revision 2: apply userPatch: ")
+	run(t, ns, "", "rollout", "history", "web").want(t, ExitError, "", "read the user's template of revision 2: apply userPatch: ")
 }
 
 // What was changed by another meanwhile is not overwritten.

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"text/tabwriter"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/cli/terminal"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 // annotationChangeCause says why a person changed something, as for kubectl rollout
@@ -99,16 +101,20 @@ func (c *cluster) history(ctx context.Context, arg string, only int64) (*rollout
 		if only != 0 && r.Spec.Revision != only {
 			continue
 		}
+		user, err := revision.User(&r.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("read the user's template of revision %d: %w", r.Spec.Revision, err)
+		}
 		hash := r.Labels[v1alpha1.LabelRevision]
 		item := historyItem{
 			Revision: r.Spec.Revision, Hash: hash, Nodes: nodes[hash], RolledOut: r.Spec.RolledOut, Update: hash == update,
-			CreationTimestamp: r.CreationTimestamp, ChangeCause: changeCause(r),
+			CreationTimestamp: r.CreationTimestamp, ChangeCause: cmp.Or(r.Annotations[annotationChangeCause], user.Annotations[annotationChangeCause]),
 		}
 		if item.Update && item.ChangeCause == "" {
 			item.ChangeCause = mw.Annotations[annotationChangeCause]
 		}
 		if only != 0 {
-			item.Template = &r.Spec.Template
+			item.Template = user
 		}
 		h.Revisions = append(h.Revisions, item)
 	}
@@ -116,13 +122,6 @@ func (c *cluster) history(ctx context.Context, arg string, only int64) (*rollout
 		return nil, fmt.Errorf("unable to find the specified revision %d of managedworkload %q", only, mw.Name)
 	}
 	return h, nil
-}
-
-func changeCause(r *v1alpha1.ManagedWorkloadRevision) string {
-	if cause := r.Annotations[annotationChangeCause]; cause != "" {
-		return cause
-	}
-	return r.Spec.Template.Annotations[annotationChangeCause]
 }
 
 func (h *rolloutHistory) print(a *app) error {

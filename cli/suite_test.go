@@ -25,6 +25,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 var (
@@ -149,16 +150,22 @@ func owned(mw *v1alpha1.ManagedWorkload, name, hash string) metav1.ObjectMeta {
 	}
 }
 
-// revisionOf makes a revision as the manager does.
-func revisionOf(t *testing.T, mw *v1alpha1.ManagedWorkload, number int64, image string) *v1alpha1.ManagedWorkloadRevision {
+// revisionOf makes a revision as the manager does, of a template that admission changes.
+func revisionOf(t *testing.T, mw *v1alpha1.ManagedWorkload, number int64, image string, admission ...func(*corev1.PodTemplateSpec)) *v1alpha1.ManagedWorkloadRevision {
 	t.Helper()
 	user := templateOf(image)
 	template.SetDefaults(&user)
-	hash := template.Hash(&user)
-	r := &v1alpha1.ManagedWorkloadRevision{
-		ObjectMeta: owned(mw, placement.RevisionName(mw.Name, hash), hash),
-		Spec:       v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: user, RolledOut: number == 1},
+	admitted := user.DeepCopy()
+	for _, change := range admission {
+		change(admitted)
 	}
+	spec, err := revision.Spec(&user, admitted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Revision, spec.RolledOut = number, number == 1
+	hash := template.Hash(&user)
+	r := &v1alpha1.ManagedWorkloadRevision{ObjectMeta: owned(mw, placement.RevisionName(mw.Name, hash), hash), Spec: spec}
 	create(t, r)
 	return r
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 func (a *app) undoCommand() *cobra.Command {
@@ -61,7 +62,10 @@ it there, too; otherwise it applies the newer template again.
 			}
 			return c.print(object, fmt.Sprintf("skipped rollback (current template already matches revision %d)", target.Spec.Revision))
 		}
-		users := target.Spec.Template.DeepCopy()
+		users, err := revision.User(&target.Spec)
+		if err != nil {
+			return fmt.Errorf("read the user's template of revision %d: %w", target.Spec.Revision, err)
+		}
 		template.RemoveDefaults(users)
 		operations := append(causeOf(target, mw), operation{"replace", "/spec/template", users})
 		return c.apply(cmd.Context(), kube, mw, "rolled back", operations...)

@@ -29,7 +29,7 @@ import (
 // earlierCommits are before admission acted on templates, and before roll-outs had a
 // strategy. testdata/earlier has what their managers left of a
 // workload on five nodes in a namespace with defaultLimits, but for what an API server
-// sets itself.
+// sets itself. The revision has the form of today, which changes freely until a release.
 var earlierCommits = []string{"c0e26c9", "88c5a97"}
 
 // defaultLimits change every template that is admitted: the first of earlierCommits ran

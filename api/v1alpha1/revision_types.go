@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedWorkloadRevision keeps a template of a ManagedWorkload as its user wrote it
-// and as the API server admitted it. The manager makes it once and never changes the
-// templates in it.
+// ManagedWorkloadRevision keeps a template of a ManagedWorkload as the API server admitted
+// it and as its user wrote it. The manager makes it once and never changes the templates
+// in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=mwr
@@ -36,16 +36,16 @@ type ManagedWorkloadRevisionSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
-	// template is the user's, with its defaults filled in.
+	// template is the admitted one, which nodes run.
 	// +required
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template corev1.PodTemplateSpec `json:"template"`
-	// admittedPatch is the JSON Patch (RFC 6902) that makes the admitted template out
-	// of template; empty when admission changed nothing.
+	// userPatch is the JSON Patch (RFC 6902) that makes the user's template, with its
+	// defaults filled in, out of template; empty when admission changed nothing.
 	// +optional
-	AdmittedPatch string `json:"admittedPatch,omitempty"`
+	UserPatch string `json:"userPatch,omitempty"`
 	// rolledOut: all nodes whose shim responded were available with it at one time since
 	// it got its number. Of those the one with the highest number is what nodes have that
 	// an update has not reached.

@@ -4,9 +4,6 @@
 package forecast
 
 import (
-	"encoding/json"
-
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,24 +50,4 @@ func (f *forecaster) runs(nw *v1alpha1.NodeWorkload) (string, *corev1.PodTemplat
 		return hash, t
 	}
 	return hash, &nw.Spec.Template
-}
-
-// admittedTemplate is what admission made of the user's template.
-func admittedTemplate(r *v1alpha1.ManagedWorkloadRevision) (*corev1.PodTemplateSpec, error) {
-	if r.Spec.AdmittedPatch == "" {
-		return &r.Spec.Template, nil
-	}
-	patch, err := jsonpatch.DecodePatch([]byte(r.Spec.AdmittedPatch))
-	if err != nil {
-		return nil, err
-	}
-	data, err := json.Marshal(&r.Spec.Template)
-	if err != nil {
-		return nil, err
-	}
-	if data, err = patch.Apply(data); err != nil {
-		return nil, err
-	}
-	admitted := &corev1.PodTemplateSpec{}
-	return admitted, json.Unmarshal(data, admitted)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 // Input is what a forecast depends on.
@@ -73,12 +74,11 @@ type Waiting struct {
 // forecaster makes one forecast.
 type forecaster struct {
 	Input
-	out       Forecast
-	facts     rollout.Input
-	shares    []*v1alpha1.NodeWorkload // of facts.Nodes
-	templates map[string]*corev1.PodTemplateSpec
-	made      map[string]*corev1.PodTemplateSpec // what admission made of templates
-	hashes    rollout.Templates
+	out    Forecast
+	facts  rollout.Input
+	shares []*v1alpha1.NodeWorkload           // of facts.Nodes
+	made   map[string]*corev1.PodTemplateSpec // what admission made of templates
+	hashes rollout.Templates
 }
 
 // Compute returns what a change would do.
@@ -96,34 +96,40 @@ func Compute(in Input) *Forecast {
 
 // readRevisions fills what is known of templates by their hash.
 func (f *forecaster) readRevisions() {
-	f.templates, f.made, f.hashes.Hashes = map[string]*corev1.PodTemplateSpec{}, map[string]*corev1.PodTemplateSpec{}, map[string]string{}
+	f.made, f.hashes.Hashes = map[string]*corev1.PodTemplateSpec{}, map[string]string{}
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		hash := r.Labels[v1alpha1.LabelRevision]
-		f.templates[hash], f.made[hash], f.hashes.Hashes[hash] = &r.Spec.Template, &r.Spec.Template, ""
-		made, err := admittedTemplate(r)
-		if err != nil {
-			f.note("What admission made of revision %d cannot be read: kills are computed from what the user wrote.", r.Spec.Revision)
-			continue
-		}
-		f.made[hash], f.hashes.Hashes[hash] = made, template.Hash(made)
+		f.made[hash], f.hashes.Hashes[hash] = &r.Spec.Template, template.Hash(&r.Spec.Template)
 	}
 	after := f.After.Spec.Template.DeepCopy()
 	template.SetDefaults(after)
 	f.out.UpdateRevision = template.Hash(after)
 	f.hashes.Update = f.out.UpdateRevision
-	f.templates[f.out.UpdateRevision] = after
 	switch {
 	case f.made[f.out.UpdateRevision] != nil:
 	case f.Admitted != nil:
 		f.made[f.out.UpdateRevision] = f.Admitted
 	default: // what admission made of one template says nothing about the other
-		f.made = f.templates
-		for i := range f.Revisions {
-			if r := &f.Revisions[i]; r.Spec.AdmittedPatch != "" {
-				f.note("Admission changes the template of revision %d: kills are computed from what the user wrote.", r.Spec.Revision)
-			}
+		f.made[f.out.UpdateRevision] = after
+		f.useUsersTemplates()
+	}
+}
+
+// useUsersTemplates compares what users wrote, where admission changes templates.
+func (f *forecaster) useUsersTemplates() {
+	for i := range f.Revisions {
+		r := &f.Revisions[i]
+		if r.Spec.UserPatch == "" {
+			continue
 		}
+		user, err := revision.User(&r.Spec)
+		if err != nil {
+			f.note("What the user wrote in revision %d cannot be read: kills are computed from what admission made of it.", r.Spec.Revision)
+			continue
+		}
+		f.note("Admission changes the template of revision %d: kills are computed from what the user wrote.", r.Spec.Revision)
+		f.made[r.Labels[v1alpha1.LabelRevision]] = user
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 var now = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
@@ -40,7 +41,7 @@ func fleet() *Input {
 	runs := podTemplate("app:v1")
 	in := &Input{Now: now, After: &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}}
 	in.After.Spec.Template = runs
-	in.Revisions = []v1alpha1.ManagedWorkloadRevision{revision(runs, 1)}
+	in.Revisions = []v1alpha1.ManagedWorkloadRevision{numbered(runs, 1)}
 	for i := range 4 {
 		name := fmt.Sprintf("n%d", i+1)
 		in.Nodes = append(in.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name}}})
@@ -49,7 +50,7 @@ func fleet() *Input {
 	return in
 }
 
-func revision(t corev1.PodTemplateSpec, number int64) v1alpha1.ManagedWorkloadRevision {
+func numbered(t corev1.PodTemplateSpec, number int64) v1alpha1.ManagedWorkloadRevision {
 	return v1alpha1.ManagedWorkloadRevision{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRevision: template.Hash(&t)}},
 		Spec:       v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: t, RolledOut: number == 1},
@@ -174,7 +175,7 @@ func TestCompute(t *testing.T) {
 		"back from an image that no node has": {
 			edit: func(in *Input) {
 				bad := podTemplate("app:bad")
-				in.Revisions = append(in.Revisions, revision(bad, 2))
+				in.Revisions = append(in.Revisions, numbered(bad, 2))
 				runs := in.NodeWorkloads[0].Status.TemplateHash
 				in.NodeWorkloads[0] = nodeWorkload("n1", bad)
 				in.NodeWorkloads[0].Status.TemplateHash = runs
@@ -239,12 +240,14 @@ func TestCompute(t *testing.T) {
 // What admission adds to both templates kills nothing.
 func TestAdmitted(t *testing.T) {
 	in := fleet()
-	const patch = `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"INJECTED","value":"1"}]}]`
-	in.Revisions[0].Spec.AdmittedPatch = patch
-	admitted, err := admittedTemplate(&in.Revisions[0])
+	admitted := in.Revisions[0].Spec.Template.DeepCopy()
+	admitted.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "INJECTED", Value: "1"}}
+	spec, err := revision.Spec(&in.Revisions[0].Spec.Template, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}
+	spec.Revision, spec.RolledOut = 1, true
+	in.Revisions[0].Spec = spec
 	hash := in.Revisions[0].Labels[v1alpha1.LabelRevision]
 	for i := range in.NodeWorkloads {
 		in.NodeWorkloads[i] = nodeWorkload(in.Nodes[i].Name, *admitted)
@@ -267,6 +270,18 @@ func TestAdmitted(t *testing.T) {
 	in.Admitted.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access", MountPath: "/token"}}
 	if f := Compute(*in); f.Kills != 4 || len(f.Notes) != 0 {
 		t.Errorf("notes %q, forecast with a token that is new:\n%s", f.Notes, short(f))
+	}
+}
+
+// Where it is not known what admission makes of a change, and the user's template of a revision
+// cannot be read, what runs is compared.
+func TestForecastWithADamagedPatch(t *testing.T) {
+	in := fleet()
+	in.Revisions[0].Spec.UserPatch = `[{"op":"remove","path":"/no/such"}]`
+	in.After.Spec.Template = podTemplate("app:v2")
+	f := Compute(*in)
+	if f.Kills != 4 || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "What the user wrote in revision 1 cannot be read") {
+		t.Errorf("notes %q, forecast:\n%s", f.Notes, short(f))
 	}
 }
 

@@ -22,6 +22,21 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
+func userTemplate(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
+	t := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+		Spec: corev1.PodSpec{
+			Containers:  []corev1.Container{{Name: "c", Image: "image:1"}},
+			Tolerations: []corev1.Toleration{{Key: "mine", Operator: corev1.TolerationOpExists}},
+		},
+	}
+	for _, edit := range edits {
+		edit(t)
+	}
+	template.SetDefaults(t)
+	return t
+}
+
 // Before new nodes get an admitted template it is asked about again, once for many nodes,
 // and again when the namespace's PodSecurity labels change. The answer never changes it.
 func TestAgain(t *testing.T) {

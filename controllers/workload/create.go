@@ -23,11 +23,7 @@ import (
 )
 
 // newNodeWorkload is that of a workload on a node.
-func (s *scope) newNodeWorkload(c *change) (*v1alpha1.NodeWorkload, error) {
-	admitted, err := c.to.template()
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) newNodeWorkload(c *change) *v1alpha1.NodeWorkload {
 	return &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       s.mw.Namespace,
@@ -38,12 +34,12 @@ func (s *scope) newNodeWorkload(c *change) (*v1alpha1.NodeWorkload, error) {
 		},
 		Spec: v1alpha1.NodeWorkloadSpec{
 			NodeName:       c.node,
-			Template:       *admitted.DeepCopy(),
+			Template:       *c.to.template().DeepCopy(),
 			RestartBackoff: s.mw.Spec.RestartBackoff.DeepCopy(),
 		},
 		// The API server's default, so that 0 is not read as an observed one.
 		Status: v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1},
-	}, nil
+	}
 }
 
 // createAll creates the NodeWorkloads of nodes, in batches that double: what the API server
@@ -78,18 +74,14 @@ func (r *Reconciler) createBatch(ctx context.Context, s *scope, changes []change
 	errs := make([]error, len(changes))
 	var wg sync.WaitGroup
 	for i := range changes {
-		if made[i], errs[i] = s.newNodeWorkload(&changes[i]); errs[i] != nil {
-			continue
-		}
+		made[i] = s.newNodeWorkload(&changes[i])
 		wg.Go(func() {
 			errs[i] = contain.Call(logr.FromContextOrDiscard(ctx), func() error { return r.client.Create(ctx, made[i]) })
 		})
 	}
 	wg.Wait()
 	for i, nw := range made {
-		if nw != nil {
-			s.room.Wrote(client.ObjectKeyFromObject(nw), nw.ResourceVersion, errs[i], time.Now())
-		}
+		s.room.Wrote(client.ObjectKeyFromObject(nw), nw.ResourceVersion, errs[i], time.Now())
 		switch {
 		case errs[i] == nil:
 			share := fleet.ShareOf(nw, nil)

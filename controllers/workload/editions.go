@@ -8,7 +8,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
@@ -25,47 +24,34 @@ type edition struct {
 	object *v1alpha1.ManagedWorkloadRevision
 }
 
-// template is what the edition runs.
-func (e *edition) template() (*corev1.PodTemplateSpec, error) {
+// template is what the edition runs: a copy, since the revision is the cache's.
+func (e *edition) template() *corev1.PodTemplateSpec {
 	if e.admitted == nil {
-		admitted, err := admission.Admitted(e.object)
-		if err != nil {
-			return nil, err
-		}
-		e.admitted = admitted
+		e.admitted = e.object.Spec.Template.DeepCopy()
 	}
-	return e.admitted, nil
+	return e.admitted
 }
 
 // uses is what the edition uses of quotas.
-func (e *edition) uses() (*quota.Usage, error) {
+func (e *edition) uses() *quota.Usage {
 	if e.usage == nil {
-		admitted, err := e.template()
-		if err != nil {
-			return nil, err
-		}
-		e.usage = quota.UsageOf(&admitted.Spec)
+		e.usage = quota.UsageOf(&e.template().Spec)
 	}
-	return e.usage, nil
+	return e.usage
 }
 
 // update is the edition of the current template.
 func (s *scope) update() *edition { return s.editions[s.hash] }
 
 // readEditions reads those of the object's revisions, by revision. That of the current template
-// is what was accepted, whether its revision is there or not. One that cannot be read
-// is left out: no node gets it.
+// is what was accepted, whether its revision is there or not.
 func (s *scope) readEditions() {
 	s.editions = map[string]*edition{s.hash: {revision: s.hash, hash: template.Hash(s.admitted), admitted: s.admitted}}
 	hashes := make(map[revisionKey]string, len(s.revisions))
 	for _, object := range s.revisions {
 		hash, known := s.memory.hashes[keyOf(object)]
 		if !known {
-			admitted, err := admission.Admitted(object)
-			if err != nil {
-				continue
-			}
-			hash = template.Hash(admitted)
+			hash = template.Hash(&object.Spec.Template)
 		}
 		hashes[keyOf(object)] = hash
 		if revision := object.Labels[v1alpha1.LabelRevision]; s.editions[revision] == nil {

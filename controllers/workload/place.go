@@ -35,8 +35,7 @@ func (s *scope) mayStay(node *corev1.Node) bool {
 	if e == nil || revision == s.hash {
 		return false
 	}
-	t, err := e.template()
-	return err == nil && placement.New(t).Place(node).ShouldContinue
+	return placement.New(e.template()).Place(node).ShouldContinue
 }
 
 // placeBy changes what decides about nodes.

@@ -30,10 +30,7 @@ const quotaRetry = 30 * time.Second
 // room of the others kept for them until room is closed. What runs stays. Where quotas cannot
 // be read, nothing that grows is changed.
 func (r *Reconciler) fit(ctx context.Context, s *scope, changes []change, may map[string]bool) ([]change, error) {
-	growing, err := s.growing(changes, may)
-	if err != nil {
-		return nil, err
-	}
+	growing := s.growing(changes, may)
 	name := client.ObjectKeyFromObject(s.mw)
 	if len(growing) == 0 {
 		r.awaitRoom(s, name)
@@ -100,7 +97,7 @@ func (s *scope) refuse(c *change, ask *quota.Ask) bool {
 // growing are the changes that quotas are asked about, by node: those that make a NodeWorkload
 // or give it another template. What a node runs already continues, whatever else has used its
 // room since: it would end for a quota otherwise.
-func (s *scope) growing(changes []change, may map[string]bool) (map[string]*quota.Ask, error) {
+func (s *scope) growing(changes []change, may map[string]bool) map[string]*quota.Ask {
 	asks := make(map[string]*quota.Ask, len(changes))
 	for i := range changes {
 		c := &changes[i]
@@ -114,13 +111,9 @@ func (s *scope) growing(changes []change, may map[string]bool) (map[string]*quot
 		default:
 			key = c.share.Key()
 		}
-		usage, err := c.to.uses()
-		if err != nil {
-			return nil, err
-		}
-		asks[c.node] = &quota.Ask{Key: key, Usage: usage}
+		asks[c.node] = &quota.Ask{Key: key, Usage: c.to.uses()}
 	}
-	return asks, nil
+	return asks
 }
 
 // announceQuota says once for what a quota has no room, until it asks for something else.

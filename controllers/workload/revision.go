@@ -21,10 +21,10 @@ import (
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/admission"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
 	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
 // defaultHistoryLimit is how many revisions are kept that no node has, unless the spec says
@@ -60,8 +60,8 @@ func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// intact reports whether a revision has the template that its label identifies: one that was
-// edited by hand is not used. What was found is remembered.
+// intact reports whether a revision has the user's template that its label identifies: one that
+// was edited by hand is not used. What was found is remembered.
 func (s *scope) intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
 	_, known := s.memory.hashes[keyOf(revision)]
 	return known || intact(revision)
@@ -77,8 +77,9 @@ func keyOf(revision *v1alpha1.ManagedWorkloadRevision) revisionKey {
 	return revisionKey{revision.UID, revision.ResourceVersion}
 }
 
-func intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
-	return template.Hash(&revision.Spec.Template) == revision.Labels[v1alpha1.LabelRevision]
+func intact(object *v1alpha1.ManagedWorkloadRevision) bool {
+	user, err := revision.User(&object.Spec)
+	return err == nil && template.Hash(user) == object.Labels[v1alpha1.LabelRevision]
 }
 
 // placed is what admission made of the template before, nil if it was never asked: by its
@@ -87,7 +88,7 @@ func intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
 // which has the user's template and keeps it.
 func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateSpec, error) {
 	if s.revision != nil {
-		return admission.Admitted(s.revision)
+		return s.revision.Spec.Template.DeepCopy(), nil
 	}
 	has := func(share *fleet.Share) bool {
 		revision := share.Revision()
@@ -182,29 +183,30 @@ func (r *Reconciler) createRevision(ctx context.Context, s *scope, number int64)
 	if wanted, err := r.confirm(ctx, s); err != nil || !wanted {
 		return err
 	}
-	patch, err := admission.Patch(&s.template, s.admitted)
+	spec, err := revision.Spec(&s.template, s.admitted)
 	if err != nil {
 		return fmt.Errorf("make a revision: %w", err)
 	}
-	revision := &v1alpha1.ManagedWorkloadRevision{
+	spec.Revision = number
+	made := &v1alpha1.ManagedWorkloadRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       s.mw.Namespace,
 			Name:            placement.RevisionName(s.mw.Name, s.hash),
 			Labels:          map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(s.mw.Name), v1alpha1.LabelRevision: s.hash},
 			OwnerReferences: []metav1.OwnerReference{writes.OwnerReference(s.mw)},
 		},
-		Spec: v1alpha1.ManagedWorkloadRevisionSpec{Revision: number, Template: s.template, AdmittedPatch: patch},
+		Spec: spec,
 	}
-	setChangeCause(revision, s.mw)
-	err = r.client.Create(ctx, revision)
+	setChangeCause(made, s.mw)
+	err = r.client.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
-		return r.takeRevision(ctx, s, revision)
+		return r.takeRevision(ctx, s, made)
 	}
 	if err != nil {
-		return fmt.Errorf("create revision %q: %w", revision.Name, err)
+		return fmt.Errorf("create revision %q: %w", made.Name, err)
 	}
-	s.revision, s.revisions, s.current = revision, append(s.revisions, revision), ""
-	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", revision.Name, "number", number)
+	s.revision, s.revisions, s.current = made, append(s.revisions, made), ""
+	logr.FromContextOrDiscard(ctx).Info("Created revision", "revision", made.Name, "number", number)
 	return nil
 }
 

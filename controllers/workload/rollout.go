@@ -234,11 +234,7 @@ func (r *Reconciler) mayAllSpread(ctx context.Context, s *scope, changes []chang
 		if revision == s.hash {
 			continue
 		}
-		admitted, err := s.editions[revision].template()
-		if err != nil {
-			return allowed, err
-		}
-		answer, err := r.admission.Again(ctx, s.mw, admitted, true, s.now)
+		answer, err := r.admission.Again(ctx, s.mw, s.editions[revision].template(), true, s.now)
 		if err != nil {
 			return allowed, err
 		}

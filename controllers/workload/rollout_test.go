@@ -412,25 +412,38 @@ func TestBatchIsAbandoned(t *testing.T) {
 
 // A revision that was changed by hand is not used: nothing restarts, and it is made again.
 func TestRevisionChangedByHand(t *testing.T) {
-	b := newFleet(t, interceptor.Funcs{})
-	revision := b.revisions()[0]
-	revision.Spec.Template.Spec.Containers[0].Image = "evil:1"
-	if err := b.client.Update(t.Context(), &revision); err != nil {
-		t.Fatal(err)
-	}
-	b.memories, b.admission = memories{}, admission.NewJudge(b.client, admission.Options{NoTokens: true}) // a new manager
-	for range 4 {
-		if _, _, err := b.reconcile(); err != nil && !writes.OnlyConflicts(err) {
-			t.Fatal(err)
-		}
-		b.report()
-	}
-	b.expect("afterwards", b.turn(), map[string]int{first: 5}, "ready", "Current")
-	if made := b.revisions(); len(made) != 1 || made[0].Spec.Template.Spec.Containers[0].Image != first {
-		t.Errorf("revisions %v", made)
-	}
-	if events := b.drain(eventRevisionEdited); len(events) == 0 {
-		t.Error("no event")
+	for name, edit := range map[string]func(*v1alpha1.ManagedWorkloadRevisionSpec){
+		"the template": func(spec *v1alpha1.ManagedWorkloadRevisionSpec) { spec.Template.Spec.Containers[0].Image = "evil:1" },
+		"a patch of another template": func(spec *v1alpha1.ManagedWorkloadRevisionSpec) {
+			spec.UserPatch = `[{"op":"remove","path":"/spec/restartPolicy"}]`
+		},
+		"a patch that cannot be applied": func(spec *v1alpha1.ManagedWorkloadRevisionSpec) {
+			spec.UserPatch = `[{"op":"remove","path":"/no/such"}]`
+		},
+		"a patch that cannot be read": func(spec *v1alpha1.ManagedWorkloadRevisionSpec) { spec.UserPatch = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFleet(t, interceptor.Funcs{})
+			revision := b.revisions()[0]
+			edit(&revision.Spec)
+			if err := b.client.Update(t.Context(), &revision); err != nil {
+				t.Fatal(err)
+			}
+			b.memories, b.admission = memories{}, admission.NewJudge(b.client, admission.Options{NoTokens: true}) // a new manager
+			for range 4 {
+				if _, _, err := b.reconcile(); err != nil && !writes.OnlyConflicts(err) {
+					t.Fatal(err)
+				}
+				b.report()
+			}
+			b.expect("afterwards", b.turn(), map[string]int{first: 5}, "ready", "Current")
+			if made := b.revisions(); len(made) != 1 || made[0].Spec.Template.Spec.Containers[0].Image != first || made[0].Spec.UserPatch != "" {
+				t.Errorf("revisions %v", made)
+			}
+			if events := b.drain(eventRevisionEdited); len(events) == 0 {
+				t.Error("no event")
+			}
+		})
 	}
 }
 

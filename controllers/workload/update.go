@@ -25,11 +25,7 @@ func (r *Reconciler) update(ctx context.Context, s *scope, share *fleet.Share, t
 	if err != nil {
 		return err
 	}
-	edit, err := s.updateOf(share, to, edits)
-	if err != nil {
-		return err
-	}
-	nw, err := edit.Apply(ctx, r.client)
+	nw, err := s.updateOf(share, to, edits).Apply(ctx, r.client)
 	if err != nil {
 		return fmt.Errorf("update NodeWorkload %q: %w", share.Name, err) // and the status goes by share as it is
 	}
@@ -47,7 +43,7 @@ func (r *Reconciler) update(ctx context.Context, s *scope, share *fleet.Share, t
 
 // updateOf is the change of a NodeWorkload that makes it what it should be. edits are what
 // was changed by hand.
-func (s *scope) updateOf(share *fleet.Share, to *edition, edits []part) (*writes.Edit, error) {
+func (s *scope) updateOf(share *fleet.Share, to *edition, edits []part) *writes.Edit {
 	edit := share.Edit()
 	edit.Set(s.wanted.labels(share.Node, to.revision), "metadata", "labels")
 	share.KeepFinalizer(edit)
@@ -59,11 +55,7 @@ func (s *scope) updateOf(share *fleet.Share, to *edition, edits []part) (*writes
 		}
 	}
 	if share.SpecHash != to.hash {
-		admitted, err := to.template()
-		if err != nil {
-			return nil, err
-		}
-		edit.Set(admitted, "spec", "template")
+		edit.Set(to.template(), "spec", "template")
 	}
 	if definition(s.wanted.drift(share, to)) {
 		by := s.changedBy
@@ -72,7 +64,7 @@ func (s *scope) updateOf(share *fleet.Share, to *edition, edits []part) (*writes
 		}
 		setChangedBy(edit, share, by)
 	}
-	return edit, nil
+	return edit
 }
 
 // handEdits looks at a NodeWorkload past the index, which has no managedFields, where

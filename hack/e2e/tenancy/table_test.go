@@ -256,7 +256,11 @@ func aboutNodeWorkloads() map[string]attempt {
 	return map[string]attempt{
 		"create a revision": {creation(another, client.DryRunAll), managers, words(notYours)},
 		"change a revision's template": {
-			change(known, `{"spec":{"admittedPatch":"[]"}}`), nil,
+			change(known, `{"spec":{"template":{"spec":{"hostPID":true}}}}`), nil,
+			map[string]string{aManager: immutable, anAdministrator: immutable, aCollector: immutable, anOwner: immutable, aBoundOwner: immutable},
+		},
+		"change a revision's patch": {
+			change(known, `{"spec":{"userPatch":"[]"}}`), nil,
 			map[string]string{aManager: immutable, anAdministrator: immutable, aCollector: immutable, anOwner: immutable, aBoundOwner: immutable},
 		},
 		"change a revision's number":    {change(known, `{"spec":{"revision":7}}`), managers, words(notContent)},

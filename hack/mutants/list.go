@@ -24,6 +24,8 @@ func mutants() []mutant.Mutant {
 		in("controllers/admission", verdictMistakes),
 		in("controllers/fleet", turnMistakes),
 		in("controllers/workload", rollOutTurnMistakes),
+		in("controllers/workload", revisionEditedMistakes),
+		in("internal/revision", revisionMistakes),
 		in("controllers/reservation", reservationMistakes),
 		in("controllers/quota", quotaMistakes),
 		in("controllers/rollout", rolloutMistakes),

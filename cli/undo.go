@@ -20,8 +20,8 @@ func (a *app) undoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo NAME",
 		Short: "Roll back to the template of an earlier revision",
-		Long: `Roll back to the template of an earlier revision: it is copied into spec.template, and the
-change cause of that revision into the annotation kubernetes.io/change-cause. Without
+		Long: `Roll back to the template of an earlier revision: it is copied into spec.template as the user
+wrote it, and the change cause of that revision into the annotation kubernetes.io/change-cause. Without
 --to-revision, it is the newest revision whose template differs from the present one.
 kubectl mw rollout history NAME lists the revisions.
 

@@ -75,7 +75,7 @@ type containerRecord struct {
 	Init bool `json:"init,omitempty"`
 	// RestartPolicy is the container's own.
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
-	// Resources are those of the creation; nil in what an earlier version made.
+	// Resources are those of the creation.
 	Resources *plan.Resources `json:"resources,omitempty"`
 	// PodRestartPolicy and HostNetwork are the pod's, for a container whose
 	// sandbox is gone.

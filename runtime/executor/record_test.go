@@ -42,14 +42,14 @@ func TestPodKillGoesByTheRecordWhereTheTemplateChanged(t *testing.T) {
 		},
 		"definition not recorded": {name: "app", edit: recorded, wantHook: "app", wantTimeout: 30},
 		"other definition": {
-			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v1:other" }, wantHook: "old", wantTimeout: 7,
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v2:other" }, wantHook: "old", wantTimeout: 7,
 		},
 		"hash of another version": {
 			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v0:other" }, wantHook: "app", wantTimeout: 30,
 		},
 		"not in the template": {name: "gone", edit: recorded, wantHook: "old", wantTimeout: 7},
 		"an orphan's pod is made of records": {
-			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v1:other" },
+			name: "app", edit: func(c *fakeContainer) { recorded(c); c.Hash = "v2:other" },
 			trigger: v1alpha1.TriggerOrphan, wantHook: "app", wantTimeout: 30,
 		},
 	}

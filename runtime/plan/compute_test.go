@@ -31,7 +31,7 @@ func TestCompute(t *testing.T) {
 			in: runningInput(corev1.RestartPolicyNever, "s1", "s2", "b", "a"),
 			change: func(in plan.Input) {
 				for _, name := range []string{"a", "b", "s1", "s2"} {
-					status(in, name).Hash = "v1:other"
+					status(in, name).Hash = "v2:other"
 				}
 			},
 			want: plan.Actions{
@@ -100,7 +100,7 @@ func TestCompute(t *testing.T) {
 			in: runningInput(corev1.RestartPolicyAlways, "s1", "a"),
 			change: func(in plan.Input) {
 				spec(in, "s1").StartupProbe = &corev1.Probe{}
-				status(in, "s1").Hash = "v1:other"
+				status(in, "s1").Hash = "v2:other"
 				in.Probes["s1-id"] = plan.ProbeResults{Startup: plan.ProbeUnknown, Liveness: plan.ProbeFailure}
 			},
 			want: running,
@@ -109,7 +109,7 @@ func TestCompute(t *testing.T) {
 			in: runningInput(corev1.RestartPolicyAlways, "s1", "a"),
 			change: func(in plan.Input) {
 				spec(in, "s1").StartupProbe = &corev1.Probe{}
-				status(in, "s1").Hash = "v1:other"
+				status(in, "s1").Hash = "v2:other"
 				in.Probes["s1-id"] = plan.ProbeResults{Startup: plan.ProbeFailure}
 			},
 			want: plan.Actions{

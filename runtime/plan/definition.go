@@ -21,9 +21,6 @@ type Definitions struct {
 	Pod string
 	// Containers is HashContainer of each init and main container, by name.
 	Containers map[string]string
-	// Earlier are the hashes as the version before made them, by name, so that an
-	// upgrade restarts nothing and hides no change.
-	Earlier map[string]string
 	// Resources are those of each init and main container, by name.
 	Resources map[string]Resources
 	// RestartedAt is the value of v1alpha1.AnnotationRestartedAt.
@@ -34,16 +31,14 @@ type Definitions struct {
 // change of the pod is enough.
 func Define(pod *corev1.Pod) *Definitions {
 	n := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
-	containers, earlier, resources := make(map[string]string, n), make(map[string]string, n), make(map[string]Resources, n)
+	containers, resources := make(map[string]string, n), make(map[string]Resources, n)
 	for c := range podspec.InitAndMain(pod) {
 		containers[c.Name] = HashContainer(c)
-		earlier[c.Name] = hashContainerV1(c)
 		resources[c.Name] = ResourcesOf(&c.Resources)
 	}
 	return &Definitions{
 		Pod:         HashPod(pod),
 		Containers:  containers,
-		Earlier:     earlier,
 		Resources:   resources,
 		RestartedAt: pod.Annotations[v1alpha1.AnnotationRestartedAt],
 	}
@@ -53,20 +48,11 @@ func Define(pod *corev1.Pod) *Definitions {
 // than the present one. A kill of such a container uses the hook and the grace
 // period recorded with it: the new hook may not exist in the old image.
 func DefinitionChanged(defs *Definitions, s *ContainerStatus) bool {
-	if defs == nil {
-		return false
-	}
-	if hashVersionOf(s.Hash) == containerHashV1 {
-		return differs(s.Hash, defs.Earlier[s.Name])
-	}
-	return differs(s.Hash, defs.Containers[s.Name])
+	return defs != nil && differs(s.Hash, defs.Containers[s.Name])
 }
 
 // Redefined is DefinitionChanged for one container.
 func Redefined(c *corev1.Container, s *ContainerStatus) bool {
-	if hashVersionOf(s.Hash) == containerHashV1 {
-		return differs(s.Hash, hashContainerV1(c))
-	}
 	return differs(s.Hash, HashContainer(c))
 }
 

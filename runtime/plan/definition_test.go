@@ -16,11 +16,9 @@ import (
 )
 
 func TestMadeFrom(t *testing.T) {
-	const other = containerHashV1 + ":0"
 	defs := &Definitions{
 		Pod:         "v1:pod",
 		Containers:  map[string]string{"c": "v9:c", "i": "v9:i"},
-		Earlier:     map[string]string{"c": containerHashV1 + ":c"},
 		RestartedAt: "now",
 	}
 	made := func(name, hash string) ContainerStatus {
@@ -37,8 +35,7 @@ func TestMadeFrom(t *testing.T) {
 		"an older instance of other": {[]ContainerStatus{made("c", "v9:c"), made("c", "v9:x")}, nil, true},
 		"the newest is of other":     {[]ContainerStatus{made("c", "v9:x"), made("c", "v9:c")}, nil, false},
 		"one of two":                 {[]ContainerStatus{made("c", "v9:c"), made("i", "v9:x")}, nil, false},
-		"as the version before made": {[]ContainerStatus{made("c", containerHashV1+":c")}, nil, true},
-		"other, by that version":     {[]ContainerStatus{made("c", other)}, nil, false},
+		"by another version":         {[]ContainerStatus{made("c", "v8:x")}, nil, true},
 		"not named any more":         {[]ContainerStatus{made("gone", "v9:c")}, nil, false},
 		"another sandbox":            {[]ContainerStatus{made("c", "v9:c")}, []SandboxStatus{{Hash: "v1:x"}, {Hash: "v1:pod"}}, false},
 		"an older sandbox":           {[]ContainerStatus{made("c", "v9:c")}, []SandboxStatus{{Hash: "v1:pod"}, {Hash: "v1:x"}}, true},

@@ -150,7 +150,7 @@ func drawStatus(t *rapid.T, name string, i int, in plan.Input) plan.ContainerSta
 		plan.ContainerRunning, plan.ContainerExited, plan.ContainerCreated, plan.ContainerUnknown,
 	}
 	verdicts := []plan.ProbeResult{"", plan.ProbeSuccess, plan.ProbeFailure, plan.ProbeUnknown}
-	hashes := []string{in.Definitions.Containers[name], in.Definitions.Containers[name], "", "v1:other"}
+	hashes := []string{in.Definitions.Containers[name], in.Definitions.Containers[name], "", "v2:other"}
 	s := plan.ContainerStatus{
 		ID:       fmt.Sprintf("%s-%d", name, 9-i),
 		Name:     name,

@@ -17,13 +17,10 @@ import (
 )
 
 // The versions are before every hash. One changes with the set of fields below
-// or with their encoding, and hashes of two versions are never compared: what
-// was made by the version before is compared with a hash of that version.
+// or with their encoding, and hashes of two versions are never compared.
 const (
 	containerHashVersion = "v2"
-	// containerHashV1 had the resources, which now change without a restart.
-	containerHashV1 = "v1"
-	podHashVersion  = "v1"
+	podHashVersion       = "v1"
 )
 
 // HashContainer returns a hash of the fields of a container that are fixed when
@@ -35,13 +32,6 @@ const (
 // container may change. (kubelet container/helpers.go:HashContainer)
 func HashContainer(c *corev1.Container) string {
 	return hash(containerHashVersion, fixedFields(c))
-}
-
-// hashContainerV1 is the hash that the version before recorded.
-func hashContainerV1(c *corev1.Container) string {
-	fixed := fixedFields(c)
-	fixed.Resources = c.Resources
-	return hash(containerHashV1, fixed)
 }
 
 func fixedFields(c *corev1.Container) corev1.Container {

@@ -233,10 +233,6 @@ func TestHashStays(t *testing.T) {
 	if got := plan.HashPod(pod); got != wantPod {
 		t.Errorf("HashPod = %q, want %q", got, wantPod)
 	}
-	const wantEarlier = "v1:fc77576c64fcf94dce787a1c"
-	if got := plan.Define(pod).Earlier["app"]; got != wantEarlier {
-		t.Errorf("Hash of the version before = %q, want %q", got, wantEarlier)
-	}
 	c.Resources.Limits["cpu"] = resource.MustParse("1000m")
 	if got := plan.HashContainer(c); got != wantContainer {
 		t.Errorf("HashContainer with the quantity in other words = %q, want %q", got, wantContainer)

@@ -75,8 +75,7 @@ type ResourceUpdate struct {
 }
 
 // Actuated returns what a container was given last: by an update, else at its
-// creation. False when that is not known, as of a container that an earlier version
-// made: its definition still covers its resources.
+// creation. False when that is not known.
 func Actuated(updates map[string]Resources, s *ContainerStatus) (Resources, bool) {
 	if r, ok := updates[s.ID]; ok {
 		return r, true

@@ -120,36 +120,6 @@ func TestResizeOrder(t *testing.T) {
 	}
 }
 
-// What an earlier version made is compared by that version's hash, which had the
-// resources: an upgrade restarts nothing, and no change is overlooked.
-func TestDefinitionOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		change func(*corev1.Container)
-		want   bool
-	}{
-		"an upgrade":      {change: func(*corev1.Container) {}},
-		"a resize policy": {change: func(c *corev1.Container) { c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu"}} }},
-		"resources":       {change: func(c *corev1.Container) { c.Resources = limits("2", "") }, want: true},
-		"an image":        {change: func(c *corev1.Container) { c.Image = "other" }, want: true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in := runningInput(corev1.RestartPolicyAlways, "a")
-			c := spec(in, "a")
-			c.Resources = limits("1", "")
-			status(in, "a").Hash = plan.Define(in.Pod).Earlier["a"]
-			tt.change(c)
-			in.Definitions = plan.Define(in.Pod)
-			got := plan.Compute(in)
-			if killed := len(got.ContainersToKill) == 1; killed != tt.want || got.Resizes() || plan.Redefined(c, status(in, "a")) != tt.want {
-				t.Errorf("Killed: %v, resizes: %v, redefined: %v, want killed: %v", killed, got.Resizes(), plan.Redefined(c, status(in, "a")), tt.want)
-			}
-		})
-	}
-}
-
 func TestResourcesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]plan.Resources{

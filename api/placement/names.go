@@ -17,22 +17,13 @@ const maxNameLength = validation.DNS1123LabelMaxLength
 // hashLength is the number of hex digits that tell equal beginnings apart.
 const hashLength = 10
 
-// NodeWorkloadName is the name of a workload's new NodeWorkload on a node, computed
+// NodeWorkloadName is the name of a workload's NodeWorkload on a node, computed
 // from both names alone: `<workload>-<node>-<hash>`, what is before the hash cut so
 // that it has at most 63 characters. The hash keeps `web` on `gpu-node-1` apart from
 // `web-gpu` on `node-1`.
 func NodeWorkloadName(workload, node string) string {
 	// A slash is in no name, so that no two pairs have the same hash.
 	return hashed(workload+"-"+node, workload+"/"+node)
-}
-
-// EarlierNodeWorkloadName is the name that NodeWorkloads had before all of them had a
-// hash: `<workload>-<node>`, hashed when it is longer than 63. They keep it for life.
-func EarlierNodeWorkloadName(workload, node string) string {
-	if name := workload + "-" + node; len(name) <= maxNameLength {
-		return name
-	}
-	return NodeWorkloadName(workload, node)
 }
 
 // RevisionName is the name of the revision of a workload's template, which hash

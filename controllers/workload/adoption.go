@@ -29,18 +29,12 @@ const inTheWayRecheck = 10 * time.Second
 func (r *Reconciler) reconcileAdoption(ctx context.Context, s *scope) error {
 	var errs failures
 	for _, share := range r.fleet.Shares.Orphans(s.mw.Namespace, placement.LabelValue(s.mw.Name)) {
-		if s.isName(share.Name, share.Node) && !share.Deleting() {
+		if share.Name == placement.NodeWorkloadName(s.mw.Name, share.Node) && !share.Deleting() {
 			errs.add(r.adopt(ctx, s, share))
 		}
 	}
 	r.findInTheWay(s)
 	return errs.err()
-}
-
-// isName reports whether a name is one that our NodeWorkload on a node has or may have
-// had.
-func (s *scope) isName(name, node string) bool {
-	return name == placement.NodeWorkloadName(s.mw.Name, node) || name == placement.EarlierNodeWorkloadName(s.mw.Name, node)
 }
 
 // adopt makes a NodeWorkload without a controller one of ours.
@@ -89,17 +83,9 @@ func (r *Reconciler) findInTheWay(s *scope) {
 	}
 }
 
-// inTheWay is the NodeWorkload that keeps ours from a node, or nil. The earlier form of
-// our name may be that of another workload, which is not in the way.
+// inTheWay is the NodeWorkload that keeps ours from a node, or nil.
 func (r *Reconciler) inTheWay(s *scope, node string) *fleet.Share {
-	ours := placement.NodeWorkloadName(s.mw.Name, node)
-	for _, name := range []string{ours, placement.EarlierNodeWorkloadName(s.mw.Name, node)} {
-		share := r.fleet.Shares.Get(client.ObjectKey{Namespace: s.mw.Namespace, Name: name})
-		if share != nil && (name == ours || share.Node == node && (s.isNamesake(share) || s.isOrphan(share))) {
-			return share
-		}
-	}
-	return nil
+	return r.fleet.Shares.Get(client.ObjectKey{Namespace: s.mw.Namespace, Name: placement.NodeWorkloadName(s.mw.Name, node)})
 }
 
 // isOrphan reports whether a NodeWorkload of ours was let go.

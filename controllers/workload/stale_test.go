@@ -209,25 +209,26 @@ func withName(nw *v1alpha1.NodeWorkload, name string) *v1alpha1.NodeWorkload {
 	return nw
 }
 
-// A NodeWorkload keeps the name it was made with: it is found by its owner and node.
-func TestNodeWorkloadsKeepTheirNames(t *testing.T) {
-	earlier := placement.EarlierNodeWorkloadName("web", "n1")
-	ended := withName(runningNodeWorkload("old"), earlier)
+// A NodeWorkload of ours is found by its owner and node, whatever its name is; one of others and an
+// orphan by its name.
+func TestNodeWorkloadsAreFound(t *testing.T) {
+	const other = "web-n1"
+	name := placement.NodeWorkloadName("web", "n1")
+	ended := runningNodeWorkload("old")
 	ended.Finalizers, ended.DeletionTimestamp = []string{v1alpha1.Finalizer}, new(metav1.Now())
-	letGo := withName(runningNodeWorkload(""), earlier)
+	letGo := runningNodeWorkload("")
 	letGo.DeletionTimestamp = new(metav1.Now())
-	another := withName(runningNodeWorkload("another"), earlier)
+	another := withName(runningNodeWorkload("another"), other)
 	another.OwnerReferences[0].Name, another.Labels[v1alpha1.LabelWorkload] = "other", "other"
 	tests := map[string]struct {
 		there *v1alpha1.NodeWorkload
 		want  map[string]bool // names, and whether the workload controls them
 	}{
-		"ours":                             {withName(runningNodeWorkload("mw"), earlier), map[string]bool{earlier: true}},
-		"an orphan":                        {withName(runningNodeWorkload(""), earlier), map[string]bool{earlier: true}},
-		"an orphan of today":               {runningNodeWorkload(""), map[string]bool{placement.NodeWorkloadName("web", "n1"): true}},
-		"of an earlier object, not ended":  {ended, map[string]bool{earlier: false}},
-		"an orphan that has not ended yet": {letGo, map[string]bool{earlier: false}},
-		"another workload's":               {another, map[string]bool{earlier: false, placement.NodeWorkloadName("web", "n1"): true}},
+		"ours, with another name":          {withName(runningNodeWorkload("mw"), other), map[string]bool{other: true}},
+		"an orphan":                        {runningNodeWorkload(""), map[string]bool{name: true}},
+		"of an earlier object, not ended":  {ended, map[string]bool{name: false}},
+		"an orphan that has not ended yet": {letGo, map[string]bool{name: false}},
+		"another workload's":               {another, map[string]bool{other: false, name: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -252,14 +253,14 @@ func TestNodeWorkloadsKeepTheirNames(t *testing.T) {
 
 // Of two on a node the one that runs stays, whatever their names are.
 func TestOfTwoTheOneThatRunsStays(t *testing.T) {
-	earlier := placement.EarlierNodeWorkloadName("web", "n1")
+	const runs = "web-n1"
 	waiting := runningNodeWorkload("mw")
 	waiting.Status = v1alpha1.NodeWorkloadStatus{ObservedGeneration: -1}
-	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), waiting, withName(runningNodeWorkload("mw"), earlier))...)
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory(), waiting, withName(runningNodeWorkload("mw"), runs))...)
 	if _, _, err := b.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	for name, wantEnding := range map[string]bool{waiting.Name: true, earlier: false} {
+	for name, wantEnding := range map[string]bool{waiting.Name: true, runs: false} {
 		nw := &v1alpha1.NodeWorkload{}
 		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, nw); err != nil || nw.DeletionTimestamp.IsZero() == wantEnding {
 			t.Errorf("%s: ending %v, want %v (%v)", name, !nw.DeletionTimestamp.IsZero(), wantEnding, err)

@@ -140,7 +140,7 @@ func merge(before, after *v1alpha1.NodeWorkload) error {
 		return nil
 	}
 	switch {
-	case before.Namespace != after.Namespace || !haveCommonName(before, after):
+	case before.Namespace != after.Namespace || before.Name != after.Name:
 		return fmt.Errorf("metadata.name: -f is about %s/%s, --diff about %s/%s", before.Namespace, before.Name, after.Namespace, after.Name)
 	case before.Spec.NodeName != after.Spec.NodeName:
 		return fmt.Errorf("spec.nodeName: -f is about node %q, --diff about %q", before.Spec.NodeName, after.Spec.NodeName)

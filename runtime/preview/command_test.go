@@ -14,7 +14,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
-	"github.com/managedworkload/managedworkload/runtime/manifest"
 )
 
 func TestOptionsThatDoNotFit(t *testing.T) {
@@ -98,30 +97,5 @@ func TestObserveErrors(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})
-	}
-}
-
-// A ManagedWorkload's NodeWorkload may have the name that an earlier manager gave it.
-func TestManagedWorkloadHasItsEarlierName(t *testing.T) {
-	const text = "apiVersion: managedworkload.dev/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: web, namespace: shop}\n" +
-		"spec: {template: {spec: {containers: [{name: c, image: a}]}}}\n"
-	nw, err := manifest.Reader{Node: "n1"}.Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := func(name string) cri.Pod { return cri.Pod{UID: "u-1", Namespace: "shop", Name: name, Ours: true} }
-	for name, want := range map[string]types.UID{nw.Name: "u-1", "web-n1": "u-1", "web-n2": ""} {
-		o, err := observe(t.Context(), &fakeRuntime{pods: []cri.Pod{pod(name)}}, nw)
-		if err != nil || o.uid != want {
-			t.Errorf("pod %s: found %q, want %q (%v)", name, o.uid, want, err)
-		}
-	}
-	old := readOld(t) // web-n1, as the API server has it
-	if !haveCommonName(old, nw) {
-		t.Errorf("%s is not taken for a NodeWorkload of web on n1", old.Name)
-	}
-	nw.Spec.NodeName = "n2"
-	if haveCommonName(old, nw) {
-		t.Errorf("%s is taken for a NodeWorkload of web on n2", old.Name)
 	}
 }

@@ -8,11 +8,9 @@ package preview
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
@@ -71,28 +69,11 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 	return o, nil
 }
 
-// namesOf returns the names that a NodeWorkload has, or may have when it was made from a
-// ManagedWorkload.
-func namesOf(nw *v1alpha1.NodeWorkload) []string {
-	names := []string{nw.Name}
-	if workload := nw.Labels[v1alpha1.LabelWorkload]; nw.UID == "" && workload != "" {
-		names = append(names, placement.EarlierNodeWorkloadName(workload, nw.Spec.NodeName))
-	}
-	return names
-}
-
-// haveCommonName reports whether two NodeWorkloads can be the same by their names.
-func haveCommonName(a, b *v1alpha1.NodeWorkload) bool {
-	return slices.ContainsFunc(namesOf(a), func(name string) bool { return slices.Contains(namesOf(b), name) })
-}
-
-// instancesOf returns the UIDs of the node's pods with the workload's name. What the
-// manager made earlier for a ManagedWorkload may still have the name of that time.
+// instancesOf returns the UIDs of the node's pods with the workload's name.
 func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
-	names := namesOf(nw)
 	var uids []types.UID
 	for _, p := range pods {
-		if p.Ours && p.Namespace == nw.Namespace && slices.Contains(names, p.Name) {
+		if p.Ours && p.Namespace == nw.Namespace && p.Name == nw.Name {
 			uids = append(uids, p.UID)
 		}
 	}

@@ -134,7 +134,7 @@ var podworkerMistakes = []mistake{
 		"if d.rejected() {", "if false {"},
 	{"the node is not asked about a changed template", "desired.offered",
 		"if admitted && c.hash != d.hash", "if false && c.hash != d.hash"},
-	{"the node is asked about what an earlier version of the shim ran", "hasRun",
+	{"the node is asked about what ran by its template", "hasRun",
 		`return templateHash != "" ||`, "return false &&"},
 	{"the node is asked about what the runtime has", "memory.noteRan",
 		"if len(observed.Containers) == 0 && len(observed.Sandboxes) == 0 {", "if len(observed.Containers) == 0 {"},

@@ -33,7 +33,7 @@ func (o Owed) Starts(name string, s *ContainerStatus) bool {
 }
 
 // OwedByRecords are the starts that are due by what was noted of KillRequests and of kills: all
-// that there is of them in an object's status, and in what earlier versions of the shim noted.
+// that there is of them where the checkpoint is lost.
 func OwedByRecords(noted []v1alpha1.NodeRequestStatus, kills []v1alpha1.KillRecord) Owed {
 	owed := Owed{}
 	for i := range noted {

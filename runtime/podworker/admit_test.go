@@ -170,7 +170,7 @@ func TestRefusedTemplateIsTakenBack(t *testing.T) {
 func TestRestartedShimRefusesNothingThatRan(t *testing.T) {
 	for name, forget := range map[string]func(cp *Checkpoint){
 		"as it was saved":            func(*Checkpoint) {},
-		"by an earlier version":      func(cp *Checkpoint) { cp.Ran = false },
+		"it was not noted to run":    func(cp *Checkpoint) { cp.Ran = false },
 		"before the template ran":    func(cp *Checkpoint) { cp.TemplateHash = "" },
 		"while the containers start": func(cp *Checkpoint) { cp.TemplateHash, cp.Ran = "", false },
 	} {

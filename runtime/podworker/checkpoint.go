@@ -45,7 +45,7 @@ type Checkpoint struct {
 	PodHash      string `json:"podHash,omitempty"`
 	TemplateHash string `json:"templateHash,omitempty"`
 	// Ran: the runtime had something of the workload, so that the node is not asked to admit
-	// it. Earlier versions of the shim do not write it.
+	// it.
 	Ran bool `json:"ran,omitempty"`
 	// Generation of the latest object seen.
 	Generation int64 `json:"generation,omitempty"`
@@ -60,9 +60,6 @@ type Checkpoint struct {
 	Details map[string]string `json:"details,omitempty"`
 	// KillNotes belong to the kills under way, by the kill's ID.
 	KillNotes map[string]plan.KillNote `json:"killNotes,omitempty"`
-	// Unannounced are the IDs of kills that ended and were not announced yet; only
-	// earlier versions of the shim write them.
-	Unannounced []string `json:"unannounced,omitempty"`
 	// Outbox are the events that are due once the status is in the API.
 	Outbox outbox `json:"outbox,omitzero"`
 	// Order is that of the instances of one name: the older has the smaller one.
@@ -72,8 +69,7 @@ type Checkpoint struct {
 	// Actuated is what running containers were given since their creation, by
 	// container ID.
 	Actuated map[string]plan.Resources `json:"actuated,omitempty"`
-	// DiskLimits are those that what runs was started with; nil if there are none, or they
-	// are not known.
+	// DiskLimits are those that what runs was started with; nil if they are not known.
 	DiskLimits *plan.DiskLimits `json:"diskLimits,omitempty"`
 	// RestartBackoff is the workload's own policy, nil if it has none.
 	RestartBackoff *v1alpha1.RestartBackoff `json:"restartBackoff,omitempty"`
@@ -81,8 +77,7 @@ type Checkpoint struct {
 	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
 	// RequestTimes are what waits of KillRequests are counted from, on the boot of BootID.
 	RequestTimes plan.RequestTimes `json:"requestTimes,omitempty"`
-	// Owed are containers that were ended on request and are to run again; earlier versions
-	// of the shim do not write them.
+	// Owed are containers that were ended on request and are to run again.
 	Owed plan.Owed `json:"owed,omitempty"`
 	// Exits are how containers ended whose instance the runtime may have lost.
 	Exits plan.Exits `json:"exits,omitempty"`

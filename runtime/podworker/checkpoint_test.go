@@ -32,10 +32,10 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		Identity: Identity{UID: "u", Namespace: "ns", Name: "n"}, ClusterID: "cluster", BootID: "boot", State: Terminating,
 		Pod:     template.Pod(workload("u")),
 		PodHash: "h", TemplateHash: "g", Generation: 4, Grace: 9, Gone: true, RequestedBy: "kubectl",
-		PodStatus:   &corev1.PodStatus{Phase: corev1.PodRunning},
-		Status:      v1alpha1.NodeWorkloadStatus{Kills: []v1alpha1.KillRecord{{ID: "1", Container: "c", Phase: v1alpha1.KillPhasePreStop}}},
-		Unannounced: []string{"1"}, Details: map[string]string{"1": "3x"},
-		Backoff: map[string]*plan.Backoff{"k": {Current: time.Minute, LastUpdate: time.Unix(7, 0).UTC()}},
+		PodStatus: &corev1.PodStatus{Phase: corev1.PodRunning},
+		Status:    v1alpha1.NodeWorkloadStatus{Kills: []v1alpha1.KillRecord{{ID: "1", Container: "c", Phase: v1alpha1.KillPhasePreStop}}},
+		Details:   map[string]string{"1": "3x"},
+		Backoff:   map[string]*plan.Backoff{"k": {Current: time.Minute, LastUpdate: time.Unix(7, 0).UTC()}},
 	}
 	if err := store.Save(want); err != nil {
 		t.Fatal(err)

@@ -24,13 +24,12 @@ func TestRestoreOfTheMemory(t *testing.T) {
 		deleting, gone bool
 		unsaved        bool
 	}{
-		"as it was":            {func(*Checkpoint) {}, "boot", 1, false, false, false},
-		"another boot":         {func(*Checkpoint) {}, "boot2", 1, false, false, true},
-		"another order":        {func(*Checkpoint) {}, "boot", 2, false, false, true},
-		"being deleted":        {func(cp *Checkpoint) { cp.Pod = deleted }, "boot", 1, true, false, false},
-		"its object was gone":  {func(cp *Checkpoint) { cp.Gone = true }, "boot", 1, true, true, false},
-		"an orphan":            {func(cp *Checkpoint) { cp.Orphan = true }, "boot", 1, true, true, false},
-		"not announced so far": {func(cp *Checkpoint) { cp.Unannounced = []string{"ended"} }, "boot", 1, false, false, true},
+		"as it was":           {func(*Checkpoint) {}, "boot", 1, false, false, false},
+		"another boot":        {func(*Checkpoint) {}, "boot2", 1, false, false, true},
+		"another order":       {func(*Checkpoint) {}, "boot", 2, false, false, true},
+		"being deleted":       {func(cp *Checkpoint) { cp.Pod = deleted }, "boot", 1, true, false, false},
+		"its object was gone": {func(cp *Checkpoint) { cp.Gone = true }, "boot", 1, true, true, false},
+		"an orphan":           {func(cp *Checkpoint) { cp.Orphan = true }, "boot", 1, true, true, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +50,7 @@ func TestRestoreOfTheMemory(t *testing.T) {
 			if m.state() != Terminating || m.peek().requestedBy != "kubectl" || !m.changed() || m.flushed() {
 				t.Errorf("state %s, wanted %+v: it has to be looked at and published", m.state(), m.peek())
 			}
-			if announced := len(m.rec.Outbox.Notices) == 1; announced != (name == "not announced so far") || m.rec.Unannounced != nil {
+			if len(m.rec.Outbox.Notices) != 0 {
 				t.Errorf("due: %+v", m.rec.Outbox)
 			}
 			if _, unsaved := m.unsaved(); unsaved != tt.unsaved {

@@ -118,17 +118,3 @@ func (p *Pool) freeName(w *worker) {
 		delete(p.present, key)
 	}
 }
-
-// inOrder sorts checkpoints by the order of their instances. Earlier versions of the
-// shim wrote none: there, the instances that wait come after the others.
-func inOrder(checkpoints []*Checkpoint) {
-	slices.SortFunc(checkpoints, func(a, b *Checkpoint) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Identity.UID, b.Identity.UID))
-	})
-}
-
-// waitedWithoutOrder says that an earlier version of the shim had an instance wait for
-// another of its name.
-func waitedWithoutOrder(c *Checkpoint) bool {
-	return c.Order == 0 && c.Status.Reason == reasonPreviousInstance
-}

@@ -33,14 +33,6 @@ func (m *memory) oweLocked(more plan.Owed) {
 	m.setOwed(owed)
 }
 
-// oweByRecords notes what is due by the records alone, where nothing else was noted: an earlier
-// version of the shim did not note it, nor is it in an object's status. m.mu is held.
-func (m *memory) oweByRecords() {
-	more := plan.OwedByRecords(m.rec.Status.Requests, m.rec.Status.Kills)
-	maps.DeleteFunc(more, func(name, _ string) bool { return m.rec.Owed[name] != "" })
-	m.oweLocked(more)
-}
-
 // settleOwed drops what has been started since, and what is not due any more.
 func (s *syncer) settleOwed(d desired, observed *plan.PodStatus) {
 	s.mem.settleOwed(plan.SettleInput{

@@ -14,18 +14,16 @@ import (
 )
 
 // What a stop has ended starts when the request is deleted, also by a shim that has only the
-// records of it: those of an earlier version, or of an object whose checkpoint is lost.
-func TestStopOfAnEarlierShimIsLetGo(t *testing.T) {
-	for name, lost := range map[string]bool{"noted by an earlier version": false, "its checkpoint is lost": true} {
-		for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
-			t.Run(name+", "+string(p), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { stopsOfAnEarlierShim(t, p, lost) })
-			})
-		}
+// records of the object: its checkpoint is lost.
+func TestStopIsLetGoWithoutACheckpoint(t *testing.T) {
+	for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+		t.Run(string(p), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { stopsWithoutACheckpoint(t, p) })
+		})
 	}
 }
 
-func stopsOfAnEarlierShim(t *testing.T, p corev1.RestartPolicy, lost bool) {
+func stopsWithoutACheckpoint(t *testing.T, p corev1.RestartPolicy) {
 	n := newFakeNode(t)
 	failing(n)
 	pool := n.start(t)
@@ -41,7 +39,7 @@ func stopsOfAnEarlierShim(t *testing.T, p corev1.RestartPolicy, lost bool) {
 	m.apiDown = false
 	failing(m)
 	m.synced = append(m.synced, n.synced...) // instances are named by that
-	m.forget(t, lost)
+	m.forget(t)
 	later := m.start(t)
 	status := n.published("a")
 	later.Update(workload("a", policy(p), generation(3), func(nw *v1alpha1.NodeWorkload) { nw.Status = status }))
@@ -51,22 +49,14 @@ func stopsOfAnEarlierShim(t *testing.T, p corev1.RestartPolicy, lost bool) {
 	}
 }
 
-// forget has the checkpoint be as an earlier version wrote it, or lost.
-func (n *fakeNode) forget(t *testing.T, lost bool) {
+// forget loses the checkpoint.
+func (n *fakeNode) forget(t *testing.T) {
 	t.Helper()
 	checkpoints, err := n.store.Load()
 	if err != nil || len(checkpoints) != 1 {
 		t.Fatalf("%d checkpoints: %v", len(checkpoints), err)
 	}
-	cp := checkpoints[0]
-	cp.Owed = nil
-	if err := n.store.Save(cp); err != nil {
-		t.Fatal(err)
-	}
-	if !lost {
-		return
-	}
-	if err := n.store.Remove(cp.Identity.UID); err != nil {
+	if err := n.store.Remove(checkpoints[0].Identity.UID); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,16 +67,9 @@ func (p *Pool) Restore() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	inOrder(checkpoints)
 	for _, cp := range checkpoints {
 		p.order = max(p.order, cp.Order)
-	}
-	for _, cp := range checkpoints {
-		order := cp.Order
-		if waitedWithoutOrder(cp) {
-			order = p.nextOrder()
-		}
-		w := p.add(cp.Identity, order)
+		w := p.add(cp.Identity, cp.Order)
 		w.restore(cp)
 		p.cfg.Log.Info("Worker restored from its checkpoint", "workload", cp.Identity.key(), "uid", cp.Identity.UID, "state", cp.State)
 	}

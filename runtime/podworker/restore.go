@@ -27,7 +27,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 	m.rec.TemplateHash = nw.Status.TemplateHash
 	m.want.ran = hasRun(nw.Status.TemplateHash, m.rec.PodStatus)
 	m.rec.ClusterID = clusterID
-	m.oweByRecords()
+	m.oweLocked(plan.OwedByRecords(m.rec.Status.Requests, m.rec.Status.Kills))
 }
 
 // restore takes over what an earlier process knew.
@@ -72,8 +72,6 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.rec.BootID, m.rec.Order = cfg.BootID, order
 		m.touch()
 	}
-	m.announceLate()
-	m.oweByRecords()
 }
 
 // hasRun is whether something of a workload ran, by what was recorded of it.
@@ -81,18 +79,4 @@ func hasRun(templateHash string, st *corev1.PodStatus) bool {
 	hasID := func(c corev1.ContainerStatus) bool { return c.ContainerID != "" }
 	return templateHash != "" ||
 		st != nil && (slices.ContainsFunc(st.ContainerStatuses, hasID) || slices.ContainsFunc(st.InitContainerStatuses, hasID))
-}
-
-// announceLate takes over the kills that an earlier version of the shim had not
-// announced. m.mu is held.
-func (m *memory) announceLate() {
-	if len(m.rec.Unannounced) == 0 {
-		return
-	}
-	for _, k := range slices.Backward(m.rec.Status.Kills) {
-		if slices.Contains(m.rec.Unannounced, k.ID) {
-			m.enqueue([]notice{killedNotice(m.want.reported(), k)})
-		}
-	}
-	m.rec.Unannounced = nil
 }

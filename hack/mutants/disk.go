@@ -21,6 +21,6 @@ var evictMistakes = []mistake{
 
 var diskLimitMistakes = []mistake{
 	{"a template that waits evicts", "memory.diskLimits", "return wanted.Loosest(m.rec.DiskLimits)", "return wanted"},
-	{"a lower limit counts before it was measured", "memory.withinLimits", "if !m.limitsOf(d).Tightens(before) {", "if !m.limitsOf(d).Tightens(before) || true {"},
+	{"a lower limit counts before it was measured", "memory.withinLimits", "if !plan.DiskLimitsOf(d.pod).Tightens(before) {", "if !plan.DiskLimitsOf(d.pod).Tightens(before) || true {"},
 	{"a failed measurement passes", "memory.measured", "m.watch.passed || err == nil", "true"},
 }

@@ -115,18 +115,6 @@ func (l *DiskLimits) Loosest(other *DiskLimits) *DiskLimits {
 	return loosest
 }
 
-// OnDisk returns the limits but for those of volumes in memory.
-func (l *DiskLimits) OnDisk() *DiskLimits {
-	onDisk := *l
-	onDisk.Volumes = nil
-	for i := range l.Volumes {
-		if !l.Volumes[i].Memory {
-			onDisk.Volumes = append(onDisk.Volumes, l.Volumes[i])
-		}
-	}
-	return &onDisk
-}
-
 func looser(limits, others []DiskLimit) []DiskLimit {
 	var both []DiskLimit
 	for i := range limits {

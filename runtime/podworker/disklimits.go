@@ -61,20 +61,16 @@ type diskWatch struct {
 
 // diskLimits are the limits that count: those that what runs was started with. While it is
 // not known what runs, only what all of them have counts. m.mu is held.
-//
-// An earlier version of the shim noted templates without their limits. It accepted those of
-// volumes in memory, and what was above one that had been lowered stayed: they count from the
-// next template.
 func (m *memory) diskLimits() *plan.DiskLimits {
 	if m.rec.State != Syncing || m.want.ends() || m.want.pod == nil || m.want.hash == "" {
 		return nil
 	}
-	wanted := m.limitsOf(m.want)
+	wanted := plan.DiskLimitsOf(m.want.pod)
 	switch {
 	case m.rec.TemplateHash == m.want.hash, m.watch.hash == m.want.hash, m.freshDisk():
 		return wanted
 	case m.rec.DiskLimits == nil:
-		return nil // what runs had no limits, or they are not known
+		return nil // those of what runs are not known
 	}
 	return wanted.Loosest(m.rec.DiskLimits)
 }
@@ -82,33 +78,15 @@ func (m *memory) diskLimits() *plan.DiskLimits {
 // freshDisk says that no template was ever noted to run. m.mu is held.
 func (m *memory) freshDisk() bool { return m.rec.DiskLimits == nil && m.rec.TemplateHash == "" }
 
-// limitsOf are the limits of a template. m.mu is held.
-func (m *memory) limitsOf(d desired) *plan.DiskLimits {
-	limits := plan.DiskLimitsOf(d.pod)
-	if m.isEarlier(d) {
-		return limits.OnDisk()
-	}
-	return limits
-}
-
-// isEarlier says that a template was noted without its limits, and none since. m.mu is held.
-func (m *memory) isEarlier(d desired) bool {
-	if m.rec.DiskLimits == nil && m.rec.TemplateHash != "" {
-		m.earlier = m.rec.TemplateHash
-	}
-	return d.hash != "" && d.hash == m.earlier
-}
-
-// noteEarlierLimits notes the limits of a template that was noted without them, before it is
-// left: none if it is not known. m.mu is held.
-func (m *memory) noteEarlierLimits(before desired) {
+// noteLostLimits notes the limits of a template that is known from the object's status only, before
+// it is left: none if it is not known. m.mu is held.
+func (m *memory) noteLostLimits(before desired) {
 	if m.rec.DiskLimits != nil || m.rec.TemplateHash == "" {
 		return
 	}
 	m.rec.DiskLimits = &plan.DiskLimits{}
 	if before.hash == m.rec.TemplateHash {
-		m.rec.DiskLimits = plan.DiskLimitsOf(before.pod).OnDisk()
-		m.earlier = before.hash
+		m.rec.DiskLimits = plan.DiskLimitsOf(before.pod)
 	}
 }
 
@@ -116,11 +94,11 @@ func (m *memory) noteEarlierLimits(before desired) {
 // noted, when another one is wanted. m.mu is held.
 func (m *memory) leaveTemplate(before desired) {
 	m.watch = diskWatch{}
-	m.noteEarlierLimits(before)
+	m.noteLostLimits(before)
 	if before.pod == nil || before.hash == "" || before.hash == m.rec.TemplateHash {
 		return
 	}
-	limits := m.limitsOf(before)
+	limits := plan.DiskLimitsOf(before.pod)
 	switch {
 	case m.freshDisk():
 		m.rec.DiskLimits = limits
@@ -138,7 +116,7 @@ func (m *memory) withinLimits(d desired) (within, asks bool) {
 		return true, false
 	}
 	before := cmp.Or(m.rec.DiskLimits, &plan.DiskLimits{})
-	if !m.limitsOf(d).Tightens(before) {
+	if !plan.DiskLimitsOf(d.pod).Tightens(before) {
 		return true, false
 	}
 	if m.want.hash != d.hash || m.watch.hash == d.hash {

@@ -194,52 +194,37 @@ func TestLowerLimitCountsOnceMeasured(t *testing.T) {
 	})
 }
 
-// inMemory gives the workload an emptyDir in memory.
-func inMemory(limit string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "m", VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse(limit))},
-		}}}
-	}
-}
-
-// Earlier versions of the shim let what was in memory be above a limit that had been lowered.
-// An upgrade evicts nothing for that, nor does a template that is taken back; the next one
-// that is noted does.
-func TestUpgradeEvictsNothingForItsMemory(t *testing.T) {
+// Where the checkpoint is lost, the template that runs is known from the object's status, and its
+// limits if it is the one that is wanted: nothing is evicted by those of another one that waits.
+func TestDiskLimitsOfALostCheckpoint(t *testing.T) {
+	lower, larger := func(nw *v1alpha1.NodeWorkload) { storage("1Ki")(nw); image("absent:2")(nw) }, storage("4Ki")
 	for name, tt := range map[string]struct {
-		changes []func(*v1alpha1.NodeWorkload)
+		ran     func(*v1alpha1.NodeWorkload)
+		seen    []func(*v1alpha1.NodeWorkload)
 		evicted bool
 	}{
-		"the template that ran":         {},
-		"another one, which is waiting": {changes: []func(*v1alpha1.NodeWorkload){image("absent:2")}},
-		"and is taken back":             {changes: []func(*v1alpha1.NodeWorkload){image("absent:2"), image("image:1")}},
-		"another one that is measured":  {changes: []func(*v1alpha1.NodeWorkload){label}, evicted: true},
+		"the template that ran":             {storage("1Ki"), []func(*v1alpha1.NodeWorkload){storage("1Ki")}, true},
+		"another one waits":                 {larger, []func(*v1alpha1.NodeWorkload){larger, lower}, false},
+		"another one waits from the start":  {larger, []func(*v1alpha1.NodeWorkload){lower}, false},
+		"another one waits, and is reset":   {larger, []func(*v1alpha1.NodeWorkload){lower, larger}, false},
+		"another one waited and waits anew": {larger, []func(*v1alpha1.NodeWorkload){larger, lower, larger, lower}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNode(t)
-				n.start(t).Update(workload("a", inMemory("1Mi")))
+				n.start(t).Update(workload("a", tt.ran))
 				n.settle(time.Minute)
 				m := restarted(t, n)
-				m.setAPI(true)
-				earlier, err := m.store.Load()
-				if err != nil || len(earlier) != 1 || earlier[0].DiskLimits == nil {
-					t.Fatalf("checkpoints %+v, %v", earlier, err)
-				}
-				earlier[0].DiskLimits = nil
-				if err := m.store.Save(earlier[0]); err != nil {
-					t.Fatal(err)
-				}
+				m.setAPI(false)
+				m.forget(t)
 				newRegistry(m)
 				p := m.start(t)
-				p.Update(workload("a", inMemory("1Mi")))
-				m.settle(time.Minute)
-				for i, change := range tt.changes {
-					p.Update(workload("a", inMemory("1Mi"), change, generation(int64(i)+2)))
-					m.settle(time.Second)
+				status := func(nw *v1alpha1.NodeWorkload) { nw.Status = n.published("a") }
+				for i, change := range tt.seen {
+					p.Update(workload("a", change, status, generation(int64(i)+2)))
+					m.settle(time.Minute)
 				}
-				p.Measured("a", plan.DiskUsage{Volumes: map[string]int64{"m": 2 << 20}}, nil)
+				p.Measured("a", uses(2048), nil)
 				m.settle(time.Minute)
 				if got := len(m.killed) > 0; got != tt.evicted {
 					t.Errorf("evicted: %t, want %t", got, tt.evicted)
@@ -247,10 +232,6 @@ func TestUpgradeEvictsNothingForItsMemory(t *testing.T) {
 			})
 		})
 	}
-}
-
-func label(nw *v1alpha1.NodeWorkload) {
-	nw.Spec.Template.Labels = map[string]string{"a": "b"}
 }
 
 // A sidecar that is above its own limit of ephemeral-storage is why its workload is evicted.

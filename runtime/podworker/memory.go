@@ -31,8 +31,6 @@ type memory struct {
 	disk      disk
 	// watch is what disk limits wait for.
 	watch diskWatch
-	// earlier is the template that an earlier version of the shim noted, until another one is.
-	earlier string
 	// keeps is the pod by which a sandbox that waits is kept, nil without one.
 	keeps *corev1.Pod
 	// released: what has ended has no volumes and no cgroup any more.
@@ -204,11 +202,7 @@ func (m *memory) noteTemplate(d desired) bool {
 	if m.rec.TemplateHash == d.hash {
 		return false
 	}
-	if m.isEarlier(d) {
-		m.rec.DiskLimits = nil // as it was
-	} else {
-		m.rec.DiskLimits, m.earlier = plan.DiskLimitsOf(d.pod), ""
-	}
+	m.rec.DiskLimits = plan.DiskLimitsOf(d.pod)
 	m.rec.TemplateHash, m.watch = d.hash, diskWatch{}
 	m.touch()
 	return true
@@ -220,7 +214,7 @@ func (m *memory) unnoteTemplate(d desired) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.seen && m.rec.TemplateHash == d.hash && d.hash != "" {
-		m.noteEarlierLimits(d)
+		m.noteLostLimits(d)
 		m.rec.TemplateHash = ""
 		m.touch()
 	}

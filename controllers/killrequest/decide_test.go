@@ -6,7 +6,6 @@ package killrequest
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -296,18 +295,6 @@ func TestEntry(t *testing.T) {
 	if got.ID != "k-uid" || got.RequestedBy != "alice" || got.Reason != "leaks" || !slices.Equal(got.Containers, []string{"app"}) || !got.IgnoreFailures ||
 		got.TemplateHash != "hash" || got.ContainerID != "c1" || !got.Deadline.Time.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("%+v", got)
-	}
-}
-
-// A deadline of ages, which the API took once, is none that has passed.
-func TestDeadlineOfAges(t *testing.T) {
-	t.Parallel()
-	f := newFacts(func(s *v1alpha1.KillRequestSpec) { s.ActiveDeadlineSeconds = new(int64(math.MaxInt64)) }, shareOn("a", ""))
-	if got, st := begins(t, f); got != "a" || st.Phase != v1alpha1.RequestPending {
-		t.Errorf("begins with %q, %+v", got, st)
-	}
-	if _, err := json.Marshal(deadline(f.kr)); err != nil {
-		t.Error(err)
 	}
 }
 

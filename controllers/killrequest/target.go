@@ -83,16 +83,12 @@ type facts struct {
 	now         time.Time
 }
 
-// maxDeadline keeps a time from becoming one that cannot be written: the API did not always
-// bound it.
-const maxDeadline = 1<<31 - 1
-
 // deadline is until when the request may begin kills, nil without one.
 func deadline(kr *v1alpha1.KillRequest) *metav1.Time {
 	if kr.Spec.ActiveDeadlineSeconds == nil {
 		return nil
 	}
-	return new(metav1.NewTime(kr.CreationTimestamp.Add(time.Duration(min(*kr.Spec.ActiveDeadlineSeconds, maxDeadline)) * time.Second)))
+	return new(metav1.NewTime(kr.CreationTimestamp.Add(time.Duration(*kr.Spec.ActiveDeadlineSeconds) * time.Second)))
 }
 
 // targets are the nodes that the request is about, by name, as far as they are.

@@ -149,8 +149,7 @@ type KillRecord struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
 	// sequence numbers the kills of the object in the order in which they began,
-	// whatever the node's clock said. 0 in records of earlier versions, which are
-	// older than all others.
+	// whatever the node's clock said.
 	// +optional
 	Sequence int64 `json:"sequence,omitempty"`
 	// container is the name of the container; empty for processes that no container is

@@ -142,11 +142,8 @@ func grace(k *v1alpha1.KillRecord) string {
 	if source, ok := sources[k.Grace.Source]; ok {
 		text += " " + source
 	}
-	if from, to := k.Grace.ShortenedFromSeconds, k.Grace.ShortenedToSeconds; from != nil {
-		text += fmt.Sprintf(", cut from %ds", *from)
-		if to != nil {
-			text += fmt.Sprintf(" to %ds while it was under way", *to)
-		}
+	if from, to := k.Grace.ShortenedFromSeconds, k.Grace.ShortenedToSeconds; from != nil && to != nil {
+		text += fmt.Sprintf(", cut from %ds to %ds while it was under way", *from, *to)
 	}
 	if k.Phase == v1alpha1.KillPhaseDone {
 		text += fmt.Sprintf("; used %ds, left %ds", k.Grace.UsedSeconds, Left(k))

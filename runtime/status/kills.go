@@ -54,14 +54,8 @@ func nextSequence(kills []v1alpha1.KillRecord) int64 {
 	return last + 1
 }
 
-// newestFirst orders records by their sequence, and those of earlier versions, which have
-// none, by their start.
-func newestFirst(a, b v1alpha1.KillRecord) int {
-	if a.Sequence == 0 && b.Sequence == 0 {
-		return b.StartTime.Compare(a.StartTime.Time)
-	}
-	return cmp.Compare(b.Sequence, a.Sequence)
-}
+// newestFirst orders records by their sequence.
+func newestFirst(a, b v1alpha1.KillRecord) int { return cmp.Compare(b.Sequence, a.Sequence) }
 
 func underWayFirst(a, b v1alpha1.KillRecord) int {
 	switch {

@@ -57,7 +57,6 @@ func TestAddKill(t *testing.T) {
 		"newest first":              {kills: crashLoop(2), add: liveness(2, stopping), want: []string{"l2", "l1", "l0"}},
 		"whatever the clock says":   {kills: crashLoop(2), add: old, want: []string{"definition", "l1", "l0"}},
 		"late ones in their place":  {kills: crashLoop(2), add: numbered(old, 1), want: []string{"l1", "l0", "definition"}},
-		"earlier versions' are old": {kills: []v1alpha1.KillRecord{liveness(7, done), liveness(5, done)}, add: liveness(2, done), want: []string{"l2", "l7", "l5"}},
 		"same ID takes its place":   {kills: crashLoop(3), add: liveness(1, done), want: []string{"l2", "l1", "l0"}},
 		"a crash loop is bounded":   {kills: append(crashLoop(10), old), add: liveness(10, done), want: []string{"l10", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "definition"}},
 		"another container's":       {kills: crashLoop(10), add: record("d", "d", v1alpha1.TriggerLivenessProbe, done, t0), want: []string{"d", "l9", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1"}},

@@ -47,7 +47,7 @@ var usual = map[string]bool{"": true, "Completed": true, "Error": true}
 // "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exited 0 within 3s (26s allowed)".
 func KillSummary(r v1alpha1.KillRecord) string {
 	parts := []string{cause(r)}
-	if r.Grace.ShortenedFromSeconds != nil && r.Outcome != v1alpha1.KillOutcomeForced {
+	if r.Grace.ShortenedFromSeconds != nil && r.Grace.ShortenedToSeconds != nil && r.Outcome != v1alpha1.KillOutcomeForced {
 		parts = append(parts, graceCut(r))
 	}
 	parts = append(parts, preStopPart(r)...)
@@ -62,11 +62,7 @@ func KillSummary(r v1alpha1.KillRecord) string {
 // graceCut is by how much the grace period was cut while the kill was under way, by
 // what was asked for: not counting the time that had passed until then.
 func graceCut(r v1alpha1.KillRecord) string {
-	to := r.Grace.Seconds // records of earlier versions have no other
-	if r.Grace.ShortenedToSeconds != nil {
-		to = *r.Grace.ShortenedToSeconds
-	}
-	return fmt.Sprintf("grace cut from %ds to %ds", *r.Grace.ShortenedFromSeconds, to)
+	return fmt.Sprintf("grace cut from %ds to %ds", *r.Grace.ShortenedFromSeconds, *r.Grace.ShortenedToSeconds)
 }
 
 // cause says what made the shim kill, with what the message says beyond the

@@ -27,10 +27,6 @@ type memo struct {
 	refusedAt time.Time
 	// said is when a condition was written last.
 	said time.Time
-	// tried is when the first condition of the node was written, to see whether its shim keeps it.
-	tried time.Time
-	// drops is until when nothing is said, because the shim dropped it.
-	drops time.Time
 }
 
 // refusalOf is why the API server did not take what is wanted of a Pod, which may be nil; "" if it
@@ -46,11 +42,9 @@ func (m *memo) refusalOf(pod *Pod, want fleet.Amount) string {
 type memos struct {
 	mu     sync.Mutex
 	byNode map[string]*memo
-	// removed are the NodeWorkloads whose condition the manager removes.
-	removed map[types.UID]bool
 }
 
-func newMemos() *memos { return &memos{byNode: map[string]*memo{}, removed: map[types.UID]bool{}} }
+func newMemos() *memos { return &memos{byNode: map[string]*memo{}} }
 
 // of is a copy of what is remembered of a node.
 func (m *memos) of(node string) memo {
@@ -78,30 +72,4 @@ func (m *memos) forget(node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byNode, node)
-}
-
-// removes notes that the manager removes a condition, or that it did not.
-func (m *memos) removes(uid types.UID, yes bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if yes {
-		m.removed[uid] = true
-	} else {
-		delete(m.removed, uid)
-	}
-}
-
-// observe notes that a shim dropped a condition. A shim of an earlier version knows none of the
-// manager's but one, and writes its status again when it sees another.
-func (m *memos) observe(c fleet.Change, until time.Time) {
-	if c.Old == nil || c.Old.Reserved == nil || c.New != nil && c.New.UID == c.Old.UID && c.New.Reserved != nil {
-		return
-	}
-	m.mu.Lock()
-	ours := m.removed[c.Old.UID]
-	delete(m.removed, c.Old.UID)
-	m.mu.Unlock()
-	if !ours && c.New != nil && c.New.UID == c.Old.UID {
-		m.change(c.New.Node, func(known *memo) { known.drops, known.tried = until, time.Time{} })
-	}
 }

@@ -30,14 +30,11 @@ type timing struct {
 	refusal time.Duration
 	// reword is how often the words of conditions change that say the same otherwise.
 	reword time.Duration
-	// trial is how long a shim has to show that it keeps the condition, and drop when one that
-	// did not is tried again.
-	trial, drop time.Duration
 }
 
 var usual = timing{
 	settle: time.Second, spacing: 5 * time.Second, patience: time.Minute, refusal: 5 * time.Minute,
-	reword: time.Minute, trial: 5 * time.Second, drop: 10 * time.Minute,
+	reword: time.Minute,
 }
 
 // labelRegisteredBy is the label of a Node whose shim registered it.

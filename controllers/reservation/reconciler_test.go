@@ -4,7 +4,6 @@
 package reservation
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,42 +122,5 @@ func TestOff(t *testing.T) {
 	b.says(nw, "")
 	if len(nw.Status.Conditions) != 1 {
 		t.Errorf("conditions %+v", nw.Status.Conditions)
-	}
-}
-
-// A shim of an earlier version writes its status again when it sees a condition that it does not
-// know. The manager does not write against it.
-func TestShimThatDropsTheCondition(t *testing.T) {
-	b := newBench(t, true)
-	n1 := b.node("n1", "2")
-	b.workload(n1, "a", "300m", "64Mi")
-	b.workload(n1, "b", "300m", "64Mi")
-	watch, err := api.Watch(t.Context(), &v1alpha1.NodeWorkloadList{}, client.InNamespace(b.namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	pod := b.pod(n1, asItIs)
-	b.asks(pod, "601m", "136Mi")
-	b.answer(pod, "", "601m", "136Mi")
-	dropped, quiet := 0, time.After(2*time.Second)
-	for {
-		select {
-		case event := <-watch.ResultChan():
-			nw, ok := event.Object.(*v1alpha1.NodeWorkload)
-			if !ok || !slices.ContainsFunc(nw.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReserved }) {
-				continue
-			}
-			dropped++
-			nw.Status.Conditions = nil
-			if err := api.Status().Update(t.Context(), nw); err != nil {
-				t.Fatal(err)
-			}
-		case <-quiet:
-			if dropped != 1 {
-				t.Errorf("dropped %d conditions, want 1", dropped)
-			}
-			return
-		}
 	}
 }

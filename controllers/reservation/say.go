@@ -19,15 +19,6 @@ import (
 // say writes the conditions of a node's NodeWorkloads that are to say something else.
 func (r *Reconciler) say(ctx context.Context, node string, shares []*fleet.Share, d decision, now time.Time, next *earliest) error {
 	known := r.memos.of(node)
-	if now.Before(known.drops) {
-		next.in(known.drops.Sub(now))
-		return nil
-	}
-	first := !anySays(shares)
-	if !first && now.Sub(known.tried) < r.timing.trial {
-		next.in(known.tried.Add(r.timing.trial).Sub(now))
-		return nil
-	}
 	var errs []error
 	for _, s := range shares {
 		said, decided := d.said[s.UID]
@@ -42,20 +33,13 @@ func (r *Reconciler) say(ctx context.Context, node string, shares []*fleet.Share
 			break
 		}
 		errs = append(errs, r.write(ctx, node, s, said, now))
-		if first { // the rest when this one has been kept
-			next.in(r.timing.trial)
-			r.memos.change(node, func(m *memo) { m.tried = now })
-			break
-		}
 	}
 	return errors.Join(errs...)
 }
 
 // write makes the condition of one NodeWorkload say something else.
 func (r *Reconciler) write(ctx context.Context, node string, s *fleet.Share, said *fleet.Said, now time.Time) error {
-	r.memos.removes(s.UID, said == nil)
 	if _, err := s.SayReserved(said, metav1.NewTime(now)).ApplyStatus(ctx, r.client); err != nil {
-		r.memos.removes(s.UID, false)
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}
@@ -63,15 +47,6 @@ func (r *Reconciler) write(ctx context.Context, node string, s *fleet.Share, sai
 	}
 	r.memos.change(node, func(m *memo) { m.said = now })
 	return nil
-}
-
-func anySays(shares []*fleet.Share) bool {
-	for _, s := range shares {
-		if s.Reserved != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // sameButWords reports whether two of them, either of which may be nil, differ in their messages

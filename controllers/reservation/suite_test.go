@@ -111,7 +111,7 @@ func (b *bench) run(reserve bool) {
 		}
 	}
 	r := NewReconciler(mgr.GetClient(), index, nodes, pods, b.namespace)
-	r.timing = timing{settle: 20 * time.Millisecond, spacing: 50 * time.Millisecond, patience: time.Second, refusal: time.Minute, reword: time.Minute, trial: 500 * time.Millisecond, drop: time.Minute}
+	r.timing = timing{settle: 20 * time.Millisecond, spacing: 50 * time.Millisecond, patience: time.Second, refusal: time.Minute, reword: time.Minute}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	if err := errors.Join(nodes.Watch(ctx, mgr.GetCache()), mgr.Add(index.Runnable(api)), r.SetUp(mgr, controller.Options{})); err != nil {
 		b.t.Fatal(err)

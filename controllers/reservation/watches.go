@@ -5,7 +5,6 @@ package reservation
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,10 +42,8 @@ func (r *Reconciler) wake(q requestQueue, node string) {
 	q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: node}}, r.timing.settle)
 }
 
-// watchIndex wakes nodes of which another amount is requested, and notes which shims drop the
-// condition.
+// watchIndex wakes nodes of which another amount is requested.
 func (r *Reconciler) watchIndex(q requestQueue) {
-	r.index.Listen(func(c fleet.Change) { r.memos.observe(c, time.Now().Add(r.timing.drop)) })
 	r.index.ListenAmounts(func(node string) { r.wake(q, node) })
 }
 

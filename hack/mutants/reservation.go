@@ -48,8 +48,6 @@ var reservationMistakes = []mistake{
 		"since < r.timing.spacing {", "since < 0 {"},
 	{"another Pod of the name is resized", "Reconciler.patch",
 		`"metadata": map[string]any{"uid": pod.UID},`, ""},
-	{"a shim that drops the condition gets it again at once", "memos.observe",
-		"if !ours &&", "if !ours && until.IsZero() &&"},
 	{"words of the kubelet change conditions all the time", "Reconciler.say",
 		"now.Sub(known.said) < r.timing.reword", "false"},
 	{"a node without a kubelet is waited for", "Reconciler.gather",

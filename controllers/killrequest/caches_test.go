@@ -204,9 +204,9 @@ func TestTwoRequestsTakeTurns(t *testing.T) {
 	}
 }
 
-// A shim that does not know requests fails them: the request is taken from the node, which
-// does not get it again. One that is away, or busy, is waited for.
-func TestShimWithoutRequests(t *testing.T) {
+// A shim that responds and does not take a request fails it: the request is taken from the node,
+// which does not get it again. One that is away, or busy, is waited for.
+func TestShimThatTakesNoRequest(t *testing.T) {
 	b := newBench(t, func(s *v1alpha1.KillRequestSpec) { s.FailurePolicy = v1alpha1.RequestIgnore }, "n1", "n2")
 	b.look()
 	b.report("n2", v1alpha1.RequestInProgress)
@@ -224,7 +224,7 @@ func TestShimWithoutRequests(t *testing.T) {
 			t.Fatalf("asked %v, %+v", asked, kr.Status)
 		}
 		if first := kr.Status.NodeStates[0]; first.NodeName != "n1" ||
-			first.Message != "the node's shim responds, but did not take the request within 60 s: it may be of a version that does not know KillRequests" {
+			first.Message != "the node's shim responds, but did not take the request within 60 s" {
 			t.Errorf("%+v", first)
 		}
 		b.restart()

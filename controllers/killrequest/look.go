@@ -99,7 +99,7 @@ func (f *facts) lookAtWaiting(t *target) {
 }
 
 // lookAtEntered says what becomes of a request that the node has. A shim that responds and says
-// nothing about it may not know it. A stop waits even so: it must not end while it may yet hold.
+// nothing about it for long fails it. A stop waits even so: it must not end while it may yet hold.
 func (f *facts) lookAtEntered(t *target, asked *v1alpha1.NodeRequest) {
 	reports := t.responds && t.share.ObservedGeneration == t.share.Generation && t.share.Waiting == (fleet.Waiting{})
 	if t.taken || !reports || asked.TemplateHash != "" && !t.share.Current() {
@@ -109,7 +109,7 @@ func (f *facts) lookAtEntered(t *target, asked *v1alpha1.NodeRequest) {
 	if f.now.Sub(f.silentFrom(t.node)) < patience {
 		return
 	}
-	message := fmt.Sprintf("the node's shim responds, but did not take the request within %.0f s: it may be of a version that does not know KillRequests", patience.Seconds())
+	message := fmt.Sprintf("the node's shim responds, but did not take the request within %.0f s", patience.Seconds())
 	if f.holds() {
 		t.message = message
 		return

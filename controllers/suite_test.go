@@ -130,9 +130,6 @@ func startManager(ctx context.Context) (<-chan error, error) {
 	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil {
 		return nil, err
 	}
-	if err := plantEarlier(ctx); err != nil {
-		return nil, err
-	}
 	opts := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}}
 	mgr, err := newManager(ctx, cfg, opts, &record.FakeRecorder{})
 	if err != nil {

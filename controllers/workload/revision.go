@@ -83,19 +83,14 @@ func intact(object *v1alpha1.ManagedWorkloadRevision) bool {
 }
 
 // placed is what admission made of the template before, nil if it was never asked: by its
-// revision; without one by a NodeWorkload of it, for whoever has everything in a
-// namespace may delete revisions; and by one of the time before there were revisions,
-// which has the user's template and keeps it.
+// revision, and without one by a NodeWorkload of it, for whoever has everything in a
+// namespace may delete revisions.
 func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateSpec, error) {
 	if s.revision != nil {
 		return s.revision.Spec.Template.DeepCopy(), nil
 	}
-	has := func(share *fleet.Share) bool {
-		revision := share.Revision()
-		return revision == s.hash || revision == "" && share.SpecHash == s.hash
-	}
 	for _, share := range s.all() {
-		if !has(share) {
+		if share.Revision() != s.hash {
 			continue
 		}
 		nw := &v1alpha1.NodeWorkload{}
@@ -103,7 +98,7 @@ func (r *Reconciler) placed(ctx context.Context, s *scope) (*corev1.PodTemplateS
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get NodeWorkload %q past the cache: %w", share.Name, err)
 		}
-		if err == nil && has(fleet.ShareOf(nw, nil)) {
+		if err == nil && fleet.ShareOf(nw, nil).Revision() == s.hash {
 			return &nw.Spec.Template, nil
 		}
 	}

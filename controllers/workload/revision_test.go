@@ -149,26 +149,6 @@ func TestChangeCauseOfARevisionRolledOutAgain(t *testing.T) {
 	}
 }
 
-// A NodeWorkload of the time before there were revisions keeps the template that it has:
-// an upgrade writes a label and restarts nothing.
-func TestUpgradeToRevisions(t *testing.T) {
-	b := newBench(t, admitting(func(p *corev1.Pod) error {
-		p.Annotations = map[string]string{"injected": "yes"}
-		return nil
-	}), append(nodeInMemory(), workloadInMemory(), runningNodeWorkload("mw"))...)
-	before := b.nodeWorkload()
-	if _, _, err := b.reconcile(); err != nil {
-		t.Fatal(err)
-	}
-	after := b.nodeWorkload()
-	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || after.Labels[v1alpha1.LabelRevision] != revisionHash() {
-		t.Errorf("labels %v, spec (-before +after):\n%s", after.Labels, diff)
-	}
-	if made := b.revisions(); len(made) != 1 || made[0].Spec.UserPatch != "" {
-		t.Errorf("revisions %+v", made)
-	}
-}
-
 // A namespace that became stricter keeps what runs, gives new nodes nothing, and the
 // status says why.
 func TestAdmissionThatRefusesNow(t *testing.T) {

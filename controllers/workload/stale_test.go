@@ -36,7 +36,7 @@ func nodeInMemory() []client.Object {
 func runningNodeWorkload(owner types.UID) *v1alpha1.NodeWorkload {
 	nw := reported("n1", corev1.PodRunning, true).DeepCopy() // its template is everybody's
 	nw.Namespace, nw.UID, nw.Finalizers = "default", "nw", []string{v1alpha1.Finalizer}
-	nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web"}
+	nw.Labels = map[string]string{v1alpha1.LabelWorkload: "web", v1alpha1.LabelRevision: revisionHash()}
 	nw.OwnerReferences = managertest.NodeWorkload("n1", owner).OwnerReferences
 	template.SetDefaults(&nw.Spec.Template)
 	nw.Status.TemplateHash = template.Hash(&nw.Spec.Template)

@@ -181,8 +181,6 @@ type Stack struct {
 	webhookPort int
 	// objectsPort is where it looks for the manager's aggregated API; 0 without one.
 	objectsPort int
-	// built: the program is of this tree, and not an earlier one.
-	built bool
 	// serviceAddress is that of kube-apiserver's Service, if it is served there.
 	serviceAddress string
 	registryURL    string

@@ -16,7 +16,7 @@ func (s *Stack) prepareOurs(ctx context.Context) error {
 		s.opts.Binary = path
 		return err
 	}
-	s.opts.Binary, s.built = s.layout.binary("managedworkload"), true
+	s.opts.Binary = s.layout.binary("managedworkload")
 	return s.buildProgram(ctx, ".", s.opts.Binary)
 }
 
@@ -33,10 +33,9 @@ func (s *Stack) startManager(ctx context.Context) error {
 		"--metrics-bind-address=" + s.ManagerMetrics,
 		"--health-probe-bind-address=" + s.ManagerHealth,
 	}, s.opts.ManagerArgs...)
-	switch {
-	case s.webhookPort != 0:
+	if s.webhookPort != 0 {
 		args = append(args, s.webhookArgs()...)
-	case s.built:
+	} else {
 		args = append(args, "--webhook-bind-address=0") // what was applied has none
 	}
 	if s.objectsPort != 0 {
@@ -85,14 +84,12 @@ func (n *Node) shimArgs() []string {
 	} else {
 		args = append(args, "--kubeconfig="+n.ShimKubeconfig(), "--namespace="+SystemNamespace, "--register-node")
 	}
-	if n.stack.built { // an earlier program may not know them
-		// Images that were imported cannot be pulled again.
-		args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
-		// Tests do not wait for as long as a node's administrator may want.
-		args = append(args, "--min-restart-backoff=0")
-		// What else fills the machine ends no workload.
-		args = append(args, "--eviction-hard=memory.available<0%")
-	}
+	// Images that were imported cannot be pulled again.
+	args = append(args, "--container-log-link-dir="+n.LogLinks(), "--image-gc-high-threshold=100")
+	// Tests do not wait for as long as a node's administrator may want.
+	args = append(args, "--min-restart-backoff=0")
+	// What else fills the machine ends no workload.
+	args = append(args, "--eviction-hard=memory.available<0%")
 	return append(args, n.stack.opts.ShimArgs...)
 }
 

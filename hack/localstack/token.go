@@ -56,9 +56,7 @@ func (n *Node) requestToken(ctx context.Context) (string, error) {
 		return "", err
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: n.name,
-		// Of an earlier version, whose shim leaves a Node that is there as it is, too.
-		Labels: map[string]string{"managedworkload.dev/registered-by": "shim", corev1.LabelHostname: n.name},
+		Name: n.name, Labels: map[string]string{"managedworkload.dev/registered-by": "shim"},
 	}}
 	made, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,40 +14,16 @@ import (
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-// maxUnavailable is where the budget of a roll-out stands. It is written without the type
-// so that versions without a budget can be measured too.
-var maxUnavailable = []string{"spec", "updateStrategy", "rollingUpdate", "maxUnavailable"}
-
 // create creates a workload with its budget.
 func (f *fleet) create(ctx context.Context, mw *v1alpha1.ManagedWorkload) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(mw)
-	if err != nil {
-		return fmt.Errorf("convert %s: %w", mw.Name, err)
+	mw.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{
+		RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.Parse(f.options.maxUnavailable))},
 	}
-	object := &unstructured.Unstructured{Object: content}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ManagedWorkload"))
-	unstructured.RemoveNestedField(object.Object, "status")
-	budget := any(f.options.maxUnavailable)
-	if number := intstr.Parse(f.options.maxUnavailable); number.Type == intstr.Int {
-		budget = int64(number.IntVal)
-	}
-	if err := unstructured.SetNestedField(object.Object, budget, maxUnavailable...); err != nil {
-		return fmt.Errorf("set the budget of %s: %w", mw.Name, err)
-	}
-	return f.api.Create(ctx, object)
+	return f.api.Create(ctx, mw)
 }
 
-// budget is how many nodes a roll-out of the first workload may change at once; all of them
-// where the version that is measured has no budget.
-func (f *fleet) budget(ctx context.Context) (int, error) {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ManagedWorkload"))
-	if err := f.api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: workloadName(0)}, object); err != nil {
-		return 0, fmt.Errorf("get the budget: %w", err)
-	}
-	if _, found, err := unstructured.NestedFieldNoCopy(object.Object, maxUnavailable...); err != nil || !found {
-		return f.options.nodes, err
-	}
+// budget is how many nodes a roll-out may change at once.
+func (f *fleet) budget() (int, error) {
 	value := intstr.Parse(f.options.maxUnavailable)
 	budget, err := intstr.GetScaledValueFromIntOrPercent(&value, f.options.nodes, true)
 	return max(1, budget), err

@@ -193,7 +193,7 @@ func (f *fleet) rollOut(ctx context.Context, p *Phase) error {
 			return err
 		}
 		took := time.Since(begun).Seconds()
-		budget, err := f.budget(ctx)
+		budget, err := f.budget()
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (f *fleet) badImage(ctx context.Context, p *Phase) error {
 		p.add("reached", float64(seen.mostBad), "nodes")
 		p.add("last node after the revert", max(0, seen.lastBad.Sub(reverted).Seconds()), "s")
 		p.add("all back after the revert", time.Since(reverted).Seconds(), "s")
-		budget, errBudget := f.budget(ctx)
+		budget, errBudget := f.budget()
 		unattended, err := f.unattended(ctx)
 		p.add("reached without a revert", float64(unattended), "nodes")
 		p.add("budget", float64(budget), "nodes")

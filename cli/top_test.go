@@ -80,7 +80,7 @@ func TestTop(t *testing.T) {
 // Without the component, an error says what is missing.
 func TestTopWithoutComponent(t *testing.T) {
 	for code, want := range map[int]string{
-		http.StatusNotFound:           "install the component objects (config/components/objects), or upgrade the manager",
+		http.StatusNotFound:           "install the component objects (config/components/objects)",
 		http.StatusServiceUnavailable: "the component objects does not answer",
 		http.StatusForbidden:          "read what is used",
 	} {

@@ -70,7 +70,7 @@ func missing(err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the API %s does not serve usage: install the component objects (config/components/objects), or upgrade the manager: %w", v1alpha1.GroupVersion, err)
+		return fmt.Errorf("the API %s does not serve usage: install the component objects (config/components/objects): %w", v1alpha1.GroupVersion, err)
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("the API %s of the component objects does not answer: see `kubectl get apiservice %s.%s` and the manager's log: %w",
 			v1alpha1.GroupVersion, v1alpha1.GroupVersion.Version, v1alpha1.GroupVersion.Group, err)

@@ -107,8 +107,8 @@ func (s *Shims) ShutsDown(node string) bool {
 	return seen != nil && seen.down
 }
 
-// shutsDown reports whether a Lease says that its node shuts down. An earlier version of the
-// shim that renews it does not remove what a later one wrote: both times are the node's.
+// shutsDown reports whether a Lease says that its node shuts down. A shim that renews it after the time
+// that was written runs. Both times are the node's.
 func shutsDown(lease *coordinationv1.Lease) bool {
 	until, err := time.Parse(time.RFC3339, lease.Annotations[v1alpha1.AnnotationShutdownUntil])
 	return err == nil && lease.Spec.RenewTime != nil && !lease.Spec.RenewTime.After(until)

@@ -237,7 +237,7 @@ func TestShutDownIsReplacedWhenTheNodeIsBack(t *testing.T) {
 				t.Errorf("Ready: %s", got)
 			}
 			time.Sleep(time.Hour)
-			lease(-time.Minute) // an earlier shim renews, and leaves the annotation
+			lease(-time.Minute) // the shim renews after that time
 			nw := b.of("n1")
 			nw.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 			if err := b.client.Status().Update(t.Context(), nw); err != nil {

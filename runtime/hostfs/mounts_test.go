@@ -35,15 +35,15 @@ func TestUnmountLeavesTheNodesMounts(t *testing.T) {
 	}
 	peer := func(t *testing.T, source, target string) {
 		mounttest.Must(t, os.MkdirAll(target, 0o750))
-		mounttest.Must(t, unix.Mount(source, target, "", unix.MS_BIND, "")) // as versions before made them
+		mounttest.Must(t, unix.Mount(source, target, "", unix.MS_BIND, ""))
 	}
 	tests := map[string]struct {
 		bind            func(t *testing.T, source, target string)
 		wantPropagation string
 	}{
-		"slave":                 {func(t *testing.T, s, d string) { bindDir(t, s, d, false) }, "slave"},
-		"shared":                {func(t *testing.T, s, d string) { bindDir(t, s, d, true) }, "shared"},
-		"of an earlier version": {peer, "shared"},
+		"slave":  {func(t *testing.T, s, d string) { bindDir(t, s, d, false) }, "slave"},
+		"shared": {func(t *testing.T, s, d string) { bindDir(t, s, d, true) }, "shared"},
+		"a peer": {peer, "shared"},
 	}
 	for name, tt := range tests {
 		for how, unmount := range map[string]func(*Patience, string) error{
@@ -93,8 +93,8 @@ func TestUnmountLeavesTheNodesRootMountedInAVolume(t *testing.T) {
 	}
 }
 
-// The node mounted something over the directory that a bind of an earlier version
-// shows: nothing is unmounted that would disappear from the node too.
+// The node mounted something over the directory that a bind shows which is a peer of its own
+// mount: nothing is unmounted that would disappear from the node too.
 func TestUnmountRefusesACoveredPeer(t *testing.T) {
 	if !mounttest.Isolate(t) {
 		return

@@ -45,7 +45,7 @@ func (m *Manager) newTerminationLog(pod *corev1.Pod, container string, restartCo
 
 // pruneTerminationLogs removes the files of all instances but the latest before the
 // new one: by their restart counts, not by their times, which follow a clock that may
-// be set. Files without a count, which an earlier version made, go with the pod.
+// be set. Files without a count go with the pod.
 func pruneTerminationLogs(dir string, restartCount int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -111,7 +111,7 @@ var podworkerMistakes = []mistake{
 	{"a checkpoint of an ended workload is written again", "memory.snapshot",
 		"if m.disk.final || m.disk.saved == m.disk.revision {", "if m.disk.saved == m.disk.revision {"},
 	{"a new boot ID is not taken over", "memory.restore",
-		"m.rec.BootID, m.rec.Order = cfg.BootID, order", "m.rec.Order = order"},
+		"m.rec.BootID = cfg.BootID", ""},
 	{"hooks of before a reboot run again", "worker.restore",
 		"if cp.BootID != w.cfg.BootID {", "if false {"},
 	{"a ready sandbox is removed without being stopped", "remover.removeContainers",

@@ -173,7 +173,7 @@ func TestRecalledStatusWaits(t *testing.T) {
 		"a kill": func(m *memory) { m.recordKill(plan.KillProgress{}, "") },
 	} {
 		m := newMemory(Identity{}, "boot")
-		m.restore(&Checkpoint{State: Syncing, PodStatus: &corev1.PodStatus{}, Outbox: outbox{}.add(notice{Reason: "Due"})}, &Config{}, 0)
+		m.restore(&Checkpoint{State: Syncing, PodStatus: &corev1.PodStatus{}, Outbox: outbox{}.add(notice{Reason: "Due"})}, &Config{})
 		d := m.beginDispatch()
 		if _, err := m.endDispatch(d, nil); err != nil || d.status != nil || !d.outbox.empty() || m.flushed() {
 			t.Errorf("before %s: status %v, events %v are sent, error %v", name, d.status, d.outbox, err)

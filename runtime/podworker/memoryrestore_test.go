@@ -14,22 +14,20 @@ import (
 )
 
 // What a checkpoint holds is known again, and is written again only if it belongs to
-// another boot or another place in the order of instances.
+// another boot.
 func TestRestoreOfTheMemory(t *testing.T) {
 	deleted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
 	tests := map[string]struct {
 		edit           func(*Checkpoint)
 		bootID         string
-		order          int64
 		deleting, gone bool
 		unsaved        bool
 	}{
-		"as it was":           {func(*Checkpoint) {}, "boot", 1, false, false, false},
-		"another boot":        {func(*Checkpoint) {}, "boot2", 1, false, false, true},
-		"another order":       {func(*Checkpoint) {}, "boot", 2, false, false, true},
-		"being deleted":       {func(cp *Checkpoint) { cp.Pod = deleted }, "boot", 1, true, false, false},
-		"its object was gone": {func(cp *Checkpoint) { cp.Gone = true }, "boot", 1, true, true, false},
-		"an orphan":           {func(cp *Checkpoint) { cp.Orphan = true }, "boot", 1, true, true, false},
+		"as it was":           {func(*Checkpoint) {}, "boot", false, false, false},
+		"another boot":        {func(*Checkpoint) {}, "boot2", false, false, true},
+		"being deleted":       {func(cp *Checkpoint) { cp.Pod = deleted }, "boot", true, false, false},
+		"its object was gone": {func(cp *Checkpoint) { cp.Gone = true }, "boot", true, true, false},
+		"an orphan":           {func(cp *Checkpoint) { cp.Orphan = true }, "boot", true, true, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +38,7 @@ func TestRestoreOfTheMemory(t *testing.T) {
 			cp.Status.Kills = []v1alpha1.KillRecord{{ID: "open", Phase: v1alpha1.KillPhaseStopping}, {ID: "ended", Phase: v1alpha1.KillPhaseDone}}
 			tt.edit(cp)
 			m := newMemory(Identity{UID: "a"}, tt.bootID)
-			m.restore(cp, &Config{BootID: tt.bootID, Exceeds: func(*corev1.Pod) string { return "" }}, tt.order)
+			m.restore(cp, &Config{BootID: tt.bootID, Exceeds: func(*corev1.Pod) string { return "" }})
 			if known := m.known(); known.Deleting != tt.deleting || known.Gone != tt.gone || known.Pod != cp.Pod || known.Seen {
 				t.Errorf("known: %+v", known)
 			}

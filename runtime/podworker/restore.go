@@ -31,7 +31,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 }
 
 // restore takes over what an earlier process knew.
-func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
+func (m *memory) restore(cp *Checkpoint, cfg *Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rec = *cp
@@ -68,8 +68,8 @@ func (m *memory) restore(cp *Checkpoint, cfg *Config, order int64) {
 		m.want.previous = nil // nothing of it runs
 	}
 	m.published = publication{pending: true, recalled: cp.State != Terminated}
-	if cp.BootID != cfg.BootID || cp.Order != order {
-		m.rec.BootID, m.rec.Order = cfg.BootID, order
+	if cp.BootID != cfg.BootID {
+		m.rec.BootID = cfg.BootID
 		m.touch()
 	}
 }

@@ -81,7 +81,7 @@ func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
 
 // restore takes over the checkpoint of an earlier process.
 func (w *worker) restore(cp *Checkpoint) {
-	w.mem.restore(cp, w.cfg, w.order)
+	w.mem.restore(cp, w.cfg)
 	w.resume = w.mem.killsUnderWay()
 	if cp.BootID != w.cfg.BootID {
 		for i := range w.resume {

@@ -27,8 +27,7 @@ func (w *Workload) Get() *v1alpha1.ManagedWorkload {
 	return mw
 }
 
-// onNode selects the NodeWorkload on the node: its name depends on the version
-// of the manager that made it.
+// onNode selects the NodeWorkload on the node by its labels.
 func (w *Workload) onNode() []client.ListOption {
 	return []client.ListOption{client.InNamespace(w.Namespace), client.MatchingLabels{
 		v1alpha1.LabelWorkload: placement.LabelValue(w.Name),

@@ -167,9 +167,8 @@ func (s *scope) edited(share *fleet.Share, p part, writer string) bool {
 		_, edited := s.revisionOf(share)
 		return edited
 	case len(p.path) == 3 && p.path[2] == v1alpha1.LabelRevision:
-		before := share.Revision()
-		labelled := s.editions[before]
-		return before != "" && share.SpecHash == s.update().hash && (labelled == nil || labelled.hash != share.SpecHash)
+		labelled := s.editions[share.Revision()]
+		return share.SpecHash == s.update().hash && (labelled == nil || labelled.hash != share.SpecHash)
 	case applied == nil:
 		return writer != ""
 	case slices.Equal(p.path, partBackoff.path):

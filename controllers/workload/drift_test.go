@@ -57,7 +57,7 @@ func TestHandEdits(t *testing.T) {
 		"an unknown template":                  {now, good(unknown, ours), nil, ""},
 		"another revision's label":             {now, good(func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "old" }, edit), []string{"label controller-revision-hash"}, ""},
 		"a revision with the same template":    {now, good(func(nw *v1alpha1.NodeWorkload) { nw.Labels[v1alpha1.LabelRevision] = "same" }, edit), nil, ""},
-		"from before there were revisions":     {now, good(noLabel(v1alpha1.LabelRevision)), nil, ""},
+		"the revision's label removed":         {now, good(noLabel(v1alpha1.LabelRevision)), []string{"label controller-revision-hash"}, ""},
 		"an edit, without managedFields":       {now, good(image), []string{"spec.template"}, ""},
 		"a label of ours removed":              {nil, good(noLabel(v1alpha1.LabelNode), ours), []string{"label " + v1alpha1.LabelNode}, ""},
 		"a copied label removed":               {now, good(noLabel("team")), []string{"label team"}, ""},

@@ -71,10 +71,10 @@ func bringsToken(spec *corev1.PodSpec) bool {
 	return true
 }
 
-// FromBeforeTokens reports whether an admitted template says nothing about what its
-// ServiceAccount gives: it was admitted before tokens were, or where no admission looks at
-// service accounts. In a Pod the account has both of its names, whoever named it.
-func FromBeforeTokens(admitted *corev1.PodSpec) bool {
+// WithoutAccount reports whether an admitted template says nothing about what its
+// ServiceAccount gives: no admission looked at service accounts. In a Pod the account has both
+// of its names, whoever named it.
+func WithoutAccount(admitted *corev1.PodSpec) bool {
 	return admitted.ServiceAccountName == "" || admitted.DeprecatedServiceAccount == "" || admitted.AutomountServiceAccountToken == nil
 }
 

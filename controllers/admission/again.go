@@ -120,22 +120,22 @@ func (a *answerAgain) due(security string, spreads bool, now time.Time) bool {
 }
 
 // askAgain asks what admission would make of an admitted template. What a ServiceAccount
-// gives does not change a template from before it was asked about: the user's next one gets
+// gives does not change a template that was admitted without it: the user's next one gets
 // it. The number of its priority class stays, as in a Pod, whatever the class is now.
 func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, before *corev1.PodTemplateSpec, now time.Time) (Answer, error) {
-	old := admitted.FromBeforeTokens(&before.Spec)
+	without := admitted.WithoutAccount(&before.Spec)
 	asked := before.DeepCopy()
 	asked.Spec.Priority = nil // admission refuses a number that is not that of the class
-	pod, refusal, err := j.askInTurn(ctx, mw, asked, old)
+	pod, refusal, err := j.askInTurn(ctx, mw, asked, without)
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case refusal != nil:
 		return Answer{Refused: inTemplate(refusal), Recheck: now.Add(lastRecheck)}, nil
 	}
-	after := admitted.Question{NoTokens: old || j.options.NoTokens}.Template(pod, before)
+	after := admitted.Question{NoTokens: without || j.options.NoTokens}.Template(pod, before)
 	after.Spec.Priority = before.Spec.Priority
-	if old {
+	if without {
 		admitted.KeepAccount(after, before)
 	}
 	words, err := j.pinHandler(ctx, after)

@@ -122,9 +122,9 @@ var tokenVolume = corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: cor
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}}},
 }}}
 
-// A template that was admitted before tokens were, or where no admission looked at service
-// accounts, is not another one for what its ServiceAccount gives; one that has its token is
-// not another one for the name of its volume.
+// A template that was admitted where no admission looked at service accounts is not another one
+// for what its ServiceAccount gives; one that has its token is not another one for the name of
+// its volume.
 func TestAgainWithAServiceAccount(t *testing.T) {
 	pullSecrets := []corev1.LocalObjectReference{{Name: "of-the-account"}}
 	accounts := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -153,8 +153,8 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 		none   bool
 		want   bool
 	}{
-		"from before": {before: func(*corev1.PodTemplateSpec) {}},
-		"from before, with an account and without a token": {before: func(t *corev1.PodTemplateSpec) {
+		"admitted without": {before: func(*corev1.PodTemplateSpec) {}},
+		"admitted without, with an account and without a token": {before: func(t *corev1.PodTemplateSpec) {
 			t.Spec.ServiceAccountName, t.Spec.AutomountServiceAccountToken = "mine", new(false)
 		}},
 		"with a token": {before: func(t *corev1.PodTemplateSpec) {
@@ -165,7 +165,7 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 		"without the pull secrets that the account has now": {before: func(t *corev1.PodTemplateSpec) { account(t, false) }, want: true},
 		"no admission of accounts":                          {none: true, before: func(*corev1.PodTemplateSpec) {}},
 		"no admission of accounts, with one":                {none: true, before: func(t *corev1.PodTemplateSpec) { account(t, false) }},
-		"no admission of accounts, from before, with one": {none: true, before: func(t *corev1.PodTemplateSpec) {
+		"no admission of accounts, with one of its names": {none: true, before: func(t *corev1.PodTemplateSpec) {
 			t.Spec.ServiceAccountName = "mine"
 		}},
 	}
@@ -187,7 +187,7 @@ func TestAgainWithAServiceAccount(t *testing.T) {
 }
 
 // The number of a priority class stays as it was when the template was admitted, as a Pod's does: a
-// class that was made again with another number, or a template from before numbers were kept, is no
+// class that was made again with another number, or that is the default since, is no
 // reason to refuse a node or to say that the template changes.
 func TestAgainWithAPriority(t *testing.T) {
 	admit := func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -198,7 +198,7 @@ func TestAgainWithAPriority(t *testing.T) {
 		pod.Spec.Priority = &number
 		return nil
 	}
-	for name, number := range map[string]*int32{"from before": nil, "of the class as it was": new(int32(1000)), "of the class": new(int32(2000))} {
+	for name, number := range map[string]*int32{"of no class": nil, "of the class as it was": new(int32(1000)), "of the class": new(int32(2000))} {
 		t.Run(name, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
 			c := fake.NewClientBuilder().WithObjects(ns).WithInterceptorFuncs(interceptor.Funcs{Create: admit}).Build()

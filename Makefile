@@ -46,6 +46,8 @@ RUNTIME := containerd containerd-shim-runc-v2 ctr
 TOOL := hack/tools/build.sh
 # Notes what the steps of .ci/run take.
 STEP := hack/tools/step.sh
+# Where memory is not short, compilers, linters and what runs beside them collect less garbage.
+COMPILE := GOGC=$${GOGC:-$$(hack/tools/gogc.sh 2/cpu)}
 # golangci-lint runs the analyzers of go vet.
 GOTEST := go test -vet=off
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/kustomize config/rbac/role.yaml docs/fields.md docs/flags.md docs/metrics.md
@@ -119,7 +121,7 @@ verify: generate manifests docs ## Regenerate and fail on a difference; vet, lin
 .PHONY: lint
 lint: ## Run golangci-lint.
 	@$(TOOL) golangci-lint
-	$(STEP) lint "$$MW_TOOLS_DIR/golangci-lint" run ./...
+	GOGC=$${GOGC:-$$(hack/tools/gogc.sh 16)} $(STEP) lint "$$MW_TOOLS_DIR/golangci-lint" run ./...
 
 ##@ Test
 
@@ -132,14 +134,15 @@ endif
 
 .PHONY: test-unit
 test-unit: assets race-needs promtool dbus ## Run everything but e2e, with the race detector, against a real API server.
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" $(STEP) "unit tests" \
+	$(COMPILE) KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" $(STEP) "unit tests" \
 		$(GOTEST) $(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /hack/e2e)
 
 .PHONY: conformance
 conformance: ## Compare with the kubelet's own code in N random scenarios from SEED, or REPLAY=file.
 	@echo "Building the kubelet's runtime manager: two or three minutes when nothing is cached" >&2
 	@mkdir -p bin
-	cd hack/conformance && "$(CURDIR)/$(STEP)" "build of the comparison" go test -c -o "$(CURDIR)/bin/conformance.test" .
+	export $(COMPILE); cd hack/conformance && \
+		"$(CURDIR)/$(STEP)" "build of the comparison" go test -c -o "$(CURDIR)/bin/conformance.test" .
 	@# The go command's cache of results does not see files of another module, which these tests read.
 	cd hack/conformance && go test -count=1 ./mutants ./podvalidation
 	$(STEP) conformance bin/conformance.test -test.run Scenarios -test.timeout 60m -grpc -seed $(SEED) -n $(N) \
@@ -163,9 +166,8 @@ ifeq ($(ROOT_ON_LINUX),yes)
 test-e2e: assets runtime dbus promtool ## Run the tests on real containers, E2E_PARALLEL packages at a time: most of their time they wait.
 	@hack/tools/debian.sh userns
 	@$(TOOL) $(NODE) $(USERNS)
-	@# GOGC: garbage collection is a sixth of what the API servers cost, and memory is not short.
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/e2e/ . ./hack/testprogram ./hack/localstack/cmd/registry
-	@# The longest first: the end waits for no other.
+	$(COMPILE) CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/e2e/ . ./hack/testprogram ./hack/localstack/cmd/registry
+	@# The longest first: the end waits for no other. GOGC: garbage collection is a sixth of what the API servers cost.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$MW_TOOLS_DIR}" MW_PROGRAMS="$(CURDIR)/bin/e2e" GOGC=300 $(STEP) e2e \
 		$(GOTEST) -count=1 -p $(E2E_PARALLEL) -timeout $(E2E_TIMEOUT) $(TESTFLAGS) \
 		./hack/e2e/fleet $$(go list ./hack/e2e/... | grep -v /e2e/fleet$$ | sort -r)

@@ -4,6 +4,7 @@
 package campaign
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -32,38 +33,7 @@ func (c *calls) take(call criproxy.Call) {
 		Refused: call.Effect == criproxy.Fail || call.Effect == criproxy.FailAfter ||
 			call.Err != nil && status.Code(call.Err) != codes.Canceled,
 	}
-	switch call.Method {
-	case "RunPodSandbox": // without an answer it has no ID
-		answer := &runtimeapi.RunPodSandboxResponse{}
-		if proto.Unmarshal(call.Answer, answer) != nil {
-			return
-		}
-		kept.Sandbox = answer.GetPodSandboxId()
-	case "CreateContainer":
-		request, answer := &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
-		if proto.Unmarshal(call.Request, request) != nil || proto.Unmarshal(call.Answer, answer) != nil {
-			return
-		}
-		kept.Container, kept.Sandbox = answer.GetContainerId(), request.GetPodSandboxId()
-	case "StopContainer":
-		request := &runtimeapi.StopContainerRequest{}
-		if proto.Unmarshal(call.Request, request) != nil {
-			return
-		}
-		kept.Container, kept.Timeout = request.GetContainerId(), time.Duration(request.GetTimeout())*time.Second
-	case "StartContainer", "RemoveContainer", "ExecSync":
-		request := &runtimeapi.StartContainerRequest{} // all have the ID as their first field
-		if proto.Unmarshal(call.Request, request) != nil {
-			return
-		}
-		kept.Container = request.GetContainerId()
-	case "StopPodSandbox", "RemovePodSandbox":
-		request := &runtimeapi.RemovePodSandboxRequest{} // both have the ID as their first field
-		if proto.Unmarshal(call.Request, request) != nil {
-			return
-		}
-		kept.Sandbox = request.GetPodSandboxId()
-	default:
+	if !readMessages(call, &kept) {
 		return
 	}
 	c.mu.Lock()
@@ -78,4 +48,35 @@ func (c *calls) list() []history.Call {
 	list := slices.Clone(c.all)
 	slices.SortStableFunc(list, func(a, b history.Call) int { return a.Began.Compare(b.Began) })
 	return list
+}
+
+// readMessages reads what a call is about, and reports whether it starts or ends containers, and
+// its messages can be read.
+func readMessages(call criproxy.Call, kept *history.Call) bool {
+	var err error
+	switch call.Method {
+	case "RunPodSandbox": // without an answer it has no ID
+		answer := &runtimeapi.RunPodSandboxResponse{}
+		err = proto.Unmarshal(call.Answer, answer)
+		kept.Sandbox = answer.GetPodSandboxId()
+	case "CreateContainer":
+		request, answer := &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
+		err = errors.Join(proto.Unmarshal(call.Request, request), proto.Unmarshal(call.Answer, answer))
+		kept.Container, kept.Sandbox = answer.GetContainerId(), request.GetPodSandboxId()
+	case "StopContainer":
+		request := &runtimeapi.StopContainerRequest{}
+		err = proto.Unmarshal(call.Request, request)
+		kept.Container, kept.Timeout = request.GetContainerId(), time.Duration(request.GetTimeout())*time.Second
+	case "StartContainer", "RemoveContainer", "ExecSync":
+		request := &runtimeapi.StartContainerRequest{} // all have the ID as their first field
+		err = proto.Unmarshal(call.Request, request)
+		kept.Container = request.GetContainerId()
+	case "StopPodSandbox", "RemovePodSandbox":
+		request := &runtimeapi.RemovePodSandboxRequest{} // both have the ID as their first field
+		err = proto.Unmarshal(call.Request, request)
+		kept.Sandbox = request.GetPodSandboxId()
+	default:
+		return false
+	}
+	return err == nil
 }

@@ -58,7 +58,7 @@ build() {
 		echo "Building $name $version into $tools_dir: $takes when nothing is cached" >&2
 		started=$SECONDS
 		(cd "$here/$group" && GOFLAGS=-mod=readonly CGO_ENABLED=$cgo GOGC=${GOGC:-$("$here/gogc.sh" 2/cpu)} "$here/step.sh" "build of $name" nice -n 10 \
-			go build -tags "$tags" -trimpath -buildvcs=false -ldflags "$(link_flags "$version")" -o "$target.new" "$package")
+			go build -tags "$tags" -trimpath -gcflags=all=-dwarf=false -buildvcs=false -ldflags "$(link_flags "$version")" -o "$target.new" "$package")
 		mv -f "$target.new" "$target"
 		echo "Built $name $version in $((SECONDS - started)) s" >&2
 	fi

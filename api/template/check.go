@@ -135,6 +135,7 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 			c.refused = append(c.refused, field.NotSupported(path, v.String(), []string{string(corev1.Linux)}))
 		}
 	},
+	"spec.containers[].lifecycle.stopSignal": checkStopSignal,
 	"spec.securityContext.sysctls[].name": func(c *checker, _ Field, v reflect.Value, path *field.Path) {
 		if namespace, _, _ := sysctl.GetNamespace(v.String()); namespace == sysctl.UnknownNamespace {
 			c.refuse(path, "only sysctls that the kernel keeps for each pod are supported; set it on the node, or in a privileged init container for the node's own")
@@ -152,6 +153,15 @@ var valueRules = map[string]func(*checker, Field, reflect.Value, *field.Path){
 	"spec.resources.requests":              checkResources(corev1.ResourceCPU, corev1.ResourceMemory),
 	"spec.containers[].resources.limits":   checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
 	"spec.containers[].resources.requests": checkResources(corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, hugePages),
+}
+
+// checkStopSignal refuses signals that the API server does not have. It drops the field unread
+// where its gate is off, and a runtime creates no container with an unknown signal.
+func checkStopSignal(c *checker, _ Field, v reflect.Value, path *field.Path) {
+	signal, all := corev1.Signal(reflect.Indirect(v).String()), StopSignals()
+	if !slices.Contains(all, signal) {
+		c.refused = append(c.refused, field.NotSupported(path, signal, all))
+	}
 }
 
 // checkResources refuses resources that nothing would enforce or provide.

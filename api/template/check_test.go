@@ -76,6 +76,24 @@ spec:
 		"huge pages, and resources of the pod": {
 			template: `{spec: {resources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 1}}, containers: [{name: a, image: x, resources: {limits: {hugepages-2Mi: 2Mi}, requests: {hugepages-2Mi: 2Mi}}}]}}`,
 		},
+		"stop signals, and what the API server does not know as one": {
+			template: `
+spec:
+  initContainers: [{name: i, image: x, restartPolicy: Always, lifecycle: {stopSignal: TERM}}]
+  containers:
+  - {name: a, image: x, lifecycle: {stopSignal: SIGUSR1}}
+  - {name: b, image: x, lifecycle: {stopSignal: SIGRTMAX-14}}
+  - {name: c, image: x, lifecycle: {stopSignal: SIGTREM}}
+  - {name: d, image: x, lifecycle: {stopSignal: "9"}}
+  - {name: e, image: x, lifecycle: {stopSignal: ""}}
+`,
+			wantRefused: []string{
+				"spec.template.spec.initContainers[0].lifecycle.stopSignal",
+				"spec.template.spec.containers[2].lifecycle.stopSignal",
+				"spec.template.spec.containers[3].lifecycle.stopSignal",
+				"spec.template.spec.containers[4].lifecycle.stopSignal",
+			},
+		},
 		"resources of the pod that are none": {
 			template:    `{spec: {resources: {limits: {hugepages-2Mi: 2Mi, ephemeral-storage: 1Gi}, claims: [{name: c}]}, containers: [{name: a, image: x}]}}`,
 			wantRefused: []string{"spec.template.spec.resources.limits[ephemeral-storage]", "spec.template.spec.resources.limits[hugepages-2Mi]", "spec.template.spec.resources.claims"},

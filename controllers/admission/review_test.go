@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -65,6 +66,17 @@ func TestReview(t *testing.T) {
 			change:   func(mw *v1alpha1.ManagedWorkload) { mw.Spec.Template.Spec.AutomountServiceAccountToken = ptr.To(true) },
 			want:     []string{"spec.template.spec.automountServiceAccountToken: Forbidden: the component objects is not installed"},
 			warnings: []string{"image pull secrets of the ServiceAccount are not used: the component objects is not installed"},
+		},
+		"a stop signal that an API server drops unread while its gate is off": {
+			change: func(mw *v1alpha1.ManagedWorkload) {
+				mw.Spec.Template.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To[corev1.Signal]("SIGTREM")}
+			},
+			answer: func(o client.Object) error {
+				o.(*corev1.Pod).Spec.Containers[0].Lifecycle = nil
+				return nil
+			},
+			want: []string{"spec.template.spec.containers[0].lifecycle.stopSignal: " +
+				field.NotSupported(nil, corev1.Signal("SIGTREM"), template.StopSignals()).ErrorBody()},
 		},
 		"refused by the table and by validation": {
 			change: func(mw *v1alpha1.ManagedWorkload) {

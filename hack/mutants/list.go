@@ -57,6 +57,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/userns", usernsMistakes),
 		in("runtime/signal", signalMistakes),
 		in("api/placement", drainMistakes),
+		in("api/template", templateMistakes),
 		in("runtime/plan", shutdownPlanMistakes),
 		in("runtime/shutdown", shutdownMistakes),
 		in("controllers/workload", shutdownReplacedMistakes),

@@ -70,6 +70,8 @@ var manifestMistakes = []mistake{
 		"&& r.Node != o.Spec.NodeName", `&& r.Node == ""`},
 	{"an error names no line", "lines.located",
 		"line > 0", "line < 0"},
+	{"what two checks refuse is named twice", "check",
+		"said.Error() == err.Error()", "said == err"},
 	{"an object has no bound", "Reader.Read",
 		"if len(data) > MaxSize {", "if false {"},
 	{"a static workload may have what a manager honours", "Reader.Read",

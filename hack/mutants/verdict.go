@@ -3,6 +3,11 @@
 
 package main
 
+var templateMistakes = []mistake{
+	{"an unknown stop signal is accepted", "checkStopSignal",
+		"if !slices.Contains(all, signal) {", "if false {"},
+}
+
 var verdictMistakes = []mistake{
 	{"the verdict on a template that is made again under its name is the old one", "Judge.Verdict",
 		"known.uid != q.Workload.UID ||", ""},

@@ -219,5 +219,10 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	template.SetDefaults(defaulted)
 	errs = append(errs, podvalidation.Validate(defaulted, path)...)
 	refused, _ := template.Check(defaulted, path)
-	return append(errs, refused...)
+	for _, err := range refused {
+		if !slices.ContainsFunc(errs, func(said *field.Error) bool { return said.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }

@@ -84,6 +84,18 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// What both the API server's validation and the table of fields refuse is named once.
+func TestAnUnknownStopSignalIsNamedOnce(t *testing.T) {
+	text := node("  nodeName: n1\n  template: {spec: {containers: [{name: c, image: a, lifecycle: {stopSignal: SIGTREM}}]}}\n")
+	_, err := Reader{}.Read(strings.NewReader(text))
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	if n := strings.Count(err.Error(), `containers[0].lifecycle.stopSignal: Unsupported value: "SIGTREM"`); n != 1 {
+		t.Errorf("the field is named %d times, want 1: %v", n, err)
+	}
+}
+
 func TestRead(t *testing.T) {
 	const template = `{template: {spec: {containers: [{name: c, image: a}]}}}`
 	tests := map[string]struct {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/api/template"
 )
 
 // probesAndHooks checks what only a container that keeps running has.
@@ -63,8 +65,8 @@ func (p *problems) lifecycle(pod pod, l *corev1.Lifecycle, path *field.Path) {
 	if l.StopSignal == nil {
 		return
 	}
-	if !slices.Contains(signals(), *l.StopSignal) {
-		p.add(field.NotSupported(path.Child("stopSignal"), *l.StopSignal, signals()))
+	if signals := template.StopSignals(); !slices.Contains(signals, *l.StopSignal) {
+		p.add(field.NotSupported(path.Child("stopSignal"), *l.StopSignal, signals))
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The ManagedWorkload Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package podvalidation
+package template
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ const (
 	belowRTMax = 14
 )
 
-// signals returns those by which a container can be stopped.
-func signals() []corev1.Signal {
+// StopSignals returns the signals by which the API server lets a container be stopped.
+func StopSignals() []corev1.Signal {
 	var all []corev1.Signal
 	for name := range strings.FieldsSeq(ordinary) {
 		all = append(all, corev1.Signal(name))

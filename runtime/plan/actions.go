@@ -48,7 +48,7 @@ type Input struct {
 	OutsideCgroup bool
 	// Asked is what KillRequests ask, by container.
 	Asked map[string]Asked
-	// Owed are containers that were ended on request and are to run again.
+	// Owed are containers that were ended on request or for a change and are to run again.
 	Owed Owed
 	// UnderWay names the containers whose kill, or the start after it, is under way: they are left
 	// alone.

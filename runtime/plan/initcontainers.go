@@ -175,6 +175,8 @@ func (p *planner) plainInitContainer(i int, s *ContainerStatus, scan *initScan) 
 		p.runningInitContainer(i, s)
 	case ContainerExited:
 		switch {
+		case p.owes(c.Name): // its kill is no end of its work, whatever the exit code
+			p.startInit(i)
 		case !initContainerFailed(s):
 			p.initialized(i, scan, true)
 		case shouldBeRestarted(p.Pod, c, s):

@@ -4,8 +4,10 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,15 +16,21 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
-// Owed are containers that a person has had ended and that are to run again, by name, each with
-// the instance that was ended. Another one is started in its place whatever the restart policy
-// says, as often as that fails, and also when the request is gone. The kubelet has nothing of
-// the kind: it ends no container on request.
+// Owed are containers that were ended on request or for a change and that are to run again, by
+// name, each with the instance that was ended. Another one is started in its place whatever the
+// restart policy says, as often as that fails, and also when the request is gone or the change was
+// taken back. The kubelet forgets it: one start that fails, and the restart policy decides.
 type Owed map[string]string
 
-// Owes is whether a kill makes the start of another instance due: one that was requested.
+// Owes is whether a kill makes the start of another instance due: one on request or for a change.
 func Owes(kill *v1alpha1.KillRecord) bool {
-	return kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
+	return forChange(kill) ||
+		kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
+}
+
+// forChange is whether the template's change is why a container was killed.
+func forChange(kill *v1alpha1.KillRecord) bool {
+	return kill.Trigger == v1alpha1.TriggerDefinitionChanged || kill.Trigger == v1alpha1.TriggerResizeRequired
 }
 
 // Starts is whether another instance of a container is due, of which s is the newest one, nil if
@@ -32,10 +40,10 @@ func (o Owed) Starts(name string, s *ContainerStatus) bool {
 	return due && (s == nil || s.ID == id || s.State != ContainerRunning && s.StartedAt.IsZero())
 }
 
-// OwedByRecords are the starts that are due by what was noted of KillRequests and of kills: all
-// that there is of them where the checkpoint is lost.
-func OwedByRecords(noted []v1alpha1.NodeRequestStatus, kills []v1alpha1.KillRecord) Owed {
-	owed := Owed{}
+// OwedByRecords are the starts that are due by what was noted of KillRequests and of kills, the
+// newest first, and by the status: all that there is of them where the checkpoint is lost.
+func OwedByRecords(noted []v1alpha1.NodeRequestStatus, kills []v1alpha1.KillRecord, st *corev1.PodStatus) Owed {
+	owed := owedForChanges(kills, st)
 	for i := range noted {
 		for _, c := range noted[i].Containers {
 			begun := c.Phase == v1alpha1.RequestHeld || c.Phase == v1alpha1.RequestInProgress
@@ -45,6 +53,42 @@ func OwedByRecords(noted []v1alpha1.NodeRequestStatus, kills []v1alpha1.KillReco
 		}
 	}
 	return owed
+}
+
+// owedForChanges are the containers whose newest kills were for a change, and of which no instance
+// has started since.
+func owedForChanges(kills []v1alpha1.KillRecord, st *corev1.PodStatus) Owed {
+	owed, newest := Owed{}, map[string]string{}
+	for i := range kills {
+		k := &kills[i]
+		if _, seen := newest[k.Container]; !seen {
+			newest[k.Container] = k.ContainerID
+		}
+		if forChange(k) && newest[k.Container] == k.ContainerID && !startedSince(st, k) {
+			owed[k.Container] = k.ContainerID
+		}
+	}
+	return owed
+}
+
+// startedSince is whether an instance has started, by a status, after the one that was killed. If the
+// status does not say, it counts as started: what has done its work must not do it twice.
+func startedSince(st *corev1.PodStatus, k *v1alpha1.KillRecord) bool {
+	if st == nil {
+		return true
+	}
+	for _, cs := range slices.Concat(st.InitContainerStatuses, st.ContainerStatuses) {
+		if cs.Name != k.Container {
+			continue
+		}
+		id, started := cs.ContainerID, cs.State.Running != nil
+		if ended := cmp.Or(cs.State.Terminated, cs.LastTerminationState.Terminated); !started && ended != nil {
+			id, started = ended.ContainerID, !ended.StartedAt.IsZero()
+		}
+		_, id, _ = strings.Cut(id, "://")
+		return started && id != k.ContainerID
+	}
+	return true
 }
 
 // endedOnRequest is whether there was a requested kill of an instance.
@@ -64,7 +108,9 @@ type SettleInput struct {
 	Noted    []v1alpha1.NodeRequestStatus
 	// Kills are the records, the newest first.
 	Kills []v1alpha1.KillRecord
-	Now   time.Time
+	// Actuated is as Input has it.
+	Actuated map[string]Resources
+	Now      time.Time
 }
 
 // Left returns what is still due, given what is observed.
@@ -79,8 +125,8 @@ func (o Owed) Left(in SettleInput) Owed {
 	return left
 }
 
-// outlived is whether an instance ran on after its requested kill had failed, and nothing asks for
-// its end any more: when it ends later, it ends by itself.
+// outlived is whether an instance ran on after its kill had failed, and nothing asks for its end
+// any more: when it ends later, it ends by itself.
 func (in *SettleInput) outlived(s *ContainerStatus, id string) bool {
 	if s == nil || s.ID != id || in.asks(s) {
 		return false
@@ -97,7 +143,7 @@ func (in *SettleInput) outlived(s *ContainerStatus, id string) bool {
 
 // asks is whether the end of an instance may still be asked for.
 func (in *SettleInput) asks(s *ContainerStatus) bool {
-	if RestartRequested(in.Definitions, s) {
+	if RestartRequested(in.Definitions, s) || DefinitionChanged(in.Definitions, s) || in.resizes(s) {
 		return true
 	}
 	return slices.ContainsFunc(in.Noted, func(noted v1alpha1.NodeRequestStatus) bool {
@@ -108,12 +154,23 @@ func (in *SettleInput) asks(s *ContainerStatus) bool {
 	})
 }
 
+// resizes is whether the resources of an instance have changed in a way that needs a restart.
+func (in *SettleInput) resizes(s *ContainerStatus) bool {
+	c := podspec.Container(in.Pod, s.Name)
+	if c == nil || in.Definitions == nil {
+		return false
+	}
+	current, given := Actuated(in.Actuated, s)
+	desired, known := in.Definitions.Resources[s.Name]
+	return given && known && resizeRequired(candidate{container: c, current: current, desired: desired})
+}
+
 // lateEnd is how long after its grace period an instance whose kill failed may end because of it: the
 // runtime may have sent the signal before it failed.
 const lateEnd = 10 * time.Second
 
-// failedUntil is until when the end of an instance comes from its requested kill, the newest of which
-// has failed; the zero time if it has not, or if a kill is under way.
+// failedUntil is until when the end of an instance comes from the kill for which a start is due, the
+// newest of which has failed; the zero time if it has not, or if a kill is under way.
 func failedUntil(kills []v1alpha1.KillRecord, id string) (until time.Time) {
 	for i := range kills {
 		k := &kills[i]
@@ -133,7 +190,7 @@ func failedUntil(kills []v1alpha1.KillRecord, id string) (until time.Time) {
 }
 
 // startsAgain is the one place that decides whether a main container that does not run is
-// started: its policy says so, or a request.
+// started: its policy says so, a request, or a kill for which it is due.
 func (p *planner) startsAgain(c *corev1.Container, s *ContainerStatus) bool {
 	starts := shouldBeRestarted(p.Pod, c, s)
 	if s != nil && p.elsewhere(s) && p.Differences.NextSandbox && p.Pod.DeletionTimestamp == nil {
@@ -142,7 +199,7 @@ func (p *planner) startsAgain(c *corev1.Container, s *ContainerStatus) bool {
 	return starts || p.Asked[c.Name].restarts(s) || p.owes(c.Name)
 }
 
-// owes is whether the start of a container is due that a request has ended.
+// owes is whether the start of a container is due that was ended on request or for a change.
 func (p *planner) owes(name string) bool {
 	return p.Pod.DeletionTimestamp == nil && p.Owed.Starts(name, p.Observed.Current(name))
 }

@@ -204,8 +204,86 @@ func TestOwedByRecords(t *testing.T) {
 		if tc.due {
 			want = plan.Owed{"a": "a-id"}
 		}
-		if got := plan.OwedByRecords(noted, kills); !maps.Equal(got, want) {
+		if got := plan.OwedByRecords(noted, kills, nil); !maps.Equal(got, want) {
 			t.Errorf("%s: due %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A start is due after a kill on request or for a change, and after no other.
+func TestOwes(t *testing.T) {
+	t.Parallel()
+	for trigger, want := range map[v1alpha1.KillTrigger]bool{
+		v1alpha1.TriggerRestartRequested: true, v1alpha1.TriggerStopRequested: true,
+		v1alpha1.TriggerDefinitionChanged: true, v1alpha1.TriggerResizeRequired: true,
+		v1alpha1.TriggerLivenessProbe: false, v1alpha1.TriggerContainerRemoved: false, v1alpha1.TriggerTermination: false,
+	} {
+		if got := plan.Owes(&v1alpha1.KillRecord{Trigger: trigger}); got != want {
+			t.Errorf("%s: %t, want %t", trigger, got, want)
+		}
+	}
+}
+
+// Without a checkpoint the records and the status say what a change has killed and what has not
+// started since. What may have done its work already is not started again.
+func TestOwedForChangesByRecords(t *testing.T) {
+	t.Parallel()
+	started := metav1.Now()
+	ended := func(id string, at metav1.Time) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{ContainerID: "containerd://" + id, StartedAt: at}
+	}
+	waits := &corev1.ContainerStateWaiting{Reason: "CreateContainerError"}
+	changed := v1alpha1.KillRecord{Container: "a", ContainerID: "a-id", Trigger: v1alpha1.TriggerDefinitionChanged}
+	probe := v1alpha1.KillRecord{Container: "a", ContainerID: "a-2", Trigger: v1alpha1.TriggerLivenessProbe}
+	for name, tc := range map[string]struct {
+		status corev1.ContainerStatus
+		kills  []v1alpha1.KillRecord
+		due    bool
+	}{
+		"it runs, by the status": {status: corev1.ContainerStatus{
+			ContainerID: "containerd://a-id", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}, due: true},
+		"it has ended": {status: corev1.ContainerStatus{State: corev1.ContainerState{Terminated: ended("a-id", started)}}, due: true},
+		"its start waits": {status: corev1.ContainerStatus{
+			State: corev1.ContainerState{Waiting: waits}, LastTerminationState: corev1.ContainerState{Terminated: ended("a-id", started)},
+		}, due: true},
+		"another one could not start": {status: corev1.ContainerStatus{State: corev1.ContainerState{Terminated: ended("a-2", metav1.Time{})}}, due: true},
+		"another one runs": {status: corev1.ContainerStatus{
+			ContainerID: "containerd://a-2", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}},
+		"another one has ended": {status: corev1.ContainerStatus{State: corev1.ContainerState{Terminated: ended("a-2", started)}}},
+		"another one was killed since": {
+			status: corev1.ContainerStatus{State: corev1.ContainerState{Terminated: ended("a-3", metav1.Time{})}},
+			kills:  []v1alpha1.KillRecord{probe, changed},
+		},
+	} {
+		tc.status.Name = "a"
+		if tc.kills == nil {
+			tc.kills = []v1alpha1.KillRecord{changed}
+		}
+		st := &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{tc.status}}
+		if got := plan.OwedByRecords(nil, tc.kills, st); (got["a"] == "a-id") != tc.due || len(got) > 1 {
+			t.Errorf("%s: due %v, want %t", name, got, tc.due)
+		}
+	}
+	for _, st := range []*corev1.PodStatus{nil, {}} {
+		if got := plan.OwedByRecords(nil, []v1alpha1.KillRecord{changed}, st); len(got) > 0 {
+			t.Errorf("The status says nothing, and due is %v", got)
+		}
+	}
+}
+
+// An init container that was killed for its resources starts again, also if it exited with 0.
+func TestOwedInitContainer(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int32{0, 143} {
+		in := runningInput(corev1.RestartPolicyNever, "i", "a")
+		in.Observed.Containers = in.Observed.Containers[:1]
+		exited(in, "i", "i-id", false)
+		status(in, "i").ExitCode = code
+		in.Owed = plan.Owed{"i": "i-id"}
+		if got := plan.Compute(in); !slices.Equal(got.InitContainersToStart, []int{0}) || len(got.ContainersToStart) > 0 || got.KillPod {
+			t.Errorf("exit code %d: %+v", code, got)
 		}
 	}
 }

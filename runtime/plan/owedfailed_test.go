@@ -67,6 +67,16 @@ func TestOwedAfterAKillThatFailed(t *testing.T) {
 		"the template asks for the restart": {time.Hour, func(f facts) {
 			f.in.Definitions.RestartedAt = "2026-01-01T12:00:00Z"
 		}, true},
+		"the template asks for another definition": {time.Hour, func(f facts) {
+			f.in.Definitions.Containers["a"] = plan.HashContainer(&corev1.Container{Name: "a", Image: "other"})
+		}, true},
+		"the template asks for other resources": {time.Hour, func(f facts) {
+			f.in.Pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+			f.in.Actuated = map[string]plan.Resources{"a-id": {CPULimit: 100}}
+		}, true},
+		"the template's other resources need no restart": {time.Hour, func(f facts) {
+			f.in.Actuated = map[string]plan.Resources{"a-id": {CPULimit: 100}}
+		}, false},
 		"a kill is under way": {time.Hour, func(f facts) {
 			f.in.Kills = slices.Insert(f.in.Kills, 0, v1alpha1.KillRecord{Container: "a", ContainerID: "a-id", Phase: v1alpha1.KillPhaseStopping})
 		}, true},

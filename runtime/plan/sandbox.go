@@ -162,7 +162,7 @@ func (p *planner) anyMayRunOrUnknown() bool {
 }
 
 // startedAnew returns the main containers that a new sandbox starts: those whose policy
-// says so, and those that requests have ended, but none that requests keep stopped.
+// says so, and those whose start is due, but none that requests keep stopped.
 func (p *planner) startedAnew(change sandboxVerdict) []int {
 	var toStart []int
 	down := p.staysDown(change)

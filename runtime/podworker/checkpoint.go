@@ -77,7 +77,7 @@ type Checkpoint struct {
 	Requests []v1alpha1.NodeRequest `json:"requests,omitempty"`
 	// RequestTimes are what waits of KillRequests are counted from, on the boot of BootID.
 	RequestTimes plan.RequestTimes `json:"requestTimes,omitempty"`
-	// Owed are containers that were ended on request and are to run again.
+	// Owed are containers that were ended on request or for a change and are to run again.
 	Owed plan.Owed `json:"owed,omitempty"`
 	// Exits are how containers ended whose instance the runtime may have lost.
 	Exits plan.Exits `json:"exits,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// owed are containers that were ended on request and are to run again. It is not changed.
+// owed are containers that were ended on request or for a change and are to run again. It is not changed.
 func (m *memory) owed() plan.Owed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,7 +36,8 @@ func (m *memory) oweLocked(more plan.Owed) {
 // settleOwed drops what has been started since, and what is not due any more.
 func (s *syncer) settleOwed(d desired, observed *plan.PodStatus) {
 	s.mem.settleOwed(plan.SettleInput{
-		Pod: d.pod, Observed: observed, Definitions: s.define(d.pod), Requests: d.requests, Now: s.moment().Wall,
+		Pod: d.pod, Observed: observed, Definitions: s.define(d.pod), Requests: d.requests,
+		Actuated: s.mem.actuated(), Now: s.moment().Wall,
 	})
 }
 

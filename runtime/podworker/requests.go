@@ -90,7 +90,7 @@ func (s *scope) held(syncing bool) map[string]plan.Reason {
 	return s.requests.Held
 }
 
-// owed are containers that were ended on request and are to run again.
+// owed are containers that were ended on request or for a change and are to run again.
 func (s *scope) owed(syncing bool) plan.Owed {
 	if !syncing {
 		return nil

@@ -27,7 +27,7 @@ func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 	m.rec.TemplateHash = nw.Status.TemplateHash
 	m.want.ran = hasRun(nw.Status.TemplateHash, m.rec.PodStatus)
 	m.rec.ClusterID = clusterID
-	m.oweLocked(plan.OwedByRecords(m.rec.Status.Requests, m.rec.Status.Kills))
+	m.oweLocked(plan.OwedByRecords(m.rec.Status.Requests, m.rec.Status.Kills, m.rec.PodStatus))
 }
 
 // restore takes over what an earlier process knew.

@@ -48,7 +48,7 @@ type Input struct {
 	Resizing *Reason
 	// Held says why containers are kept stopped, by name.
 	Held map[string]Reason
-	// Owed are containers that were ended on request and are to run again.
+	// Owed are containers that were ended on request or for a change and are to run again.
 	Owed plan.Owed
 	// Unready is why the pod counts as not ready whatever its containers are, nil if it
 	// does not.

@@ -159,7 +159,7 @@ func (c *conversion) waitReason(container *corev1.Container, current *plan.Conta
 	return reason, ok
 }
 
-// due are the containers that were ended on request and are to run again, by name.
+// due are the containers that were ended on request or for a change and are to run again, by name.
 func (c *conversion) due() map[string]bool {
 	due := map[string]bool{}
 	for name := range c.in.Owed {

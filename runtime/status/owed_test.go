@@ -40,6 +40,24 @@ func TestOwedDoesNotEnd(t *testing.T) {
 	}
 }
 
+// An init container that is to run again does not fail the workload.
+func TestOwedInitContainerDoesNotFail(t *testing.T) {
+	t.Parallel()
+	p := withInit(pod(corev1.Container{Name: "c"}), corev1.Container{Name: "i"})
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	in := Input{
+		Pod: p, Now: t0, RuntimeName: "r", Owed: plan.Owed{"i": "1"},
+		Observed: &plan.PodStatus{Containers: []plan.ContainerStatus{{ID: "1", Name: "i", State: plan.ContainerExited, StartedAt: t0, ExitCode: 143}}},
+	}
+	if st := Compute(in); st.Phase != corev1.PodPending {
+		t.Errorf("phase %s", st.Phase)
+	}
+	in.Owed = nil
+	if st := Compute(in); st.Phase != corev1.PodFailed {
+		t.Errorf("phase %s", st.Phase)
+	}
+}
+
 // A sidecar that is kept stopped and did not run in this sandbox holds up neither the phase nor
 // the condition Initialized; the workload is not ready.
 func TestHeldSidecar(t *testing.T) {

@@ -105,6 +105,8 @@ func (t *tally) addInit(pod *corev1.Pod, container *corev1.Container, status *co
 	switch {
 	case exit == nil:
 		t.pendingInit++
+	case t.due[container.Name] && !t.initialized:
+		t.pendingInit++
 	case exit.ExitCode == 0 || restarts(pod, container, exit):
 	case t.lost[container.Name] && !t.initialized:
 		t.pendingInit++

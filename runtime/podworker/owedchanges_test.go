@@ -1,0 +1,113 @@
+// Copyright The ManagedWorkload Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podworker
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
+)
+
+// What a change has killed is started as long as that fails, whatever the restart policy, also when
+// the change is taken back or another one comes; what has started since ends as its policy says.
+func TestChangeThatFailsToStart(t *testing.T) {
+	for name, next := range map[string]string{"the change stays": "b:1", "it is taken back": "a:1", "another one comes": "c:1"} {
+		for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+			t.Run(name+", "+string(p), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := newFakeNode(t)
+					f := failing(n)
+					pool := n.start(t)
+					pool.Update(workload("a", policy(p), image("a:1")))
+					n.settle(time.Second)
+					old := n.runs(t, "a")
+					f.missing.Store(true)
+					pool.Update(workload("a", policy(p), image("b:1"), generation(2)))
+					n.settle(time.Minute)
+					if phase := n.published("a").Phase; phase != corev1.PodRunning || len(n.published("a").Kills) != 1 {
+						t.Fatalf("phase %s, kills %v", phase, n.published("a").Kills)
+					}
+					pool.Update(workload("a", policy(p), image(next), generation(3)))
+					n.settle(time.Minute)
+					f.missing.Store(false)
+					f.broken.Store(true)
+					n.settle(10 * time.Minute)
+					if phase := n.published("a").Phase; phase != corev1.PodRunning || n.waitsWith() != "RunContainerError" {
+						t.Fatalf("phase %s, waits %q", phase, n.waitsWith())
+					}
+					f.broken.Store(false)
+					n.settle(10 * time.Minute)
+					if now := n.runs(t, "a"); now == "" || now == old {
+						t.Errorf("%q runs", now)
+					}
+					n.exit("a", 0)
+					pool.Wake("a")
+					n.settle(time.Second)
+					if st := n.published("a"); st.Phase != corev1.PodSucceeded {
+						t.Errorf("The instance that follows has ended, and the workload is %s", st.Phase)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A shim that comes after starts what a change has killed, also with nothing but the records and
+// the status, and a deletion ends it.
+func TestChangeIsStartedByTheNextShim(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost   bool
+		change func(*v1alpha1.NodeWorkload)
+		runs   bool
+	}{
+		"with its checkpoint":    {runs: true},
+		"without its checkpoint": {lost: true, runs: true},
+		"it is deleted":          {change: deleted(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t)
+				f := failing(n)
+				pool := n.start(t)
+				never := policy(corev1.RestartPolicyNever)
+				pool.Update(workload("a", never, image("a:1")))
+				n.settle(time.Second)
+				f.missing.Store(true)
+				pool.Update(workload("a", never, image("b:1"), generation(2)))
+				n.settle(time.Minute)
+				status := n.published("a")
+
+				m := restarted(t, n)
+				m.apiDown = false
+				failing(m)
+				m.synced = append(m.synced, n.synced...) // instances are named by that
+				if tc.lost {
+					m.forget(t)
+				}
+				later := m.start(t)
+				changes := []func(*v1alpha1.NodeWorkload){never, image("b:1"), generation(3), func(nw *v1alpha1.NodeWorkload) { nw.Status = status }}
+				if tc.change != nil {
+					changes = append(changes, tc.change)
+				}
+				later.Update(workload("a", changes...))
+				m.settle(10 * time.Minute)
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				running := false
+				if pod := m.pods["a"]; pod != nil {
+					running = slices.ContainsFunc(pod.containers, func(c plan.ContainerStatus) bool { return c.State == plan.ContainerRunning })
+				}
+				if running != tc.runs {
+					t.Errorf("it runs: %t, want %t", running, tc.runs)
+				}
+			})
+		})
+	}
+}

@@ -42,6 +42,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/plan", waitMistakes),
 		in("runtime/plan", togetherMistakes),
 		in("runtime/executor", pausedMistakes),
+		in("runtime/executor", killMistakes),
 		in("runtime/objects", nodeObjectMistakes),
 		in("runtime/nodeadmission", nodeAdmissionMistakes),
 		in("runtime/podcgroup", podcgroupMistakes),

@@ -123,8 +123,8 @@ type Executor struct {
 	starting map[types.UID]map[string]bool
 	// places are those of the pods for which something was started or resized.
 	places map[types.UID]*place
-	// outlasted are the containers of which one kill has failed with its time over, by ID.
-	outlasted   map[string]bool
+	// failed are the containers whose kills fail while their pod is killed, by pod and ID.
+	failed      map[types.UID]map[string]*failedKills
 	interrupted bool
 }
 
@@ -146,7 +146,7 @@ func New(cfg Config) *Executor {
 		inflight:    map[types.UID]map[*kill]struct{}{},
 		starting:    map[types.UID]map[string]bool{},
 		turns:       map[types.UID]map[*turns]struct{}{},
-		outlasted:   map[string]bool{},
+		failed:      map[types.UID]map[string]*failedKills{},
 		panicked:    map[string]int{},
 		places:      map[types.UID]*place{},
 	}
@@ -164,10 +164,11 @@ func (e *Executor) moment() plan.Moment {
 }
 
 // Forget drops what is remembered about a pod that is gone: its image pull
-// back-off, and what its place is for.
+// back-off, what its place is for, and which kills have failed.
 func (e *Executor) Forget(uid types.UID) {
 	e.mu.Lock()
 	delete(e.places, uid)
+	delete(e.failed, uid)
 	e.mu.Unlock()
 	e.images.forget(uid)
 }

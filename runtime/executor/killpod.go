@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -78,26 +79,43 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 	return results, stopSandboxes, cut
 }
 
+// failedKills are what is remembered of a container whose kills fail.
+type failedKills struct {
+	// first is when the first of them began.
+	first time.Time
+	// outlasted: one has failed with its time over.
+	outlasted bool
+}
+
 // hurried reports that a kill failed and that the container may not have had all its time:
 // a runtime may fail at the end of a stop that never reached the container, so that it
-// takes two kills that failed with their time over.
+// takes two kills that failed with their time over. A runtime that cannot send the signal fails
+// at once, each time: there it takes another failure when the time is over since the first began.
 func (e *Executor) hurried(k *kill, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	uid := k.pod.UID
+	failed := e.failed[uid][k.ID]
 	switch {
 	case err == nil:
-		delete(e.outlasted, k.ID)
+		delete(e.failed[uid], k.ID)
 		return false
 	case errors.Is(err, errMayRun):
 		return false
-	case !k.hadItsTime():
+	case failed == nil:
+		if e.failed[uid] == nil {
+			e.failed[uid] = map[string]*failedKills{}
+		}
+		e.failed[uid][k.ID] = &failedKills{first: k.begun, outlasted: k.hadItsTime()}
 		return true
-	case e.outlasted[k.ID]:
-		delete(e.outlasted, k.ID)
-		return false
+	case k.hadItsTime():
+		outlasted := failed.outlasted
+		failed.outlasted = true
+		return !outlasted
+	case runtimeerror.IsUnavailable(err): // it was not asked
+		return true
 	}
-	e.outlasted[k.ID] = true
-	return true
+	return !k.Grace.IsOver(time.Since(failed.first))
 }
 
 // openKill returns the kill of a container that was cut off, nil if none was.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,17 +22,21 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 		differences plan.Differences
 		edit        func(*fakeContainer)
 		wantStops   int // of the sandbox
+		wantLater   int // when a kill fails after the grace period of the first, 30 s
 	}{
 		"the runtime refuses at once": {
-			plan.AllDifferences(), func(c *fakeContainer) { c.StopError = "Unavailable" }, 0,
+			plan.AllDifferences(), func(c *fakeContainer) { c.StopError = "Unavailable" }, 0, 0,
+		},
+		"the runtime cannot send the signal": {
+			plan.AllDifferences(), func(c *fakeContainer) { c.StopError = "InvalidArgument" }, 0, 1,
 		},
 		"as the kubelet": {
-			plan.Differences{}, func(c *fakeContainer) { c.StopError = "Unavailable" }, 1,
+			plan.Differences{}, func(c *fakeContainer) { c.StopError = "Unavailable" }, 1, 0,
 		},
 		"the runtime fails when the time is over": {
-			plan.AllDifferences(), func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true }, 0,
+			plan.AllDifferences(), func(c *fakeContainer) { c.StopError, c.IgnoresTerm = "Unavailable", true }, 0, 0,
 		},
-		"the container leaves": {plan.AllDifferences(), func(*fakeContainer) {}, 1},
+		"the container leaves": {plan.AllDifferences(), func(*fakeContainer) {}, 1, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +48,7 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 				e, request := newExecutorWith(f, tt.differences), plan.KillRequest{
 					Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination,
 				}
+				begun := time.Now()
 				_, err := e.KillPod(t.Context(), request)
 				if failed := f.Containers[0].StopError != ""; (err != nil) != failed {
 					t.Errorf("error %v", err)
@@ -51,6 +57,22 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 					t.Fatalf("the sandbox was stopped %d times, want %d", n, tt.wantStops)
 				}
 				if tt.wantStops > 0 {
+					return
+				}
+				request.Observed = f.observed()
+				if time.Since(begun) < 28*time.Second { // two kills that fail at the end are another test's
+					time.Sleep(28*time.Second - time.Since(begun))
+					_, err = e.KillPod(t.Context(), request)
+					if n := len(f.ops("StopPodSandbox")); err == nil || n != 0 {
+						t.Fatalf("within the grace period: error %v, the sandbox was stopped %d times", err, n)
+					}
+					time.Sleep(2 * time.Second)
+					_, err = e.KillPod(t.Context(), request)
+					if n := len(f.ops("StopPodSandbox")); err == nil || n != tt.wantLater {
+						t.Errorf("after the grace period: error %v, the sandbox was stopped %d times", err, n)
+					}
+				}
+				if tt.wantLater > 0 {
 					return
 				}
 				f.Containers[0].StopError = ""

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -59,6 +61,11 @@ func probeGrace(c *corev1.Container, trigger v1alpha1.KillTrigger) *int64 {
 // (kubelet kuberuntime_container.go:killContainer)
 func StopTimeout(left int64) int64 {
 	return max(left, MinimumGracePeriod)
+}
+
+// IsOver returns whether a grace period has passed that began so long ago.
+func (g Grace) IsOver(since time.Duration) bool {
+	return since >= seconds(StopTimeout(g.Seconds))
 }
 
 // TerminationGrace returns the grace period of a pod's termination in seconds,

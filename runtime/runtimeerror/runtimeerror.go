@@ -20,6 +20,9 @@ func IsUnimplemented(err error) bool { return has(err, codes.Unimplemented) }
 // IsTimeout returns whether the call's deadline has passed.
 func IsTimeout(err error) bool { return has(err, codes.DeadlineExceeded) }
 
+// IsUnavailable returns whether the runtime could not be asked.
+func IsUnavailable(err error) bool { return has(err, codes.Unavailable) }
+
 // IsCutOff returns whether the call may have had its effect although it failed: nothing
 // is known of the runtime's answer.
 func IsCutOff(err error) bool {

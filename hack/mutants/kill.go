@@ -8,6 +8,10 @@ var killMistakes = []mistake{
 		"return !k.Grace.IsOver(time.Since(failed.first))", "return true"},
 	{"a kill that fails at once gives no time", "Executor.hurried",
 		"return !k.Grace.IsOver(time.Since(failed.first))", "return false"},
+	{"what was forced is graceful if the kernel has ever killed a process of it", "outcomeOf",
+		"case after.ExitCode == exitCodeSIGKILL && e.stopped", "case e.killed() && e.stopped"},
+	{"what left before the force, and was seen late, is forced", "ending.leftBeforeForce",
+		"return e.steady() &&", "return false && e.steady() &&"},
 	{"a runtime that does not answer gives no time", "Executor.hurried",
 		"case runtimeerror.IsUnavailable(err):", "case false:"},
 }

@@ -140,7 +140,7 @@ func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time, took time.Duration) 
 func (k *kill) ending(rec *v1alpha1.KillRecord) ending {
 	e := ending{
 		requested: rec.StartTime.Time, ran: k.ran(),
-		stopped: !k.stoppedAt.IsZero(), forced: !k.stoppedAt.Before(k.forcedFrom),
+		stopped: !k.stoppedAt.IsZero(), forced: !k.stoppedAt.Before(k.forcedFrom), forcedFrom: k.forcedFrom.Round(0),
 		hooked:    rec.PreStop != nil && rec.PreStop.Outcome != v1alpha1.PreStopSkipped,
 		unwatched: k.unwatched, until: k.until, lost: k.before != nil && k.before.State == plan.ContainerUnknown,
 	}
@@ -187,6 +187,8 @@ type ending struct {
 	// stopped: a StopContainer saw the container stop. forced: by then its time was
 	// over, by this process's monotonic clock.
 	stopped, forced bool
+	// forcedFrom is from when on the runtime killed by force, by the wall clock.
+	forcedFrom time.Time
 	// during is the phase before the stop signal in which the container exited; empty if it exited
 	// at another time. hooked: its preStop hook ran, or had begun.
 	during v1alpha1.KillPhase
@@ -219,7 +221,7 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 		return e.whileAway()
 	case e.during != "":
 		return e.unasked(), ""
-	case e.killed() && e.stopped && e.forced:
+	case after.ExitCode == exitCodeSIGKILL && e.stopped && e.forced && !e.leftBeforeForce():
 		return v1alpha1.KillOutcomeForced, ""
 	default:
 		return v1alpha1.KillOutcomeGraceful, ""
@@ -230,6 +232,13 @@ func outcomeOf(e ending) (outcome v1alpha1.KillOutcome, why string) {
 func (e ending) leftBefore() bool {
 	at := e.after.FinishedAt
 	return !e.ran && at.Before(e.requested) || e.steady() && at.Before(e.begun.Add(-clockPrecision))
+}
+
+// leftBeforeForce reports that the container had exited before the runtime killed by force, which
+// was seen only later. The runtime's reason does not say that: it stays OOMKilled from the first
+// process on that the kernel has killed for its memory.
+func (e ending) leftBeforeForce() bool {
+	return e.steady() && e.after.FinishedAt.Before(e.forcedFrom.Add(-clockPrecision))
 }
 
 // steady reports that the machine's wall clock was not set during the kill.
@@ -284,7 +293,7 @@ func (e ending) unasked() v1alpha1.KillOutcome {
 	return v1alpha1.KillOutcomeGraceful
 }
 
-// killed reports whether SIGKILL ended the container, and not for its memory.
+// killed reports whether SIGKILL ended the container, and nothing was killed for its memory.
 func (e ending) killed() bool {
 	return e.after.ExitCode == exitCodeSIGKILL && e.after.Reason != reasonOOMKilled
 }

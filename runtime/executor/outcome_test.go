@@ -33,9 +33,9 @@ func TestOutcome(t *testing.T) {
 			edit:        func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 3, 137 },
 			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 137,
 		},
-		"is killed by the OOM killer when its time is over": {
+		"ignores SIGTERM, and the OOM killer had killed a process of it": {
 			edit:        func(c *fakeContainer) { c.IgnoresTerm, c.OOMKilled = true, true },
-			wantOutcome: v1alpha1.KillOutcomeGraceful, wantExit: 137,
+			wantOutcome: v1alpha1.KillOutcomeForced, wantExit: 137,
 		},
 		"ends after its time but not by SIGKILL": {
 			edit: func(c *fakeContainer) {
@@ -127,7 +127,11 @@ func TestOutcomeIsOnlyToldWhereItIsKnown(t *testing.T) {
 		"away: SIGKILL in the hook": {in: ending{unwatched: true, until: at(10), during: v1alpha1.KillPhasePreStop, hooked: true, after: exited(137, "Error", at(3))}, want: already},
 		"left in time":              {in: ending{after: exited(137, "Error", at(9)), stopped: true}, want: graceful},
 		"forced":                    {in: ending{after: exited(137, "Error", at(10)), stopped: true, forced: true}, want: forced},
-		"out of memory in the end":  {in: ending{after: exited(137, "OOMKilled", at(10)), stopped: true, forced: true}, want: graceful},
+		"forced, after an OOM kill": {in: ending{after: exited(137, "OOMKilled", at(10)), stopped: true, forced: true}, want: forced},
+		"out of memory before":      {in: ending{begun: asked, ended: at(12), took: 12 * time.Second, forcedFrom: at(10), after: exited(137, "OOMKilled", at(5)), stopped: true, forced: true}, want: graceful},
+		"out of memory, clock set":  {in: ending{begun: asked, ended: at(2), took: 12 * time.Second, forcedFrom: at(10), after: exited(137, "OOMKilled", at(0)), stopped: true, forced: true}, want: forced},
+		"forced, a slow clock":      {in: ending{begun: asked, ended: at(12), took: 12 * time.Second, forcedFrom: at(10), after: exited(137, "Error", at(10).Add(-300*time.Millisecond)), stopped: true, forced: true}, want: forced},
+		"killed by others, late":    {in: ending{begun: asked, ended: at(12), took: 12 * time.Second, forcedFrom: at(10), after: exited(137, "Error", at(5)), stopped: true, forced: true}, want: graceful},
 		"a program's own 255":       {in: ending{after: exited(255, "Error", at(2)), stopped: true}, want: graceful},
 		"unseen by containerd":      {in: ending{after: exited(255, "Unknown", at(2)), stopped: true}, wantWhy: unseenEnd},
 		"unseen, but found before":  {in: ending{after: exited(255, "Unknown", at(-2)), stopped: true}, want: already},

@@ -159,7 +159,7 @@ func course(k *v1alpha1.KillRecord) string {
 	}
 	if k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped && k.ExitedDuring == "" {
 		text := "sent " + signal(k)
-		if k.StopTimeoutSeconds != nil {
+		if k.StopTimeoutSeconds != nil && k.Grace.ShortenedFromSeconds == nil { // else it began later
 			text += fmt.Sprintf(" with %ds to exit", *k.StopTimeoutSeconds)
 		}
 		parts = append(parts, text)

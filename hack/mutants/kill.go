@@ -12,6 +12,8 @@ var killMistakes = []mistake{
 		"case after.ExitCode == exitCodeSIGKILL && e.stopped", "case e.killed() && e.stopped"},
 	{"what left before the force, and was seen late, is forced", "ending.leftBeforeForce",
 		"return e.steady() &&", "return false && e.steady() &&"},
+	{"a kill has ended when that was seen", "ending.seenLate",
+		"return e.after.State == plan.ContainerExited &&", "return false &&"},
 	{"a runtime that does not answer gives no time", "Executor.hurried",
 		"case runtimeerror.IsUnavailable(err):", "case false:"},
 }

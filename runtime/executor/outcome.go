@@ -72,7 +72,7 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		var why string
 		rec.Outcome, why = outcomeOf(e)
 		rec.Error = text.Cut(why, maxRecordMessage)
-		if e.unwatched && rec.Outcome != "" && e.after != nil {
+		if e.after != nil && (e.unwatched && rec.Outcome != "" || e.seenLate()) {
 			// It ended when the container left, not when the shim looked.
 			end = later(rec.StartTime.Time, after.FinishedAt)
 			k.endAt(rec, end, end.Sub(rec.StartTime.Time))
@@ -239,6 +239,13 @@ func (e ending) leftBefore() bool {
 // process on that the kernel has killed for its memory.
 func (e ending) leftBeforeForce() bool {
 	return e.steady() && e.after.FinishedAt.Before(e.forcedFrom.Add(-clockPrecision))
+}
+
+// seenLate reports that the container exited during the kill, well before that was seen: the runtime
+// was down meanwhile, or slow to answer.
+func (e ending) seenLate() bool {
+	at := e.after.FinishedAt
+	return e.after.State == plan.ContainerExited && e.steady() && !at.Before(e.begun) && at.Add(clockPrecision).Before(e.ended)
 }
 
 // steady reports that the machine's wall clock was not set during the kill.

@@ -218,6 +218,50 @@ func (d *deaf) StopContainer(ctx context.Context, id string, timeout int64) erro
 	return d.fakeRuntime.StopContainer(ctx, id, timeout)
 }
 
+// slowStop is a runtime whose answer to StopContainer comes late.
+type slowStop struct {
+	*fakeRuntime
+	by time.Duration
+}
+
+func (l *slowStop) StopContainer(ctx context.Context, id string, timeout int64) error {
+	err := l.fakeRuntime.StopContainer(ctx, id, timeout)
+	time.Sleep(l.by)
+	return err
+}
+
+// A kill has ended when the container left, not when that was seen: neither its time nor its outcome
+// is that of a runtime that was down meanwhile.
+func TestAnEndThatIsSeenLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*fakeContainer)
+		want v1alpha1.KillOutcome
+		used int64
+	}{
+		"exits in time":         {func(c *fakeContainer) { c.StopSeconds = 3 }, v1alpha1.KillOutcomeGraceful, 3},
+		"exits with 137":        {func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 3, 137 }, v1alpha1.KillOutcomeGraceful, 3},
+		"ignores SIGTERM":       {ignoresTerm, v1alpha1.KillOutcomeForced, 10},
+		"the OOM killer is why": {func(c *fakeContainer) { c.StopSeconds, c.StopExitCode, c.OOMKilled = 3, 137, true }, v1alpha1.KillOutcomeGraceful, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", tc.edit)
+				e := newFakeExecutor(f)
+				e.runtime = &slowStop{f, time.Minute}
+				if err := e.KillContainer(t.Context(), testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})); err != nil {
+					t.Fatal(err)
+				}
+				rec := f.lastRecords()[0]
+				took := rec.FinishTime.Sub(rec.StartTime.Time)
+				if rec.Outcome != tc.want || rec.Grace.UsedSeconds != tc.used || took != time.Duration(tc.used)*time.Second {
+					t.Errorf("outcome %s after %d s (%s), want %s after %d s", rec.Outcome, rec.Grace.UsedSeconds, took, tc.want, tc.used)
+				}
+			})
+		})
+	}
+}
+
 // A StopContainer that failed forces nothing, though its time is over.
 func TestAFailedShorteningForcesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

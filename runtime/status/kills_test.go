@@ -266,6 +266,14 @@ func TestKillSummary(t *testing.T) {
 			},
 			want: "terminated; grace cut from 60s to 12s; SIGTERM sent, 12s allowed",
 		},
+		"cut, and ended in time": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0),
+				Grace:      v1alpha1.KillGrace{Seconds: 25, UsedSeconds: 21, ShortenedFromSeconds: l(60), ShortenedToSeconds: l(5)},
+				StopSignal: "SIGTERM", StopTimeoutSeconds: l(5), StopTime: stopped, FinishTime: microTime(t0.Add(21 * time.Second)),
+			},
+			want: "terminated; grace cut from 60s to 5s; SIGTERM; exited 0 within 22s (25s allowed)",
+		},
 		"forced with another exit code": {
 			record: v1alpha1.KillRecord{
 				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeForced, ExitCode: n(137), Reason: "OOMKilled", Grace: grace,

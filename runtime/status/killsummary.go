@@ -249,10 +249,11 @@ func exitedWith(r v1alpha1.KillRecord) string {
 // stopTime is how much time the container took of what StopContainer allowed, in
 // seconds, or where that is not known, the kill of its grace period. The record's
 // times are the wall clock's, which may have been set meanwhile: they count only as
-// far as the seconds agree that the shim counted itself.
+// far as the seconds agree that the shim counted itself. Where the kill was shortened, what
+// StopContainer was given last began later than the stop.
 func stopTime(r v1alpha1.KillRecord) (took time.Duration, allowed int64) {
 	used := time.Duration(r.Grace.UsedSeconds) * time.Second
-	if r.StopTime != nil && r.FinishTime != nil && r.StopTimeoutSeconds != nil {
+	if r.Grace.ShortenedFromSeconds == nil && r.StopTime != nil && r.FinishTime != nil && r.StopTimeoutSeconds != nil {
 		stop := r.FinishTime.Sub(r.StopTime.Time)
 		if stop >= 0 && stop < used+clockTolerance {
 			return stop, *r.StopTimeoutSeconds

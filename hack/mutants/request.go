@@ -44,7 +44,7 @@ var askedMistakes = []mistake{
 		"&& !in.outlived(s, o[c.Name])", ""},
 	{"what a request still kills is left to the restart policy", "SettleInput.outlived",
 		"|| in.asks(s) {", "{"},
-	{"what ends of a kill that failed is left to the restart policy", "failedUntil",
+	{"what ends of a kill that failed is left to the restart policy", "endsUntil",
 		"grace + lateEnd", "0 * (grace + lateEnd)"},
 	{"in a sandbox that follows everything starts that stays down", "planner.startedAnew",
 		"starts := !down && (", "starts := (!down || true) && ("},

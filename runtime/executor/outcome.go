@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -47,6 +48,11 @@ var (
 // about the container now. It returns why the kill has failed.
 func (k *kill) finish(ctx context.Context, stopErr error) error {
 	after, err := k.settled(ctx, stopErr)
+	failed := stopErr != nil
+	if failed && err == nil && after.State == plan.ContainerExited && k.e.differences.CheckStopped {
+		logr.FromContextOrDiscard(ctx).Error(stopErr, "Failed to stop container, but it has exited", "container", k.Name)
+		failed = false
+	}
 	k.change(func(rec *v1alpha1.KillRecord) {
 		end, took := later(rec.StartTime.Time, k.e.clock.Now()), time.Since(k.begun)
 		if k.unwatched {
@@ -56,12 +62,15 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		if err == nil {
 			noteExit(rec, &after)
 		}
-		if stopErr != nil {
+		if failed {
 			rec.Outcome = v1alpha1.KillOutcomeFailed
 			rec.Error = text.Cut(runtimeerror.Text(stopErr), maxRecordMessage)
 			return
 		}
 		e := k.ending(rec)
+		if stopErr != nil { // the call that failed may have forced it
+			e.stopped, e.forced, e.forcedFrom = true, !time.Now().Before(k.stopEnd), k.stopEnd.Round(0)
+		}
 		if err == nil {
 			e.after = &after
 			e.during = k.exitedDuring(&e)
@@ -78,7 +87,7 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 			k.endAt(rec, end, end.Sub(rec.StartTime.Time))
 		}
 	})
-	if stopErr != nil || err != nil {
+	if failed || err != nil {
 		return stopErr
 	}
 	return k.doubt(after)

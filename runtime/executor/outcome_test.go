@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync/atomic"
@@ -218,16 +219,47 @@ func (d *deaf) StopContainer(ctx context.Context, id string, timeout int64) erro
 	return d.fakeRuntime.StopContainer(ctx, id, timeout)
 }
 
-// slowStop is a runtime whose answer to StopContainer comes late.
+// slowStop is a runtime whose answer to StopContainer comes late, or is an error.
 type slowStop struct {
 	*fakeRuntime
-	by time.Duration
+	by  time.Duration
+	err error
 }
 
 func (l *slowStop) StopContainer(ctx context.Context, id string, timeout int64) error {
 	err := l.fakeRuntime.StopContainer(ctx, id, timeout)
 	time.Sleep(l.by)
-	return err
+	return cmp.Or(l.err, err)
+}
+
+// A container that has exited was killed, also where the runtime's answer was an error: the kill has
+// an outcome, and what follows it does not wait for another try.
+func TestAnExitBesideAnError(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit        func(*fakeContainer)
+		differences plan.Differences
+		want        v1alpha1.KillOutcome
+	}{
+		"exits in time":                 {func(c *fakeContainer) { c.StopSeconds = 3 }, plan.AllDifferences(), v1alpha1.KillOutcomeGraceful},
+		"exits with 137 in time":        {func(c *fakeContainer) { c.StopSeconds, c.StopExitCode = 3, 137 }, plan.AllDifferences(), v1alpha1.KillOutcomeGraceful},
+		"ignores SIGTERM":               {ignoresTerm, plan.AllDifferences(), v1alpha1.KillOutcomeForced},
+		"as the kubelet, that it fails": {func(c *fakeContainer) { c.StopSeconds = 3 }, plan.Differences{}, v1alpha1.KillOutcomeFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeRuntime()
+				f.running("app", tc.edit)
+				e := newExecutorWith(f, tc.differences)
+				e.runtime = &slowStop{f, time.Second, errorOf("Unavailable")}
+				err := e.KillContainer(t.Context(), testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe}))
+				rec := f.lastRecords()[0]
+				failed := tc.want == v1alpha1.KillOutcomeFailed
+				if rec.Outcome != tc.want || (err != nil) != failed || (rec.Error != "") != failed || rec.ExitCode == nil {
+					t.Errorf("error %v, record %+v", err, rec)
+				}
+			})
+		})
+	}
 }
 
 // A kill has ended when the container left, not when that was seen: neither its time nor its outcome
@@ -248,7 +280,7 @@ func TestAnEndThatIsSeenLate(t *testing.T) {
 				f := newFakeRuntime()
 				f.running("app", tc.edit)
 				e := newFakeExecutor(f)
-				e.runtime = &slowStop{f, time.Minute}
+				e.runtime = &slowStop{f, time.Minute, nil}
 				if err := e.KillContainer(t.Context(), testPod(10, nil), killApp(testPod(10, nil), f, plan.Kill{Trigger: v1alpha1.TriggerLivenessProbe})); err != nil {
 					t.Fatal(err)
 				}

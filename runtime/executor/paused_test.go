@@ -73,6 +73,16 @@ func (r slowRuntime) StopContainer(ctx context.Context, id string, timeout int64
 	}
 }
 
+func (r slowRuntime) ContainerStatus(ctx context.Context, id string) (plan.ContainerStatus, error) {
+	s, err := r.fakeRuntime.ContainerStatus(ctx, id)
+	select {
+	case <-r.thawed:
+	default:
+		s.State, s.ExitCode, s.FinishedAt = plan.ContainerRunning, 0, time.Time{}
+	}
+	return s, err
+}
+
 func killPaused(t *testing.T, freezer *fakeFreezer, slow bool) (rec v1alpha1.KillRecord, took time.Duration, err error) {
 	t.Helper()
 	f := newFakeRuntime()

@@ -182,11 +182,28 @@ func failedUntil(kills []v1alpha1.KillRecord, id string) (until time.Time) {
 		case k.Outcome != v1alpha1.KillOutcomeFailed || k.FinishTime == nil:
 			return time.Time{}
 		default:
-			grace := time.Duration(min(k.Grace.Seconds, math.MaxInt32)) * time.Second
-			until = k.FinishTime.Add(grace + lateEnd)
+			until = endsUntil(k)
 		}
 	}
 	return until
+}
+
+// endsUntil is until when the end of an instance comes from a kill of it that has failed.
+func endsUntil(k *v1alpha1.KillRecord) time.Time {
+	grace := time.Duration(min(k.Grace.Seconds, math.MaxInt32)) * time.Second
+	return k.FinishTime.Add(grace + lateEnd)
+}
+
+// EndedByKill returns whether the shim killed an instance that ended at a time, or was about to, by the
+// records of kills, the newest first: not if it ran on after the newest of its kills had failed.
+func EndedByKill(kills []v1alpha1.KillRecord, id string, ended time.Time) bool {
+	i := slices.IndexFunc(kills, func(k v1alpha1.KillRecord) bool { return k.ContainerID == id })
+	if i < 0 {
+		return false
+	}
+	k := &kills[i]
+	failed := k.Phase == v1alpha1.KillPhaseDone && k.Outcome == v1alpha1.KillOutcomeFailed && k.FinishTime != nil
+	return !failed || !ended.After(endsUntil(k))
 }
 
 // startsAgain is the one place that decides whether a main container that does not run is

@@ -5,12 +5,12 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // lastExit returns the last end of a container that no kill caused. An exit that an
@@ -80,7 +80,8 @@ func exits(initContainers, containers []corev1.ContainerStatus) []exit {
 // record has its exit.
 func wasKilled(e exit, kills []v1alpha1.KillRecord) bool {
 	_, id, _ := strings.Cut(e.id(), "://")
-	return slices.ContainsFunc(kills, func(k v1alpha1.KillRecord) bool { return k.ContainerID == id || k.ContainerID == e.id() })
+	ended := e.state.FinishedAt.Time
+	return plan.EndedByKill(kills, id, ended) || plan.EndedByKill(kills, e.id(), ended)
 }
 
 func (e exit) report() *v1alpha1.ContainerExit {

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,10 @@ func TestLastExit(t *testing.T) {
 	}
 	none := corev1.ContainerState{}
 	killed := []v1alpha1.KillRecord{{ID: "k", Container: "c", ContainerID: "c-1"}}
+	failed := []v1alpha1.KillRecord{{
+		ID: "k", Container: "c", ContainerID: "c-1", Phase: v1alpha1.KillPhaseDone, Outcome: v1alpha1.KillOutcomeFailed,
+		Grace: v1alpha1.KillGrace{Seconds: 30}, FinishTime: new(metav1.NewMicroTime(t0)),
+	}}
 	tests := map[string]struct {
 		steps []corev1.PodStatus
 		kills []v1alpha1.KillRecord
@@ -46,6 +51,9 @@ func TestLastExit(t *testing.T) {
 		"nothing saw how":           {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 255, "Unknown", 0), none))}, want: "c Unknown (255)"},
 		"a kill":                    {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 143, "Error", 0), none))}, kills: killed},
 		"a kill of an earlier one":  {steps: []corev1.PodStatus{containers(container("c", ended("c-2", 1, "Error", 0), ended("c-1", 143, "Error", 0)))}, kills: killed, want: "c exit 1"},
+		"a kill that failed":        {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 143, "Error", 35*time.Second), none))}, kills: failed},
+		"long after it failed":      {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", time.Hour), none))}, kills: failed, want: "c exit 3"},
+		"after another kill of it":  {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 3, "Error", time.Hour), none))}, kills: slices.Concat(killed, failed)},
 		"an init container's work":  {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 0, "Completed", 0), none))}},
 		"an init container's crash": {steps: []corev1.PodStatus{inits(container("i", ended("i-1", 2, "Error", 0), none))}, want: "i exit 2"},
 		"the later one of two":      {steps: []corev1.PodStatus{containers(container("c", ended("c-1", 1, "Error", 2), none), container("d", ended("d-1", 2, "Error", 1), none))}, want: "c exit 1"},

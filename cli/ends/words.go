@@ -93,6 +93,11 @@ func phase(k *v1alpha1.KillRecord) string {
 	return string(k.Phase)
 }
 
+// SignalSent returns whether the container was sent the stop signal while it ran, for all that is known.
+func SignalSent(k *v1alpha1.KillRecord) bool {
+	return k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped && k.ExitedDuring == ""
+}
+
 func signal(k *v1alpha1.KillRecord) string {
 	if k.StopSignal == "" {
 		return "the stop signal"
@@ -157,7 +162,7 @@ func course(k *v1alpha1.KillRecord) string {
 	if hook := Hook(k); hook != "" {
 		parts = append(parts, hook)
 	}
-	if k.StopTime != nil && k.Outcome != v1alpha1.KillOutcomeAlreadyStopped && k.ExitedDuring == "" {
+	if SignalSent(k) {
 		text := "sent " + signal(k)
 		if k.StopTimeoutSeconds != nil && k.Grace.ShortenedFromSeconds == nil { // else it began later
 			text += fmt.Sprintf(" with %ds to exit", *k.StopTimeoutSeconds)

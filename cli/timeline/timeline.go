@@ -59,13 +59,13 @@ type Kind string
 
 // The kinds of marks.
 const (
-	// KindGraceful: the container left within its time, or before it was asked to.
+	// KindGraceful: the container left within its time.
 	KindGraceful Kind = "graceful"
 	// KindForced: SIGKILL.
 	KindForced Kind = "forced"
 	// KindUnderWay: the kill has not ended.
 	KindUnderWay Kind = "underWay"
-	// KindUnclear: the kill failed, or how it ended is not known.
+	// KindUnclear: the kill failed, the container had left before it, or how it ended is not known.
 	KindUnclear Kind = "unclear"
 	// KindExit: no kill caused it.
 	KindExit Kind = "exit"
@@ -121,7 +121,10 @@ func markOf(e *ends.End, now time.Time) Mark {
 		return m
 	}
 	m.Kind, m.Trigger, m.Cause, m.Outcome = kindOf(k), k.Trigger, ends.Cause(k), ends.Outcome(k)
-	m.Hook, m.Signal = ends.Hook(k), k.StopSignal
+	m.Hook = ends.Hook(k)
+	if ends.SignalSent(k) {
+		m.Signal = k.StopSignal
+	}
 	m.GraceSeconds, m.UsedSeconds, m.LeftSeconds = k.Grace.Seconds, k.Grace.UsedSeconds, ends.Left(k)
 	if m.Kind == KindUnderWay {
 		m.UsedSeconds = max(int64(now.Sub(m.Time)/time.Second), 0)
@@ -137,7 +140,7 @@ func kindOf(k *v1alpha1.KillRecord) Kind {
 		return KindUnderWay
 	case k.Outcome == v1alpha1.KillOutcomeForced:
 		return KindForced
-	case k.Outcome == v1alpha1.KillOutcomeGraceful, k.Outcome == v1alpha1.KillOutcomeAlreadyStopped:
+	case k.Outcome == v1alpha1.KillOutcomeGraceful:
 		return KindGraceful
 	}
 	return KindUnclear

@@ -73,6 +73,30 @@ func TestMomentsAreNoWaits(t *testing.T) {
 	}
 }
 
+// A signal is named once it was sent to a container that ran, and only what left because of the kill
+// left in time.
+func TestSignalsAndKinds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit   func(*v1alpha1.KillRecord)
+		signal string
+		kind   Kind
+	}{
+		"sent": {func(*v1alpha1.KillRecord) {}, "SIGTERM", KindGraceful},
+		"its hook runs": {func(k *v1alpha1.KillRecord) {
+			k.Phase, k.Outcome, k.ExitCode, k.StopTime, k.FinishTime = v1alpha1.KillPhasePreStop, "", nil, nil, nil
+		}, "", KindUnderWay},
+		"it exited during its hook": {func(k *v1alpha1.KillRecord) { k.ExitedDuring = v1alpha1.KillPhasePreStop }, "", KindGraceful},
+		"it had left":               {func(k *v1alpha1.KillRecord) { k.Outcome = v1alpha1.KillOutcomeAlreadyStopped }, "", KindUnclear},
+	} {
+		k := kill(0, "app", v1alpha1.TriggerLivenessProbe, 30, 2, 0, 3)
+		tc.edit(&k)
+		all := ends.Collect(nil, []v1alpha1.NodeWorkload{node("n1", k)})
+		if m := New("shop", "web", all, ends.Omitted{}, start.Add(time.Minute)).Lanes[0].Marks[0]; m.Signal != tc.signal || m.Kind != tc.kind {
+			t.Errorf("%s: signal %q, kind %s; want %q, %s", name, m.Signal, m.Kind, tc.signal, tc.kind)
+		}
+	}
+}
+
 // A crash loop shows its last exit, and how often the container was restarted.
 func TestCrashLoop(t *testing.T) {
 	nw := node("n1")

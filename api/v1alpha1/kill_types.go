@@ -134,7 +134,8 @@ const (
 	PreStopSucceeded PreStopOutcome = "Succeeded"
 	// PreStopFailed: the hook ended with an error.
 	PreStopFailed PreStopOutcome = "Failed"
-	// PreStopTimedOut: the hook was cancelled when the grace period was over.
+	// PreStopTimedOut: the hook was cancelled when the grace period was over, or was cut off when the
+	// shim was away: then its seconds are 0.
 	PreStopTimedOut PreStopOutcome = "TimedOut"
 	// PreStopSkipped: there was no time for the hook.
 	PreStopSkipped PreStopOutcome = "Skipped"

@@ -80,6 +80,8 @@ func TestWords(t *testing.T) {
 		}},
 		{"hook failed", func(k *v1alpha1.KillRecord) { k.PreStop.Outcome = v1alpha1.PreStopFailed }},
 		{"hook cut off", func(k *v1alpha1.KillRecord) { k.PreStop.Outcome = v1alpha1.PreStopTimedOut }},
+		{"hook cut off by an outage", func(k *v1alpha1.KillRecord) { k.PreStop.Outcome, k.PreStop.Seconds = v1alpha1.PreStopTimedOut, 0 }},
+		{"hook of a kill that has ended", func(k *v1alpha1.KillRecord) { k.PreStop.Outcome, k.PreStop.Seconds = "", 0 }},
 		{"hook skipped", func(k *v1alpha1.KillRecord) { k.PreStop.Outcome = v1alpha1.PreStopSkipped }},
 		{"waits", func(k *v1alpha1.KillRecord) {
 			k.Phase, k.Outcome, k.ExitCode, k.StopTime, k.FinishTime = v1alpha1.KillPhaseWaitingForTurn, "", nil, nil, nil

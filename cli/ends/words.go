@@ -201,6 +201,9 @@ func Hook(k *v1alpha1.KillRecord) string {
 		return ""
 	}
 	text := "preStop (" + h.Handler + ") "
+	if k.HookCutOff() || h.Outcome == "" && k.Phase != v1alpha1.KillPhasePreStop {
+		return text + "cut off"
+	}
 	switch h.Outcome {
 	case v1alpha1.PreStopSucceeded:
 		return fmt.Sprintf("%sran %ds", text, h.Seconds)

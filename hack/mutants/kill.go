@@ -14,8 +14,8 @@ var killMistakes = []mistake{
 		"return e.steady() &&", "return false && e.steady() &&"},
 	{"a kill has ended when that was seen", "ending.seenLate",
 		"return e.after.State == plan.ContainerExited &&", "return false &&"},
-	{"what has exited beside an error is killed again", "kill.finish",
-		"if failed && err == nil &&", "if false && err == nil &&"},
+	{"what has exited beside an error is killed again", "kill.exitedNevertheless",
+		"return after.State == plan.ContainerExited &&", "return false &&"},
 	{"a runtime that does not answer gives no time", "Executor.hurried",
 		"case runtimeerror.IsUnavailable(err):", "case false:"},
 }

@@ -49,7 +49,7 @@ var (
 func (k *kill) finish(ctx context.Context, stopErr error) error {
 	after, err := k.settled(ctx, stopErr)
 	failed := stopErr != nil
-	if failed && err == nil && after.State == plan.ContainerExited && k.e.differences.CheckStopped {
+	if failed && err == nil && k.exitedNevertheless(after) {
 		logr.FromContextOrDiscard(ctx).Error(stopErr, "Failed to stop container, but it has exited", "container", k.Name)
 		failed = false
 	}
@@ -65,27 +65,14 @@ func (k *kill) finish(ctx context.Context, stopErr error) error {
 		if failed {
 			rec.Outcome = v1alpha1.KillOutcomeFailed
 			rec.Error = text.Cut(runtimeerror.Text(stopErr), maxRecordMessage)
-			return
-		}
-		e := k.ending(rec)
-		if stopErr != nil { // the call that failed may have forced it
-			e.stopped, e.forced, e.forcedFrom = true, !time.Now().Before(k.stopEnd), k.stopEnd.Round(0)
-		}
-		if err == nil {
-			e.after = &after
-			e.during = k.exitedDuring(&e)
-			rec.ExitedDuring = e.during
 		} else {
-			e.gone, e.err = runtimeerror.IsNotFound(err), err
+			e := k.ending(rec)
+			if stopErr != nil { // the call that failed may have forced it
+				e.stopped, e.forced, e.forcedFrom = true, !time.Now().Before(k.stopEnd), k.stopEnd.Round(0)
+			}
+			k.conclude(rec, e, after, err)
 		}
-		var why string
-		rec.Outcome, why = outcomeOf(e)
-		rec.Error = text.Cut(why, maxRecordMessage)
-		if e.after != nil && (e.unwatched && rec.Outcome != "" || e.seenLate()) {
-			// It ended when the container left, not when the shim looked.
-			end = later(rec.StartTime.Time, after.FinishedAt)
-			k.endAt(rec, end, end.Sub(rec.StartTime.Time))
-		}
+		k.endHook(rec)
 	})
 	if failed || err != nil {
 		return stopErr
@@ -142,6 +129,43 @@ func (k *kill) endAt(rec *v1alpha1.KillRecord, t time.Time, took time.Duration) 
 	rec.Phase = v1alpha1.KillPhaseDone
 	rec.FinishTime = &metav1.MicroTime{Time: t}
 	rec.Grace.UsedSeconds = max(0, wholeSeconds(took))
+}
+
+// exitedNevertheless reports that a container has exited although its StopContainer failed. The kubelet
+// believes the answer.
+func (k *kill) exitedNevertheless(after plan.ContainerStatus) bool {
+	return after.State == plan.ContainerExited && k.e.differences.CheckStopped
+}
+
+// conclude notes the outcome, by the container after the kill, or why the runtime did not say.
+func (k *kill) conclude(rec *v1alpha1.KillRecord, e ending, after plan.ContainerStatus, err error) {
+	if err == nil {
+		e.after = &after
+		e.during = k.exitedDuring(&e)
+		rec.ExitedDuring = e.during
+	} else {
+		e.gone, e.err = runtimeerror.IsNotFound(err), err
+	}
+	var why string
+	rec.Outcome, why = outcomeOf(e)
+	rec.Error = text.Cut(why, maxRecordMessage)
+	if e.after != nil && (e.unwatched && rec.Outcome != "" || e.seenLate()) {
+		// It ended when the container left, not when the shim looked.
+		end := later(rec.StartTime.Time, after.FinishedAt)
+		k.endAt(rec, end, end.Sub(rec.StartTime.Time))
+	}
+}
+
+// endHook ends a preStop hook whose end was not seen. One that the end of its container has ended
+// ran until then.
+func (k *kill) endHook(rec *v1alpha1.KillRecord) {
+	if rec.PreStop == nil || rec.PreStop.Outcome != "" {
+		return
+	}
+	rec.PreStop.Outcome = v1alpha1.PreStopFailed
+	if rec.ExitedDuring == v1alpha1.KillPhasePreStop && rec.Outcome != "" {
+		rec.PreStop.Seconds = rec.Grace.UsedSeconds
+	}
 }
 
 // ending is what is known of the kill's end without asking the runtime. What the

@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"strings"
@@ -184,10 +185,12 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 		want    v1alpha1.KillOutcome
 		wantErr string
 		wantEnd time.Duration // from the begin of the kill
+		grace   int64         // 30 by default
 	}{
-		"before the kill began":      {after: -time.Second, want: v1alpha1.KillOutcomeAlreadyStopped, wantEnd: 0},
-		"in the hook's time":         {after: 3 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
-		"long after it, not stopped": {after: 90 * time.Second, wantErr: leftLate, wantEnd: age},
+		"in the hook's time, which is not over": {after: 3 * time.Second, grace: 300, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
+		"before the kill began":                 {after: -time.Second, want: v1alpha1.KillOutcomeAlreadyStopped, wantEnd: 0},
+		"in the hook's time":                    {after: 3 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
+		"long after it, not stopped":            {after: 90 * time.Second, wantErr: leftLate, wantEnd: age},
 		"stopped, in time": {
 			record: func(rec v1alpha1.KillRecord) v1alpha1.KillRecord { return stopping(rec, age-10*time.Second, 28) },
 			code:   137, after: 37 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 37 * time.Second,
@@ -203,7 +206,7 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 			for _, whole := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFakeRuntime()
-					rec := inHook(cutRecord(age, v1alpha1.KillPhasePreStop, 30))
+					rec := inHook(cutRecord(age, v1alpha1.KillPhasePreStop, cmp.Or(tc.grace, 30)))
 					if tc.record != nil {
 						rec = tc.record(afterHook(cutRecord(age, v1alpha1.KillPhaseStopping, 30)))
 					}
@@ -226,6 +229,16 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 					}
 					if len(f.stopCalls()) > 0 {
 						t.Errorf("it was stopped: %v", f.stopCalls())
+					}
+					wantHook := v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopTimedOut}
+					switch {
+					case tc.record != nil:
+						wantHook = *afterHook(rec).PreStop
+					case tc.grace > 0:
+						wantHook.Outcome, wantHook.Seconds = v1alpha1.PreStopFailed, got.Grace.UsedSeconds
+					}
+					if *got.PreStop != wantHook || got.HookCutOff() != (tc.record == nil && tc.grace == 0) {
+						t.Errorf("hook %+v, want %+v", *got.PreStop, wantHook)
 					}
 				})
 			}

@@ -59,7 +59,7 @@ func (d *durations) planned(began time.Time) { d.plans.Observe(time.Since(began)
 
 // killTook counts how long a kill took. One whose end was not observed says nothing about it.
 func (d *durations) killTook(rec *v1alpha1.KillRecord) {
-	if p := rec.PreStop; p != nil && p.Outcome != "" {
+	if p := rec.PreStop; p != nil && p.Outcome != "" && !rec.HookCutOff() {
 		d.preStops.WithLabelValues(p.Handler, string(p.Outcome)).Observe(float64(p.Seconds))
 	}
 	if rec.FinishTime == nil || rec.Outcome == "" {

@@ -54,9 +54,11 @@ func TestKillDurations(t *testing.T) {
 	shortened.Grace.Deadline, shortened.PreStop = at(4), nil
 	open.FinishTime, open.PreStop = nil, &v1alpha1.KillPreStop{Handler: "exec"}
 	unknown.Outcome, unknown.PreStop = "", nil
+	cutOff := unknown
+	cutOff.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopTimedOut}
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)
-	for _, r := range []v1alpha1.KillRecord{rec, shortened, open, unknown} {
+	for _, r := range []v1alpha1.KillRecord{rec, shortened, open, unknown, cutOff} {
 		m.killTook(&r)
 	}
 	want := map[string][2]float64{

@@ -235,6 +235,22 @@ func TestKillSummary(t *testing.T) {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, RequestedBy: "manager", Phase: v1alpha1.KillPhasePreStop, Message: "Stopping container c"},
 			want:   "terminated by manager",
 		},
+		"a hook that a reboot cut off": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Outcome: v1alpha1.KillOutcomeGraceful, ExitCode: n(0), Grace: grace, PreStop: hook(v1alpha1.PreStopTimedOut, 0),
+			},
+			want: "terminated; preStop cut off; exited 0 within 7s (30s allowed)",
+		},
+		"a hook that an outage cut off": {
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: done, Error: "it is gone", Grace: grace, PreStop: hook(v1alpha1.PreStopFailed, 0)},
+			want:   "terminated; preStop cut off; how it ended is not known: it is gone",
+		},
+		"a hook that failed at once": {
+			record: v1alpha1.KillRecord{
+				Trigger: v1alpha1.TriggerTermination, Phase: done, Error: "it is gone", Grace: grace, PreStop: hook(v1alpha1.PreStopFailed, 0), StopTime: stopped,
+			},
+			want: "terminated; preStop failed after 0s; stop signal; how it ended is not known: it is gone",
+		},
 		"a hook that a crash cut short": {
 			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: v1alpha1.KillPhaseStopping, PreStop: hook("", 0)},
 			want:   "terminated; stop signal sent",

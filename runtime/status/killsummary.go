@@ -142,6 +142,9 @@ func preStopPart(r v1alpha1.KillRecord) []string {
 	if r.PreStop == nil {
 		return nil
 	}
+	if r.HookCutOff() {
+		return []string{"preStop cut off"}
+	}
 	switch r.PreStop.Outcome {
 	case v1alpha1.PreStopSucceeded:
 		return []string{fmt.Sprintf("preStop ok %ds", r.PreStop.Seconds)}

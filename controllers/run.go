@@ -316,7 +316,7 @@ func watchFleet(ctx context.Context, mgr manager.Manager, known workload.Fleet) 
 	if err != nil {
 		return nil, fmt.Errorf("make a client for NodeWorkloads: %w", err)
 	}
-	if err := errors.Join(known.Nodes.Watch(ctx, mgr.GetCache()), known.Shims.Watch(ctx, mgr.GetCache())); err != nil {
+	if err := errors.Join(known.Nodes.Watch(ctx, mgr.GetCache()), known.Shims.Watch(ctx, mgr.GetCache()), known.Shares.ReadRevisions(ctx, mgr.GetCache())); err != nil {
 		return nil, err
 	}
 	return known.Shares.Runnable(direct), nil

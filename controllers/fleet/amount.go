@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -50,7 +49,7 @@ func amountOf(nw *v1alpha1.NodeWorkload, before *Share) Amount {
 	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation && !before.mixed {
 		return before.Amount
 	}
-	return AmountIn(resource.PodRequests(&corev1.Pod{Spec: nw.Spec.Template.Spec}, resource.PodResourcesOptions{}))
+	return requested(&nw.Spec.Template.Spec)
 }
 
 // Terminal reports whether its containers have ended for good.

@@ -101,10 +101,12 @@ func (x *Index) take(nw *v1alpha1.NodeWorkload) *Share {
 	x.listed[nw.UID] = true
 	x.mu.Unlock()
 	share := ShareOf(nw, nil) // an etcd that was restored may have another template of the same generation
-	if old := x.Get(client.ObjectKeyFromObject(nw)); old != nil {
+	old := x.Get(client.ObjectKeyFromObject(nw))
+	if old != nil {
 		share.takeTimes(nw, old)
 		share.takeEarlier(nw, old)
 	}
+	x.takeRan(share, nw, old)
 	return share
 }
 
@@ -128,6 +130,7 @@ func (x *Index) Observe(nw *v1alpha1.NodeWorkload) {
 	words := x.kills.Observe(nw)
 	old := x.Get(client.ObjectKeyFromObject(nw))
 	now := ShareOf(nw, old)
+	x.takeRan(now, nw, old)
 	x.apply(old, now, nw.ResourceVersion)
 	x.tell(Change{Old: old, New: now, Words: words})
 }

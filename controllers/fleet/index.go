@@ -41,6 +41,9 @@ type Index struct {
 	turns    turns
 	rollOuts rollOuts
 
+	// revisions finds those that a ManagedWorkload controls, nil without a cache of them.
+	revisions func(namespace string, controller types.UID) []v1alpha1.ManagedWorkloadRevision
+
 	// feeding is held while a change is applied and passed on, which keeps changes in order.
 	feeding   sync.Mutex
 	listeners []func(Change)

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/placement"
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/fleet"
 	"github.com/managedworkload/managedworkload/controllers/rollout"
@@ -62,9 +61,9 @@ func (r *Reconciler) gatherRevisions(ctx context.Context, s *scope) error {
 
 // intact reports whether a revision has the user's template that its label identifies: one that
 // was edited by hand is not used. What was found is remembered.
-func (s *scope) intact(revision *v1alpha1.ManagedWorkloadRevision) bool {
-	_, known := s.memory.hashes[keyOf(revision)]
-	return known || intact(revision)
+func (s *scope) intact(object *v1alpha1.ManagedWorkloadRevision) bool {
+	_, known := s.memory.hashes[keyOf(object)]
+	return known || fleet.Intact(object)
 }
 
 // revisionKey identifies a state of a revision.
@@ -75,11 +74,6 @@ type revisionKey struct {
 
 func keyOf(revision *v1alpha1.ManagedWorkloadRevision) revisionKey {
 	return revisionKey{revision.UID, revision.ResourceVersion}
-}
-
-func intact(object *v1alpha1.ManagedWorkloadRevision) bool {
-	user, err := revision.User(&object.Spec)
-	return err == nil && template.Hash(user) == object.Labels[v1alpha1.LabelRevision]
 }
 
 // placed is what admission made of the template before, nil if it was never asked: by its
@@ -223,7 +217,7 @@ func (r *Reconciler) takeRevision(ctx context.Context, s *scope, wanted *v1alpha
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return fmt.Errorf("get revision %q: %w", wanted.Name, err)
 	}
-	if metav1.IsControlledBy(there, s.mw) && intact(there) {
+	if metav1.IsControlledBy(there, s.mw) && fleet.Intact(there) {
 		s.revision, s.revisions, s.current = there, append(s.revisions, there), ""
 		return nil
 	}

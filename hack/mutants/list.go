@@ -24,7 +24,7 @@ func mutants() []mutant.Mutant {
 		in("controllers/admission", verdictMistakes),
 		in("controllers/fleet", turnMistakes),
 		in("controllers/workload", rollOutTurnMistakes),
-		in("controllers/workload", revisionEditedMistakes),
+		in("controllers/fleet", revisionEditedMistakes),
 		in("internal/revision", revisionMistakes),
 		in("controllers/reservation", reservationMistakes),
 		in("controllers/quota", quotaMistakes),

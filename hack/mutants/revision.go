@@ -17,8 +17,8 @@ var revisionMistakes = []mistake{
 }
 
 var revisionEditedMistakes = []mistake{
-	{"a revision whose patch cannot be applied is used", "intact",
+	{"a revision whose patch cannot be applied is used", "Intact",
 		"err == nil && template.Hash(user)", "err != nil || template.Hash(user)"},
-	{"a revision whose template was changed by hand is used", "intact",
+	{"a revision whose template was changed by hand is used", "Intact",
 		"err == nil && template.Hash(user) == object.Labels[v1alpha1.LabelRevision]", "err == nil && template.Hash(user) != \"\""},
 }

@@ -31,14 +31,7 @@ func (s *Share) takeEarlier(nw *v1alpha1.NodeWorkload, before *Share) {
 	}
 	s.Earlier = s.earlierThan(before)
 	s.Amount = s.Amount.AtLeast(before.Amount)
-	more := s.Usage.AtLeast(before.Usage)
-	switch {
-	case more.Equal(s.Usage):
-	case more.Equal(before.Usage):
-		s.Usage = before.Usage
-	default:
-		s.Usage = more
-	}
+	s.Usage = s.Usage.With(before.Usage)
 	s.mixed = true
 }
 

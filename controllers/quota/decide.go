@@ -86,24 +86,7 @@ func accountsOf(quotas []*corev1.ResourceQuota, held map[types.NamespacedName]He
 
 // of is what it counts for in a quota.
 func (h Held) of(q *corev1.ResourceQuota) corev1.ResourceList {
-	has, promised := h.Has.of(q), h.Promised.of(q)
-	if len(has) == 0 || len(promised) == 0 {
-		return first(has, promised)
-	}
-	most := maps.Clone(has)
-	for name, amount := range promised {
-		if known, ok := most[name]; !ok || amount.Cmp(known) > 0 {
-			most[name] = amount
-		}
-	}
-	return most
-}
-
-func first(a, b corev1.ResourceList) corev1.ResourceList {
-	if len(a) > 0 {
-		return a
-	}
-	return b
+	return largest(h.Has.of(q), h.Promised.of(q))
 }
 
 // growth is what is wanted beyond what is had, of those resources of which more is.

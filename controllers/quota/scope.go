@@ -9,36 +9,41 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Matches reports whether a quota's scopes match Pods of a usage. (kubernetes
-// pkg/quota/v1/evaluator/core/pods.go:podMatchesScopeFunc)
+// Matches reports whether a quota's scopes match Pods of a usage.
 func Matches(q *corev1.ResourceQuota, u *Usage) bool {
+	return slices.ContainsFunc(u.templates, func(t templateUsage) bool { return t.in(q) })
+}
+
+// in reports whether a quota's scopes match. (kubernetes
+// pkg/quota/v1/evaluator/core/pods.go:podMatchesScopeFunc)
+func (s scopes) in(q *corev1.ResourceQuota) bool {
 	for _, scope := range q.Spec.Scopes {
-		if !u.in(corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
+		if !s.meets(corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
 			return false
 		}
 	}
 	if q.Spec.ScopeSelector == nil {
 		return true
 	}
-	return !slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool { return !u.in(r) })
+	return !slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool { return !s.meets(r) })
 }
 
-func (u *Usage) in(r corev1.ScopedResourceSelectorRequirement) bool {
+func (s scopes) meets(r corev1.ScopedResourceSelectorRequirement) bool {
 	switch r.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
-		return u.terminating
+		return s.terminating
 	case corev1.ResourceQuotaScopeNotTerminating:
-		return !u.terminating
+		return !s.terminating
 	case corev1.ResourceQuotaScopeBestEffort:
-		return u.bestEffort
+		return s.bestEffort
 	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !u.bestEffort
+		return !s.bestEffort
 	case corev1.ResourceQuotaScopePriorityClass:
-		return matchesClass(r, u.class)
+		return matchesClass(r, s.class)
 	case corev1.ResourceQuotaScopeVolumeAttributesClass:
 		return false // of volume claims only
 	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		return u.across
+		return s.across
 	}
 	return true // one that is not known here may match
 }

@@ -5,6 +5,7 @@ package quota
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,11 +22,22 @@ const (
 	limits   = "limits."
 )
 
-// Usage is what a Pod of a template uses of quotas, and by what their scopes match it. It is
-// not changed once it is made.
+// Usage is what a NodeWorkload uses of quotas: of each, the largest of what Pods of the templates would that may
+// run. It is not changed once it is made.
 type Usage struct {
+	// templates are what these use, one for all of the same scopes.
+	templates []templateUsage
+}
+
+// templateUsage is what a Pod of a template uses of quotas, and by what their scopes match it.
+type templateUsage struct {
 	amounts corev1.ResourceList
-	// class is the priority class, and across says that its affinity looks at other namespaces.
+	scopes
+}
+
+// scopes are a priority class, and what else the scopes of a quota ask: across says that an affinity looks at
+// other namespaces.
+type scopes struct {
 	class                           string
 	terminating, bestEffort, across bool
 }
@@ -35,9 +47,9 @@ type Usage struct {
 func UsageOf(spec *corev1.PodSpec) *Usage {
 	pod := &corev1.Pod{Spec: *spec}
 	one := *resource.NewQuantity(1, resource.DecimalSI)
-	u := &Usage{
-		amounts: corev1.ResourceList{corev1.ResourcePods: one, countPods: one},
-		class:   spec.PriorityClassName, terminating: terminating(spec), bestEffort: bestEffort(spec), across: across(spec.Affinity),
+	u := templateUsage{
+		corev1.ResourceList{corev1.ResourcePods: one, countPods: one},
+		scopes{class: spec.PriorityClassName, terminating: terminating(spec), bestEffort: bestEffort(spec), across: across(spec.Affinity)},
 	}
 	for name, amount := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
 		if computed(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
@@ -49,28 +61,37 @@ func UsageOf(spec *corev1.PodSpec) *Usage {
 			u.amounts[limits+name] = amount
 		}
 	}
-	return u
+	return &Usage{[]templateUsage{u}}
 }
 
-// AtLeast is u with, of each amount, the larger one of both. It is of the priority class of u.
-func (u *Usage) AtLeast(o *Usage) *Usage {
-	more := *u
-	more.bestEffort = u.bestEffort && o.bestEffort
-	more.terminating, more.across = u.terminating && o.terminating, u.across || o.across
-	more.amounts = u.amounts.DeepCopy()
-	for name, amount := range o.amounts {
-		if known, found := more.amounts[name]; !found || known.Cmp(amount) < 0 {
-			more.amounts[name] = amount
+// With is what is used where templates of both may run: u or o where that is all.
+func (u *Usage) With(o *Usage) *Usage {
+	both := &Usage{slices.Clone(u.templates)}
+	for _, t := range o.templates {
+		i := slices.IndexFunc(both.templates, func(known templateUsage) bool { return known.scopes == t.scopes })
+		if i < 0 {
+			both.templates = append(both.templates, t)
+			continue
+		}
+		both.templates[i].amounts = largest(both.templates[i].amounts, t.amounts)
+	}
+	for _, one := range []*Usage{u, o} {
+		if both.Equal(one) {
+			return one
 		}
 	}
-	return &more
+	return both
 }
 
 // Equal reports whether both use the same of all quotas.
 func (u *Usage) Equal(o *Usage) bool {
 	same := func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
-	return u.class == o.class && u.across == o.across && u.terminating == o.terminating && u.bestEffort == o.bestEffort &&
-		maps.EqualFunc(u.amounts, o.amounts, same)
+	in := func(t templateUsage) bool {
+		return slices.ContainsFunc(o.templates, func(other templateUsage) bool {
+			return t.scopes == other.scopes && maps.EqualFunc(t.amounts, other.amounts, same)
+		})
+	}
+	return len(u.templates) == len(o.templates) && !slices.ContainsFunc(u.templates, func(t templateUsage) bool { return !in(t) })
 }
 
 // computed reports whether quotas limit a resource by requests and by limits.
@@ -80,17 +101,32 @@ func computed(name corev1.ResourceName) bool {
 
 // of is what it uses of what a quota limits, nil if the quota is about other Pods. A nil
 // Usage uses nothing.
-func (u *Usage) of(q *corev1.ResourceQuota) corev1.ResourceList {
-	if u == nil || !Matches(q, u) {
+func (u *Usage) of(q *corev1.ResourceQuota) (used corev1.ResourceList) {
+	if u == nil {
 		return nil
 	}
-	used := corev1.ResourceList{}
-	for name, amount := range u.amounts {
-		if _, limited := q.Spec.Hard[name]; limited {
-			used[name] = amount
+	for _, t := range u.templates {
+		if t.in(q) {
+			used = largest(used, t.amounts)
 		}
 	}
+	maps.DeleteFunc(used, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		_, limited := q.Spec.Hard[name]
+		return !limited
+	})
 	return used
+}
+
+// largest has of each resource the larger amount.
+func largest(a, b corev1.ResourceList) corev1.ResourceList {
+	most := make(corev1.ResourceList, len(a))
+	maps.Copy(most, a)
+	for name, amount := range b {
+		if known, ok := most[name]; !ok || amount.Cmp(known) > 0 {
+			most[name] = amount
+		}
+	}
+	return most
 }
 
 // LimitsPods reports whether a quota limits Pods or what they compute with.

@@ -56,7 +56,7 @@ func TestUsageIsAPods(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, UsageOf(&tt.spec).amounts); diff != "" {
+			if diff := cmp.Diff(tt.want, UsageOf(&tt.spec).templates[0].amounts); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -72,5 +72,49 @@ func TestBestEffortOfAPod(t *testing.T) {
 	q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}}
 	if Matches(q, UsageOf(spec)) {
 		t.Error("a pod with a request counts as one without")
+	}
+}
+
+// Where several templates may run, each counts in the quotas whose scopes match it, and of those in one quota the
+// largest amounts. Templates of the same scopes take no more memory than one.
+func TestUsageOfSeveralTemplates(t *testing.T) {
+	spec := func(class string, deadline *int64, requested corev1.ResourceList) *corev1.PodSpec {
+		return &corev1.PodSpec{PriorityClassName: class, ActiveDeadlineSeconds: deadline, Containers: []corev1.Container{container(requested, nil)}}
+	}
+	hard := list("pods", "10", "requests.cpu", "10", "requests.memory", "10")
+	runs, waits := UsageOf(spec("high", nil, list("cpu", "3"))), UsageOf(spec("low", nil, list("cpu", "1", "memory", "5")))
+	nothing, ending := UsageOf(spec("high", nil, nil)), UsageOf(spec("high", new(int64(60)), list("cpu", "2")))
+	for name, tt := range map[string]struct {
+		usage *Usage
+		quota *corev1.ResourceQuota
+		want  corev1.ResourceList
+	}{
+		"of the class that runs":    {waits.With(runs), limit(hard, nil, of("high")), list("pods", "1", "requests.cpu", "3")},
+		"of the class that waits":   {waits.With(runs), limit(hard, nil, of("low")), list("pods", "1", "requests.cpu", "1", "requests.memory", "5")},
+		"of a third class":          {waits.With(runs), limit(hard, nil, of("other")), nil},
+		"of all":                    {waits.With(runs), limit(hard, nil), list("pods", "1", "requests.cpu", "3", "requests.memory", "5")},
+		"best effort runs":          {runs.With(nothing), limit(hard, nil, scoped(corev1.ResourceQuotaScopeBestEffort)), list("pods", "1")},
+		"best effort waits":         {nothing.With(runs), limit(hard, nil, scoped(corev1.ResourceQuotaScopeNotBestEffort)), list("pods", "1", "requests.cpu", "3")},
+		"one with a deadline runs":  {runs.With(ending), limit(hard, nil, scoped(corev1.ResourceQuotaScopeTerminating)), list("pods", "1", "requests.cpu", "2")},
+		"one with a deadline waits": {ending.With(runs), limit(hard, nil, scoped(corev1.ResourceQuotaScopeNotTerminating)), list("pods", "1", "requests.cpu", "3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, tt.usage.of(tt.quota)); diff != "" {
+				t.Error(diff)
+			}
+			if Matches(tt.quota, tt.usage) != (tt.want != nil) {
+				t.Errorf("the quota matches: %t", tt.want == nil)
+			}
+		})
+	}
+	many := waits.With(runs)
+	for range 10 {
+		many = UsageOf(spec("high", nil, list("cpu", "2", "memory", "7"))).With(many)
+	}
+	if len(many.templates) != 2 {
+		t.Errorf("%d templates are kept of 2 with different scopes", len(many.templates))
+	}
+	if small := UsageOf(spec("high", nil, list("cpu", "1"))); small.With(runs) != runs || runs.With(small) != runs {
+		t.Error("what uses less is kept, too")
 	}
 }

@@ -311,13 +311,13 @@ func (l *Ledger) AllGone(owner types.UID) bool {
 	return !ok || b.live == 0
 }
 
-// Forget drops what is remembered of objects of that name. What NodeWorkloads have reported that
-// are still there counts once, whoever takes them over.
-func (l *Ledger) Forget(owner types.NamespacedName) {
+// Forget drops what is remembered of objects of that name, but of the one with the UID there, "" for none. What
+// NodeWorkloads have reported that are still there counts once, whoever takes them over.
+func (l *Ledger) Forget(owner types.NamespacedName, there types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uid, b := range l.books {
-		if b.owner != owner {
+		if b.owner != owner || uid == there {
 			continue
 		}
 		if !l.follows {

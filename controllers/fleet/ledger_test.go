@@ -64,7 +64,12 @@ func TestLedgerLetsOrphansGo(t *testing.T) {
 		t.Error("an orphaned NodeWorkload still counts")
 	}
 	l.Gone(managertest.NodeWorkload("n2", ""))
-	l.Forget(types.NamespacedName{Name: "web"})
+	l.Observe(managertest.NodeWorkload("n3", "made again"))
+	l.Forget(types.NamespacedName{Name: "web"}, "made again")
+	if len(l.books) != 1 || l.books["made again"] == nil {
+		t.Errorf("%d books left, want that of the object that is there", len(l.books))
+	}
+	l.Forget(types.NamespacedName{Name: "web"}, "")
 	if len(l.books) != 0 {
 		t.Errorf("%d books left", len(l.books))
 	}

@@ -57,7 +57,7 @@ type memories struct {
 	known map[types.NamespacedName]memory
 }
 
-// of is the memory of mw; an earlier object of its name is forgotten.
+// of is the memory of mw, which is empty where the known one is of an earlier object of its name.
 func (m *memories) of(mw *v1alpha1.ManagedWorkload) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,6 +86,18 @@ func (m *memories) keepWritten(mw *v1alpha1.ManagedWorkload, known memory) {
 	kept.noRoom = known.noRoom
 	kept.replaced, kept.began, kept.generation = known.replaced, known.began, known.generation
 	m.keep(mw, kept)
+}
+
+// forgetEarlier forgets an earlier object of the name of mw, and returns its UID, "" for none.
+func (m *memories) forgetEarlier(mw *v1alpha1.ManagedWorkload) (uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := client.ObjectKeyFromObject(mw)
+	if uid = m.known[name].uid; uid == mw.UID {
+		return ""
+	}
+	delete(m.known, name)
+	return uid
 }
 
 func (m *memories) forget(name types.NamespacedName) (uid types.UID) {

@@ -171,6 +171,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !mw.DeletionTimestamp.IsZero() && !keptForUs(mw) {
 		return ctrl.Result{}, nil // a finalizer of another controller keeps it
 	}
+	if earlier := r.memories.forgetEarlier(mw); earlier != "" {
+		r.forgetUID(req.NamespacedName, earlier, mw.UID)
+	}
 	known := r.memories.of(mw)
 	// The end of an object makes nothing, and need not wait.
 	if mw.DeletionTimestamp.IsZero() && r.behind(&known.wrote, time.Now()) {
@@ -332,8 +335,13 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) (bool, error) {
 // forget drops what is remembered of an object that is gone.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	dropWorkloadMetrics(name)
-	r.fleet.Kills.Forget(name)
 	r.admission.Forget(name)
 	r.quotas.Wait(name, false)
-	r.fleet.Shares.NoteRollOut(r.memories.forget(name), nil)
+	r.forgetUID(name, r.memories.forget(name), "")
+}
+
+// forgetUID drops what is remembered of an object by its UID; there is that of one which has its name now.
+func (r *Reconciler) forgetUID(name types.NamespacedName, gone, there types.UID) {
+	r.fleet.Kills.Forget(name, there)
+	r.fleet.Shares.NoteRollOut(gone, nil)
 }

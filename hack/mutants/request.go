@@ -194,6 +194,8 @@ var turnMistakes = []mistake{
 var rollOutTurnMistakes = []mistake{
 	{"the roll-out takes no turns", "Reconciler.takeTurn",
 		"if r.fleet.Shares.Take(s.turn) {", "if r.fleet.Shares.Take(s.turn) || true {"},
+	{"an object that was made again leaves what is known of the earlier one", "Reconciler.Reconcile",
+		`earlier != "" {`, `false && earlier != "" {`},
 }
 
 var signalMistakes = []mistake{

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/managedworkload/managedworkload/api/printable"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/text"
@@ -179,8 +180,9 @@ func (e *events) record(ref *corev1.ObjectReference, eventtype, reason, message 
 // wrote may be part of it.
 const maxEventMessage = 10 << 10
 
-// bounded cuts a text at a character.
+// bounded replaces what a terminal would take for a command, and cuts a text at a character.
 func bounded(message string) string {
+	message = printable.Text(message)
 	if len(message) <= maxEventMessage {
 		return message
 	}

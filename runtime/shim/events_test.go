@@ -34,10 +34,12 @@ func (s *clockSink) Patch(e *corev1.Event, _ []byte) (*corev1.Event, error) { re
 // refRecorder keeps what the last event was about.
 type refRecorder struct {
 	record.EventRecorder
-	ref corev1.ObjectReference
+	ref     corev1.ObjectReference
+	message string
 }
 
-func (r *refRecorder) Event(object runtime.Object, _, _, _ string) {
+func (r *refRecorder) Event(object runtime.Object, _, _, message string) {
+	r.message = message
 	if ref, ok := object.(*corev1.ObjectReference); ok {
 		r.ref = *ref
 	}
@@ -104,6 +106,16 @@ func TestEventsNameTheNodeWorkload(t *testing.T) {
 	e.warnNode("ForeignPods", "m")
 	if recorder.ref != (corev1.ObjectReference{}) {
 		t.Error("an event was written although the process ends")
+	}
+}
+
+// What a container wrote does not command the terminal of who reads its events.
+func TestEventsAreShownAsText(t *testing.T) {
+	recorder := &refRecorder{}
+	e := &events{recorder: recorder, node: "node", ended: make(chan struct{})}
+	e.record(&corev1.ObjectReference{}, corev1.EventTypeWarning, "Unhealthy", "Readiness probe failed: \x1b[2J\u009b2J \u202egpj.exe\nnext\tline")
+	if want := "Readiness probe failed: \\u001b[2J\\u009b2J \\u202egpj.exe\nnext\tline"; recorder.message != want {
+		t.Errorf("message %q, want %q", recorder.message, want)
 	}
 }
 

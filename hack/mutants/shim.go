@@ -5,6 +5,10 @@ package main
 
 var shimMistakes = []mistake{
 	{"an event ends with its oldest count", "eventBacklog.put", `e.event.Name != ""`, "false"},
+	{"an event that fails for ever holds up all others", "eventBacklog.next", "|| e.due.Before(next.due) {", "{"},
+	{"an event that fails is tried for ever", "retry.failed", "return r.answers < maxAnswers", "return true"},
+	{"an event is lost while the API server is away", "retry.failed", "if apierrors.IsInternalError(err) {", "if err != nil {"},
+	{"a new count of an event that fails makes it a new one", "eventBacklog.put", "late.retry = e.retry", ""},
 	{"a deleted Lease is never made again", "lease.renew",
 		"(apierrors.IsConflict(err) || apierrors.IsNotFound(err))", "apierrors.IsConflict(err)"},
 	{"a Lease that was changed elsewhere is never renewed again", "lease.renew",

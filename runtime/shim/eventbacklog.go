@@ -6,6 +6,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -24,9 +25,12 @@ import (
 const (
 	// maxBacklog bounds the events that wait.
 	maxBacklog = 1000
-	// The wait between two tries, where the API server does not ask for another.
+	// The wait between two tries of an event, where the API server does not ask for another.
 	backlogRetryMin = time.Second
 	backlogRetryMax = 30 * time.Second
+	// maxAnswers is how often the API server may answer with an error until an event is lost. (client-go
+	// tools/record/event.go:maxTriesPerEvent)
+	maxAnswers = 12
 )
 
 // lateEvent is an event that the API server has not taken yet. patch is what it adds to one that
@@ -34,10 +38,31 @@ const (
 type lateEvent struct {
 	event *corev1.Event
 	patch []byte
+	retry
+}
+
+// retry is what came of the tries of an event.
+type retry struct {
+	// wait is the last one between two tries, zero before the first, and due when it ends.
+	wait time.Duration
+	due  time.Time
+	// answers counts the errors that the API server has answered with about it alone.
+	answers int
+}
+
+// failed notes a try, and reports whether there is another.
+func (r *retry) failed(err error, now time.Time) bool {
+	r.wait = min(max(2*r.wait, backlogRetryMin), backlogRetryMax)
+	r.due = now.Add(r.wait)
+	if apierrors.IsInternalError(err) {
+		r.answers++
+	}
+	return r.answers < maxAnswers
 }
 
 // eventBacklog holds events while the API server takes none, and writes them when it does: the
-// newest first, so that what people look for does not come minutes late.
+// newest first, so that what people look for does not come minutes late. One that fails holds up no other: a
+// webhook may fail for one namespace.
 type eventBacklog struct {
 	// write writes one.
 	write func(ctx context.Context, late *lateEvent) error
@@ -76,7 +101,11 @@ func (b *eventBacklog) put(late *lateEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = slices.DeleteFunc(b.events, func(e *lateEvent) bool {
-		return e.event.Name != "" && e.event.Name == late.event.Name && e.event.Namespace == late.event.Namespace
+		same := e.event.Name != "" && e.event.Name == late.event.Name && e.event.Namespace == late.event.Namespace
+		if same {
+			late.retry = e.retry
+		}
+		return same
 	})
 	if len(b.events) >= maxBacklog {
 		b.log.Info("Dropped an event: too many wait for the API server", "reason", b.events[0].event.Reason, "message", b.events[0].event.Message)
@@ -89,14 +118,25 @@ func (b *eventBacklog) put(late *lateEvent) {
 	}
 }
 
-// newest returns the newest event that waits, nil if none does.
-func (b *eventBacklog) newest() *lateEvent {
+// empty reports whether no event waits.
+func (b *eventBacklog) empty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.events) == 0 {
-		return nil
+	return len(b.events) == 0
+}
+
+// next returns the event that is tried next: the newest that was not tried yet, or else the one that is due first.
+// nil: none waits.
+func (b *eventBacklog) next() *lateEvent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var next *lateEvent
+	for _, e := range slices.Backward(b.events) {
+		if next == nil || e.due.Before(next.due) {
+			next = e
+		}
 	}
-	return b.events[len(b.events)-1]
+	return next
 }
 
 func (b *eventBacklog) remove(late *lateEvent) {
@@ -107,34 +147,45 @@ func (b *eventBacklog) remove(late *lateEvent) {
 
 // run writes what waits until the context is done.
 func (b *eventBacklog) run(ctx context.Context) error {
-	delay := backlogRetryMin
 	for ctx.Err() == nil {
-		late := b.newest()
-		if late == nil {
+		late := b.next()
+		wait := time.Duration(math.MaxInt64)
+		if late != nil {
+			wait = time.Until(late.due)
+		}
+		if wait > 0 {
 			select {
 			case <-ctx.Done():
 			case <-b.added:
+			case <-time.After(wait):
 			}
 			continue
 		}
 		err := b.try(ctx, late)
 		if !mayPass(err) {
 			b.remove(late)
-			delay = backlogRetryMin
 			continue
 		}
-		wait := delay
-		if asked, ok := apierrors.SuggestsClientDelay(err); ok && asked > 0 {
-			wait = min(time.Duration(asked)*time.Second, backlogRetryMax)
-		} else {
-			delay = min(2*delay, backlogRetryMax)
+		if asked, ok := apierrors.SuggestsClientDelay(err); ok && asked > 0 { // of all of them
+			select {
+			case <-ctx.Done():
+			case <-time.After(min(time.Duration(asked)*time.Second, backlogRetryMax)):
+			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		b.failed(late, err)
 	}
 	return nil
+}
+
+// failed notes the failure of an event, which is lost after too many.
+func (b *eventBacklog) failed(late *lateEvent, err error) {
+	b.mu.Lock()
+	again := late.retry.failed(err, time.Now())
+	b.mu.Unlock()
+	if !again {
+		b.log.Info("Dropped an event: the API server fails to take it", "reason", late.event.Reason, "message", late.event.Message, "error", err.Error())
+		b.remove(late)
+	}
 }
 
 // try writes one event. A panic is an error of it.

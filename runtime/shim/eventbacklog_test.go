@@ -24,10 +24,17 @@ type busySink struct {
 	err   error
 	tries int
 	took  []string
+	// fails are the namespaces whose events it answers 500, and failed how often it has.
+	fails  map[string]bool
+	failed int
 }
 
 func (s *busySink) write(event *corev1.Event) error {
 	s.tries++
+	if s.fails[event.Namespace] {
+		s.failed++
+		return apierrors.NewInternalError(errors.New("failed calling webhook"))
+	}
 	if s.err == nil {
 		s.took = append(s.took, event.Reason)
 	}
@@ -90,6 +97,63 @@ func TestEventsOfABusyAPIServer(t *testing.T) {
 	})
 }
 
+// Where the API server fails to take events of one namespace, others do not wait for them, neither those that
+// waited already nor new ones. Those that fail are given up at last.
+func TestEventsOfANamespaceThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &busySink{fails: map[string]bool{"bad": true}}
+		backlog := &eventBacklog{added: make(chan struct{}, 1), write: func(_ context.Context, late *lateEvent) error { return sink.write(late.event) }}
+		late := &lateSink{EventSink: sink, backlog: backlog, ended: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		record := func(namespace, name string) {
+			t.Helper()
+			event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Reason: name, LastTimestamp: metav1.NewTime(time.Now())}
+			if _, err := late.Patch(event, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		record("bad", "first")
+		record("good", "a")
+		record("bad", "second")
+		done := make(chan error, 1)
+		go func() { done <- backlog.run(ctx) }()
+		synctest.Wait()
+		if want := []string{"a"}; !slices.Equal(sink.took, want) {
+			t.Errorf("written at once: %q, want %q", sink.took, want)
+		}
+		time.Sleep(20 * time.Second) // the next tries are in 10 s and more
+		failed := sink.failed
+		record("good", "b")
+		record("bad", "first") // once more
+		synctest.Wait()
+		if want := []string{"a", "b"}; !slices.Equal(sink.took, want) || sink.failed != failed {
+			t.Errorf("written while others wait: %q, want %q; %d tries of these", sink.took, want, sink.failed-failed)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if want := 1 + 2*maxAnswers; sink.failed != want || !backlog.empty() { // the first came before anything waited
+			t.Errorf("%d tries of what fails, want %d; %d wait", sink.failed, want, len(backlog.events))
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An event waits for an API server that does not answer for as long as that takes.
+func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
+	r := retry{}
+	for range 1000 {
+		if !r.failed(errors.New("connection refused"), time.Now()) {
+			t.Fatal("an event was given up that the API server has not seen")
+		}
+	}
+	if r.wait != backlogRetryMax {
+		t.Errorf("the next try is in %s, want %s", r.wait, backlogRetryMax)
+	}
+}
+
 // What the API server rejects is not tried again, and what has too many behind it is lost.
 func TestBoundsOfTheBacklog(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -123,7 +187,7 @@ func TestBoundsOfTheBacklog(t *testing.T) {
 	for i := range maxBacklog + 5 {
 		b.put(&lateEvent{event: &corev1.Event{Reason: fmt.Sprint(i)}})
 	}
-	if len(b.events) != maxBacklog || b.events[0].event.Reason != "5" || b.newest().event.Reason != fmt.Sprint(maxBacklog+4) {
-		t.Errorf("%d wait, from %s to %s", len(b.events), b.events[0].event.Reason, b.newest().event.Reason)
+	if len(b.events) != maxBacklog || b.events[0].event.Reason != "5" || b.next().event.Reason != fmt.Sprint(maxBacklog+4) {
+		t.Errorf("%d wait, from %s to %s", len(b.events), b.events[0].event.Reason, b.next().event.Reason)
 	}
 }

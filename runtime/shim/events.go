@@ -95,13 +95,13 @@ func (s *lateSink) Create(event *corev1.Event) (*corev1.Event, error) {
 
 // Patch implements record.EventSink.
 func (s *lateSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	return s.write(&lateEvent{event, data}, func() (*corev1.Event, error) { return s.EventSink.Patch(event, data) })
+	return s.write(&lateEvent{event: event, patch: data}, func() (*corev1.Event, error) { return s.EventSink.Patch(event, data) })
 }
 
 // write writes an event, or leaves it to the backlog where the API server takes none: the next ones
 // do not wait for it.
 func (s *lateSink) write(late *lateEvent, write func() (*corev1.Event, error)) (written *corev1.Event, err error) {
-	if s.backlog != nil && s.backlog.newest() != nil {
+	if s.backlog != nil && !s.backlog.empty() {
 		s.backlog.put(late)
 		return late.event, nil
 	}

@@ -70,8 +70,9 @@ type Judge struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]knownVerdict
 	again map[againKey]answerAgain
-	// silent is until when admission is not asked what no node waits for.
-	silent time.Time
+	// silent is until when admission is not asked what no node waits for, by namespace: a webhook may fail for
+	// one.
+	silent map[string]time.Time
 
 	namespaces namespaces
 }
@@ -100,7 +101,7 @@ type Options struct {
 func NewJudge(c client.Client, o Options) *Judge {
 	return &Judge{
 		client: c, options: o,
-		known: map[types.NamespacedName]knownVerdict{}, again: map[againKey]answerAgain{},
+		known: map[types.NamespacedName]knownVerdict{}, again: map[againKey]answerAgain{}, silent: map[string]time.Time{},
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 	goodFor = 10 * time.Second
 	// changedRecheck is how long an answer that changes the template is kept.
 	changedRecheck = time.Hour
-	// silence is how long nothing is asked for which no node waits after a question without
+	// silence is how long nothing of a namespace is asked for which no node waits after a question without
 	// an answer, and patience how long such a question may take.
 	silence  = 30 * time.Second
 	patience = 3 * time.Second
@@ -72,7 +72,7 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, before 
 	}
 	key := againKey{client.ObjectKeyFromObject(mw), template.Hash(before)}
 	j.mu.Lock()
-	known, silent := j.again[key], j.silent
+	known, silent := j.again[key], j.silent[mw.Namespace]
 	j.mu.Unlock()
 	if known.uid != mw.UID {
 		known = answerAgain{uid: mw.UID}
@@ -99,7 +99,7 @@ func (j *Judge) Again(ctx context.Context, mw *v1alpha1.ManagedWorkload, before 
 		}
 		if err != nil {
 			logr.FromContextOrDiscard(ctx).Info("Failed to ask admission about the template again; retrying", "reason", err.Error())
-			known.Recheck = j.hush(now)
+			known.Recheck = j.hush(mw.Namespace, now)
 			return known.Answer, nil
 		}
 		known.Answer = answer
@@ -150,12 +150,14 @@ func (j *Judge) askAgain(ctx context.Context, mw *v1alpha1.ManagedWorkload, befo
 	return Answer{}, nil
 }
 
-// hush notes that a question was not answered, and returns when the next is asked.
-func (j *Judge) hush(now time.Time) time.Time {
+// hush notes that a question of a namespace was not answered, and returns when its next is asked.
+func (j *Judge) hush(namespace string, now time.Time) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.silent = now.Add(silence)
-	return j.silent
+	maps.DeleteFunc(j.silent, func(_ string, until time.Time) bool { return !now.Before(until) })
+	until := now.Add(silence)
+	j.silent[namespace] = until
+	return until
 }
 
 // remember keeps an answer, and drops those about templates of the workload that were not

@@ -117,6 +117,41 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// A namespace whose admission fails is left alone for a while; others are asked about, and that one again later.
+func TestOneNamespaceDoesNotSilenceOthers(t *testing.T) {
+	asked := map[string]int{}
+	c := fake.NewClientBuilder().WithObjects(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fails"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
+	).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			asked[o.GetNamespace()]++
+			if o.GetNamespace() == "fails" {
+				return apierrors.NewInternalError(errors.New("failed calling webhook"))
+			}
+			return nil
+		},
+	}).Build()
+	j, begin := NewJudge(c, Options{}), time.Now()
+	for _, tt := range []struct {
+		after     time.Duration
+		namespace string
+		name      string
+		wantAsked int
+	}{
+		{0, "fails", "web", 1},
+		{time.Second, "ns", "web", 1},
+		{2 * time.Second, "fails", "other", 1},
+		{silence, "fails", "other", 2},
+		{silence + time.Second, "ns", "other", 2},
+		{silence + 2*time.Second, "fails", "web", 2},
+	} {
+		mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: tt.namespace, Name: tt.name, UID: "u"}}
+		if _, err := j.Again(t.Context(), mw, userTemplate(), false, begin.Add(tt.after)); err != nil || asked[tt.namespace] != tt.wantAsked {
+			t.Errorf("%s/%s after %s: asked %d times, want %d, error %v", tt.namespace, tt.name, tt.after, asked[tt.namespace], tt.wantAsked, err)
+		}
+	}
+}
+
 // tokenVolume is what admission of service accounts gives a Pod.
 var tokenVolume = corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}}},

@@ -37,6 +37,8 @@ var verdictMistakes = []mistake{
 		"(spreads && !now.Before(a.at.Add(goodFor)))", "spreads"},
 	{"an API server that does not answer is asked at once again", "Judge.Again",
 		"case now.Before(silent):", "case false:"},
+	{"a namespace without an answer silences the others", "Judge.Again",
+		"j.silent[mw.Namespace]", `j.silent["ns"]`},
 	{"a service account that comes with the workload is missing", "Judge.Review",
 		"strings.Contains(status.Message, noAccount)", `strings.Contains(status.Message, noAccount+"?")`},
 	{"a negative grace period of a deletion is used", "DeletionGrace",

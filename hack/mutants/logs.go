@@ -47,6 +47,12 @@ var logMistakes = []mistake{
 }
 
 var imageMistakes = []mistake{
+	{"a pull keeps imported images of others from being noted", "memory.mayBring",
+		"slices.Contains(repositories, full) {", "true {"},
+	{"what a pull has brought counts as imported", "memory.mayBring",
+		"|| slices.Contains(repositories, full) {", "{"},
+	{"what a pull without a readable intent has brought counts as imported", "memory.note",
+		"&& !m.suspects[image.ID]", ""},
 	{"an image of a container is removed", "Collector.unused",
 		"case used[image.ID]:", "case used[image.ID] && false:"},
 	{"a pinned image is removed", "Collector.unused",

@@ -19,18 +19,16 @@ import (
 // the image or the name is gone.
 type preloaded map[string][]string
 
-// note learns which images there are. Only those without a record are taken in, and only while no
-// pull may be about to bring one: what a pull brings may have other names than the one that was
-// asked for. It reports whether something changed.
+// note learns which images there are. Only those without a record are taken in that no pull may have
+// brought. It reports whether something changed.
 func (m *memory) note(all []Image) (changed bool) {
 	next := make(preloaded, len(all))
-	takesIn := !m.unread && len(m.intents)+len(m.brokenIntents) == 0
+	m.suspect(all)
 	for _, image := range all {
 		known, isKnown := m.preloaded[image.ID]
 		repositories := repositoriesOf(image.Names)
-		pulled := m.records[image.ID] != nil || m.brokenRecords[fileOf(image.ID)]
 		switch {
-		case takesIn && !pulled:
+		case !m.unread && !m.isPulled(image.ID) && !m.suspects[image.ID] && !m.mayBring(repositories):
 			next[image.ID] = repositories
 		case isKnown:
 			next[image.ID] = slices.DeleteFunc(slices.Clone(known), func(r string) bool { return !slices.Contains(repositories, r) })
@@ -39,6 +37,38 @@ func (m *memory) note(all []Image) (changed bool) {
 	changed = m.brokenPreloaded || !maps.EqualFunc(next, m.preloaded, slices.Equal)
 	m.preloaded, m.brokenPreloaded = next, false
 	return changed
+}
+
+func (m *memory) isPulled(ref string) bool {
+	return m.records[ref] != nil || m.brokenRecords[fileOf(ref)]
+}
+
+// suspect notes, from the first list, which images a pull may have brought whose intent is broken.
+func (m *memory) suspect(all []Image) {
+	if len(m.brokenIntents) == 0 {
+		m.suspects = nil
+		return
+	}
+	first, before := m.suspects == nil, m.suspects
+	m.suspects = map[string]bool{}
+	for _, image := range all {
+		if _, isKnown := m.preloaded[image.ID]; before[image.ID] || first && !isKnown && !m.isPulled(image.ID) {
+			m.suspects[image.ID] = true
+		}
+	}
+}
+
+// mayBring reports whether a pull under way may have brought an image with names in these repositories. What it
+// brings may have other names, too, and the name that was asked for last; of one without a registry the runtime
+// chooses the repository.
+func (m *memory) mayBring(repositories []string) bool {
+	for name := range m.intents {
+		full, short := repositoryOf(name)
+		if len(repositories) == 0 || full == "" || short != "" || slices.Contains(repositories, full) {
+			return true
+		}
+	}
+	return false
 }
 
 // has reports whether an image is preloaded by the name in a template.

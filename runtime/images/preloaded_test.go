@@ -5,6 +5,8 @@ package images
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 )
 
@@ -157,6 +159,54 @@ func TestNothingIsPreloadedDuringAPull(t *testing.T) {
 	for _, name := range []string{app, "mirror.example/app:v1", "sha256:1"} {
 		if must, err := m.For(pod("b"), name).MustPull(t.Context(), "sha256:1"); !must || err != nil {
 			t.Errorf("%s: must pull %t, error %v", name, must, err)
+		}
+	}
+}
+
+// An image that is imported while another is pulled is everyone's, unless the pull may have brought it.
+func TestImportDuringAPull(t *testing.T) {
+	const imported = "r.example/imported:v1"
+	for name, tt := range map[string]struct {
+		pulling string
+		names   []string
+		want    bool
+	}{
+		"another repository":          {app, []string{imported}, true},
+		"the repository of the pull":  {"r.example/imported:v2", []string{imported}, false},
+		"it has a name of both":       {app, []string{imported, "r.example/app:v7"}, false},
+		"the runtime names it later":  {app, nil, false},
+		"the runtime chooses a place": {"some/app", []string{imported}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{intents: map[string]*intent{tt.pulling: {Image: tt.pulling, pulls: 1}}}
+			m.note([]Image{{ID: "sha256:2", Names: tt.names}})
+			if _, got := m.preloaded["sha256:2"]; got != tt.want {
+				t.Errorf("counts as imported: %t", got)
+			}
+		})
+	}
+}
+
+// Where it cannot be read what was pulled, only what was there when the shim began is in doubt, for as long as
+// it is there.
+func TestImportBesideADamagedIntent(t *testing.T) {
+	there, later := Image{ID: "sha256:1", Names: []string{"r.example/there:v1"}}, Image{ID: "sha256:2", Names: []string{"r.example/later:v1"}}
+	known, own := Image{ID: "sha256:3", Names: []string{"r.example/known:v1"}}, Image{ID: "sha256:4", Names: []string{app}}
+	m := &memory{
+		brokenIntents: map[string]bool{"damaged": true}, records: map[string]*record{own.ID: {}}, preloaded: preloaded{known.ID: {"r.example/known"}},
+	}
+	for _, tt := range []struct {
+		list []Image
+		want []string
+	}{
+		{[]Image{there, known, own}, []string{known.ID}},
+		{[]Image{there, known, own, later}, []string{later.ID, known.ID}},
+		{[]Image{own, later}, []string{later.ID}},
+		{[]Image{there, own, later}, []string{there.ID, later.ID}},
+	} {
+		m.note(tt.list)
+		if got := slices.Sorted(maps.Keys(m.preloaded)); !slices.Equal(got, tt.want) {
+			t.Errorf("%d images: %q are preloaded, want %q", len(tt.list), got, tt.want)
 		}
 	}
 }

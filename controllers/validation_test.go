@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,7 +211,24 @@ func TestAdmissionRefusesBadInput(t *testing.T) {
 		"a workload that turns round":  {"workloadName", "x\u202ey", direction},
 		"a container that turns round": {"containers", []any{"x\u202ey"}, "spec.containers[0]"},
 		"a node that turns round":      {"nodes", map[string]any{"names": []any{"x\u202ey"}}, "spec.nodes.names[0]"},
-		"a revision that turns round":  {"precondition", map[string]any{"revision": "x\u202ey"}, direction},
+		"a selector at its bounds": {"nodes", map[string]any{"selector": map[string]any{"matchLabels": map[string]any{
+			strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63): strings.Repeat("c", 63),
+		}}}, ""},
+		"a selector with a long value": {"nodes", map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"a": strings.Repeat("c", 64)}}}, "spec.nodes.selector.matchLabels.a"},
+		"a selector with a long label": {"nodes", map[string]any{"selector": map[string]any{"matchLabels": map[string]any{strings.Repeat("a", 318): "b"}}}, "317 characters"},
+		"an expression with a long value": {"nodes", map[string]any{"selector": map[string]any{"matchExpressions": []any{
+			map[string]any{"key": "a", "operator": "In", "values": []any{strings.Repeat("c", 64)}},
+		}}}, "spec.nodes.selector.matchExpressions[0].values[0]"},
+		"an expression with a long label": {"nodes", map[string]any{"selector": map[string]any{"matchExpressions": []any{
+			map[string]any{"key": strings.Repeat("a", 318), "operator": "Exists"},
+		}}}, "spec.nodes.selector.matchExpressions[0].key"},
+		"an expression with many values": {"nodes", map[string]any{"selector": map[string]any{"matchExpressions": []any{
+			map[string]any{"key": "a", "operator": "In", "values": slices.Repeat([]any{"b"}, 65)},
+		}}}, "spec.nodes.selector.matchExpressions[0].values"},
+		"a selector of many expressions": {"nodes", map[string]any{"selector": map[string]any{
+			"matchExpressions": slices.Repeat([]any{map[string]any{"key": "a", "operator": "Exists"}}, 65),
+		}}, "spec.nodes.selector.matchExpressions"},
+		"a revision that turns round": {"precondition", map[string]any{"revision": "x\u202ey"}, direction},
 	} {
 		tests[what] = struct {
 			kind string

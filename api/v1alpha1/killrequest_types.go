@@ -198,6 +198,14 @@ type RequestNodes struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
+// What the selector of a KillRequest may have: labels, requirements and values of one of these, and characters of
+// a key and of a value.
+const (
+	MaxSelector   = 64
+	MaxLabelKey   = 317
+	MaxLabelValue = 63
+)
+
 // RequestPrecondition is what must hold on a node.
 //
 // +kubebuilder:validation:MinProperties=1

@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // embedded are the properties whose schema is a core/v1 type.
@@ -52,7 +54,10 @@ func trim(file string) error {
 		return fmt.Errorf("parse CRD %s: %w", file, err)
 	}
 	describe := func(string) string { return "" }
-	if at(crd, "spec", "names")["kind"] == written {
+	switch at(crd, "spec", "names")["kind"] {
+	case "KillRequest":
+		boundSelector(property(schemaOf(crd), "spec", "nodes", "selector"))
+	case written:
 		describe = firstSentence
 		if err := limit(crd); err != nil {
 			return fmt.Errorf("limit CRD %s: %w", file, err)
@@ -95,6 +100,24 @@ func firstSentence(text string) string {
 		return sentence + "."
 	}
 	return text
+}
+
+// boundSelector bounds the label selector of a KillRequest, of which the manager remembers many: metav1 has no
+// bounds.
+func boundSelector(selector map[string]any) {
+	labels, expressions := property(selector, "matchLabels"), property(selector, "matchExpressions")
+	labels["maxProperties"] = v1alpha1.MaxSelector
+	at(labels, "additionalProperties")["maxLength"] = v1alpha1.MaxLabelValue
+	labels["x-kubernetes-validations"] = []any{map[string]any{
+		"rule":    fmt.Sprintf("self.all(key, key.size() <= %d)", v1alpha1.MaxLabelKey),
+		"message": fmt.Sprintf("keys of labels have %d characters at most", v1alpha1.MaxLabelKey),
+	}}
+	expressions["maxItems"] = v1alpha1.MaxSelector
+	expression := at(expressions, "items")
+	property(expression, "key")["maxLength"] = v1alpha1.MaxLabelKey
+	property(expression, "operator")["maxLength"] = v1alpha1.MaxLabelValue
+	property(expression, "values")["maxItems"] = v1alpha1.MaxSelector
+	at(property(expression, "values"), "items")["maxLength"] = v1alpha1.MaxLabelValue
 }
 
 // walk visits a schema; inside says that it is below an embedded type, whose descriptions
@@ -141,19 +164,25 @@ func walkProperty(node any, inside, isEmbedded bool, describe func(string) strin
 	}
 }
 
+// schemaOf is the schema of the only version, nil if there is not one.
+func schemaOf(crd map[string]any) map[string]any {
+	versions, _ := at(crd, "spec")["versions"].([]any)
+	if len(versions) != 1 {
+		return nil
+	}
+	version, _ := versions[0].(map[string]any)
+	return at(version, "schema", "openAPIV3Schema")
+}
+
 // limit adds what Pod validation refuses everywhere and a schema can say.
 // (kubernetes pkg/apis/core/validation/validation.go)
 func limit(crd map[string]any) error {
-	versions, _ := at(crd, "spec")["versions"].([]any)
-	if len(versions) != 1 {
-		return errors.New("it has not one version")
-	}
-	version, _ := versions[0].(map[string]any)
-	spec := property(at(version, "schema", "openAPIV3Schema"), "spec", "template", "spec")
+	schema := schemaOf(crd)
+	spec := property(schema, "spec", "template", "spec")
 	if spec == nil {
-		return errors.New("it has no template")
+		return errors.New("it has not one version with a template")
 	}
-	metadata := at(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "template", "properties", "metadata")
+	metadata := property(schema, "spec", "template", "metadata")
 	maps.Copy(at(metadata, "properties"), objectMeta())
 	property(spec, "terminationGracePeriodSeconds")["minimum"] = 0
 	property(spec, "activeDeadlineSeconds")["minimum"] = 1
@@ -181,7 +210,7 @@ func limit(crd map[string]any) error {
 		}
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))
-	takeNull(property(at(version, "schema", "openAPIV3Schema"), "spec", "template"))
+	takeNull(property(schema, "spec", "template"))
 	return nil
 }
 

@@ -160,6 +160,8 @@ var killRequestMistakes = []mistake{
 		"if kr.Status.CompletionTime == nil {", "if true {"},
 	{"a request that is deleted is carried out", "Reconciler.Reconcile",
 		"case !kr.DeletionTimestamp.IsZero():", "case false:"},
+	{"a selector of any size is remembered", "BoundSelector",
+		"selector != nil && isTooLarge(selector) {", "selector != nil && false {"},
 	{"a request that is over stays", "Reconciler.expire",
 		"if left > 0 {", "if left > 0 || left <= 0 {"},
 	{"a stop fails where a shim is too old for it", "facts.lookAtEntered",

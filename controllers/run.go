@@ -177,7 +177,6 @@ func stripNode(o any) (any, error) {
 func stripKillRequest(o any) (any, error) {
 	if kr, ok := o.(*v1alpha1.KillRequest); ok {
 		kr.ManagedFields, kr.Annotations, kr.Labels, kr.Finalizers, kr.OwnerReferences = nil, nil, nil, nil, nil
-		killrequest.BoundSelector(kr)
 	}
 	return o, nil
 }

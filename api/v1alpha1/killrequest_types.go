@@ -198,8 +198,8 @@ type RequestNodes struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// What the selector of a KillRequest may have: labels, requirements and values of one of these, and characters of
-// a key and of a value.
+// What the selector of a KillRequest may have at most: MaxSelector labels, as many requirements and as many values of
+// each; characters of a key and of a value.
 const (
 	MaxSelector   = 64
 	MaxLabelKey   = 317

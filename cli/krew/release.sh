@@ -21,7 +21,7 @@ for platform in "${@:-$all}"; do for platform in $platform; do
 	os=${platform%-*} arch=${platform#*-} name=kubectl-managedworkload
 	[ "$os" != windows ] || name=$name.exe
 	rm -rf "${work:?}"/*
-	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$work/$name" ./cli/cmd/kubectl-managedworkload
+	GOFLAGS= CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$work/$name" ./cli/cmd/kubectl-managedworkload
 	cp LICENSE NOTICE "$work"
 	archive=$folder/kubectl-managedworkload-$platform.tar.gz
 	# The same archive from the same commit: no times, owners and order of the machine.

@@ -99,7 +99,7 @@ func (f *facts) lookAtWaiting(t *target) {
 }
 
 // lookAtEntered says what becomes of a request that the node has. A shim that responds and says
-// nothing about it for long fails it. A stop waits even so: it must not end while it may yet hold.
+// nothing about it for long: the request fails there. A stop waits even so: it must not end while it may yet hold.
 func (f *facts) lookAtEntered(t *target, asked *v1alpha1.NodeRequest) {
 	reports := t.responds && t.share.ObservedGeneration == t.share.Generation && t.share.Waiting == (fleet.Waiting{})
 	if t.taken || !reports || asked.TemplateHash != "" && !t.share.Current() {

@@ -11,8 +11,8 @@ import (
 )
 
 // patience is how long a shim may have a request without a word about it, while it responds
-// and reports about everything else. One whose worker does not come to it, such as while another
-// instance of the name ends, would be waited for without end.
+// and reports about everything else. One whose worker hangs would be waited for without
+// end.
 const patience = time.Minute
 
 // silences are since when shims say nothing about requests, by request and node. A manager

@@ -147,7 +147,7 @@ func (f *facts) means() (func(*fleet.Share) bool, error) {
 	if nodes.Selector != nil {
 		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(nodes.Selector); err != nil {
-			return nil, selectorError(nodes.Selector, err)
+			return nil, fmt.Errorf("spec.nodes.selector: %w", err)
 		}
 	}
 	if nodes.All {

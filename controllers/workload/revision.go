@@ -127,12 +127,17 @@ func (r *Reconciler) reconcileRevision(ctx context.Context, s *scope) (ready boo
 	return true, errs.err()
 }
 
-// usedRevisions are those that a node has or may get.
+// usedRevisions are those that a node has or may get, or of whose template it says that it runs.
 func (s *scope) usedRevisions() map[string]bool {
 	used := map[string]bool{s.hash: true, s.currentRevision(): true}
 	for _, share := range s.all() {
 		revision, _ := s.revisionOf(share)
 		used[revision], used[share.Revision()] = true, true
+		for runs, e := range s.editions {
+			if e.hash == share.TemplateHash {
+				used[runs] = true
+			}
+		}
 	}
 	return used
 }

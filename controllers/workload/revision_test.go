@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -294,6 +295,36 @@ func TestRevisionsComeAndGo(t *testing.T) {
 	}
 	if left := b.revisions(); len(left) != 0 {
 		t.Errorf("left: %+v", left)
+	}
+}
+
+// The revision of what a node runs stays, whatever came since: a manager that restarts knows by it what runs.
+func TestRevisionThatANodeRunsStays(t *testing.T) {
+	b := newBench(t, interceptor.Funcs{}, append(nodeInMemory(), workloadInMemory())...)
+	_, mw, err := b.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.report(b.nodeWorkload().Spec.NodeName) // it is not ready, so that the roll-out does not end
+	for i, label := range []string{"b", "c"} {
+		mw.Spec.Template.Spec.Containers[0].Image, mw.Spec.Template.Labels = "bad:1", map[string]string{"change": label}
+		mw.Spec.RevisionHistoryLimit, mw.Generation = new(int32(0)), int64(i+2)
+		if err := b.client.Update(t.Context(), mw); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, mw, err = b.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			b.report()
+		}
+	}
+	var numbers []int64
+	for _, r := range b.revisions() {
+		numbers = append(numbers, r.Spec.Revision)
+	}
+	if slices.Sort(numbers); !slices.Equal(numbers, []int64{1, 3}) {
+		t.Errorf("revisions %d, want what runs and what is wanted", numbers)
 	}
 }
 

@@ -31,7 +31,9 @@ var askedMistakes = []mistake{
 	{"what has started since is started over", "Owed.Starts",
 		"s.ID == id ||", "id != \"\" ||"},
 	{"what ended by itself before it was held is started", "endedOnRequest",
-		"k.ContainerID == id && Owes(&k)", "k.ContainerID == id"},
+		"k.ContainerID == id && onRequest(&k)", "k.ContainerID == id"},
+	{"what a change has killed in vain is started after it was held", "endedOnRequest",
+		"k.ContainerID == id && onRequest(&k)", "k.ContainerID == id && Owes(&k)"},
 	{"what a change has killed stays down once a start has failed", "Owes",
 		"return forChange(kill) ||", "return false ||"},
 	{"what a change has killed is started twice when the checkpoint is lost", "owedForChanges",
@@ -160,11 +162,9 @@ var killRequestMistakes = []mistake{
 		"if kr.Status.CompletionTime == nil {", "if true {"},
 	{"a request that is deleted is carried out", "Reconciler.Reconcile",
 		"case !kr.DeletionTimestamp.IsZero():", "case false:"},
-	{"a selector of any size is remembered", "BoundSelector",
-		"selector != nil && isTooLarge(selector) {", "selector != nil && false {"},
 	{"a request that is over stays", "Reconciler.expire",
 		"if left > 0 {", "if left > 0 || left <= 0 {"},
-	{"a stop fails where a shim is too old for it", "facts.lookAtEntered",
+	{"a stop fails where a shim does not take it", "facts.lookAtEntered",
 		"if f.holds() {", "if false {"},
 	{"what a node did stays open when the request has failed there", "target.fail",
 		"c.Phase != v1alpha1.RequestSucceeded && c.Phase != v1alpha1.RequestFailed", "false"},
@@ -194,6 +194,8 @@ var turnMistakes = []mistake{
 }
 
 var rollOutTurnMistakes = []mistake{
+	{"the revision of what a node runs goes", "scope.usedRevisions",
+		"if e.hash == share.TemplateHash {", "if e.hash == share.TemplateHash && false {"},
 	{"the roll-out takes no turns", "Reconciler.takeTurn",
 		"if r.fleet.Shares.Take(s.turn) {", "if r.fleet.Shares.Take(s.turn) || true {"},
 	{"an object that was made again leaves what is known of the earlier one", "Reconciler.Reconcile",

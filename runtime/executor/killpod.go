@@ -79,22 +79,31 @@ func (e *Executor) killRunning(ctx context.Context, r plan.KillRequest) (results
 	return results, stopSandboxes, cut
 }
 
-// failedKills are what is remembered of a container whose kills fail.
+// failedKills are what is remembered of a container whose kills fail, one after another.
 type failedKills struct {
-	// first is when the first of them began.
-	first time.Time
+	// first is when the first of them began, and last when the latest failed.
+	first, last time.Time
 	// outlasted: one has failed with its time over.
 	outlasted bool
+}
+
+// longestPause is how long after a failure a kill may be tried again at the latest, beside the time for
+// which kills have failed: one that comes later is no repetition.
+const longestPause = time.Minute
+
+func (f *failedKills) isOver(now time.Time) bool {
+	return now.Sub(f.last) > f.last.Sub(f.first)+longestPause
 }
 
 // hurried reports that a kill failed and that the container may not have had all its time:
 // a runtime may fail at the end of a stop that never reached the container, so that it
 // takes two kills that failed with their time over. A runtime that cannot send the signal fails
 // at once, each time: there it takes another failure when the time is over since the first began.
+// One that was not asked, because it was away, says nothing.
 func (e *Executor) hurried(k *kill, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	uid := k.pod.UID
+	uid, now := k.pod.UID, time.Now()
 	failed := e.failed[uid][k.ID]
 	switch {
 	case err == nil:
@@ -102,20 +111,26 @@ func (e *Executor) hurried(k *kill, err error) bool {
 		return false
 	case errors.Is(err, errMayRun):
 		return false
-	case failed == nil:
+	case runtimeerror.IsUnavailable(err) && !k.hadItsTime():
+		return true
+	case failed == nil || failed.isOver(now):
 		if e.failed[uid] == nil {
 			e.failed[uid] = map[string]*failedKills{}
 		}
-		e.failed[uid][k.ID] = &failedKills{first: k.begun, outlasted: k.hadItsTime()}
+		failed = &failedKills{first: k.begun, last: now, outlasted: k.hadItsTime()}
+		if failed.first.IsZero() { // it did not come to its beginning
+			failed.first = now
+		}
+		e.failed[uid][k.ID] = failed
 		return true
-	case k.hadItsTime():
+	}
+	failed.last = now
+	if k.hadItsTime() {
 		outlasted := failed.outlasted
 		failed.outlasted = true
 		return !outlasted
-	case runtimeerror.IsUnavailable(err): // it was not asked
-		return true
 	}
-	return !k.Grace.IsOver(time.Since(failed.first))
+	return !k.Grace.IsOver(now.Sub(failed.first))
 }
 
 // openKill returns the kill of a container that was cut off, nil if none was.

@@ -85,6 +85,36 @@ func TestSandboxStaysWhileAKillFails(t *testing.T) {
 	}
 }
 
+// What failed long ago, and what the runtime was not asked because it was away, takes no time of a kill that the
+// runtime refuses at once.
+func TestOtherFailuresTakeNoTimeOfAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeRuntime()
+		f.running("app", func(*fakeContainer) {})
+		f.SandboxKills = true
+		f.Sandboxes = []*fakeSandbox{{SandboxStatus: plan.SandboxStatus{ID: "sb", State: plan.SandboxReady}}}
+		e := newExecutorWith(f, plan.AllDifferences())
+		for _, failure := range []struct {
+			after     time.Duration
+			err       string
+			wantStops int
+		}{
+			{0, "Unavailable", 0},
+			{40 * time.Second, "InvalidArgument", 0}, // the first that it refuses
+			{time.Hour, "InvalidArgument", 0},        // another series
+			{20 * time.Second, "InvalidArgument", 0},
+			{11 * time.Second, "InvalidArgument", 1},
+		} {
+			time.Sleep(failure.after)
+			f.Containers[0].StopError = failure.err
+			_, err := e.KillPod(t.Context(), plan.KillRequest{Pod: testPod(30, nil), Observed: f.observed(), Trigger: v1alpha1.TriggerTermination})
+			if n := len(f.ops("StopPodSandbox")); err == nil || n != failure.wantStops {
+				t.Errorf("%s after %s: error %v, the sandbox was stopped %d times, want %d", failure.err, failure.after, err, n, failure.wantStops)
+			}
+		}
+	})
+}
+
 // A runtime that fails each time at the end of the stop is not waited for for ever: the
 // sandbox is stopped when a second kill has failed with its time over.
 func TestSandboxIsStoppedWhenTwoKillsHaveFailed(t *testing.T) {

@@ -156,15 +156,15 @@ func (k *kill) conclude(rec *v1alpha1.KillRecord, e ending, after plan.Container
 	}
 }
 
-// endHook ends a preStop hook whose end was not seen. One that the end of its container has ended
-// ran until then.
+// endHook ends a preStop hook whose end was not seen: it was cut off. One that the end of its container
+// has ended ran until then.
 func (k *kill) endHook(rec *v1alpha1.KillRecord) {
 	if rec.PreStop == nil || rec.PreStop.Outcome != "" {
 		return
 	}
-	rec.PreStop.Outcome = v1alpha1.PreStopFailed
+	rec.PreStop.Outcome = v1alpha1.PreStopTimedOut
 	if rec.ExitedDuring == v1alpha1.KillPhasePreStop && rec.Outcome != "" {
-		rec.PreStop.Seconds = rec.Grace.UsedSeconds
+		rec.PreStop.Outcome, rec.PreStop.Seconds = v1alpha1.PreStopFailed, rec.Grace.UsedSeconds
 	}
 }
 

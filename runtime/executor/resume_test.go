@@ -189,6 +189,7 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 	}{
 		"in the hook's time, which is not over": {after: 3 * time.Second, grace: 300, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
 		"before the kill began":                 {after: -time.Second, want: v1alpha1.KillOutcomeAlreadyStopped, wantEnd: 0},
+		"before the kill began, in its time":    {after: -time.Second, grace: 300, want: v1alpha1.KillOutcomeAlreadyStopped, wantEnd: 0},
 		"in the hook's time":                    {after: 3 * time.Second, want: v1alpha1.KillOutcomeGraceful, wantEnd: 3 * time.Second},
 		"long after it, not stopped":            {after: 90 * time.Second, wantErr: leftLate, wantEnd: age},
 		"stopped, in time": {
@@ -234,10 +235,10 @@ func TestRecordIsClosedByWhenTheContainerLeft(t *testing.T) {
 					switch {
 					case tc.record != nil:
 						wantHook = *afterHook(rec).PreStop
-					case tc.grace > 0:
+					case tc.grace > 0 && tc.want == v1alpha1.KillOutcomeGraceful:
 						wantHook.Outcome, wantHook.Seconds = v1alpha1.PreStopFailed, got.Grace.UsedSeconds
 					}
-					if *got.PreStop != wantHook || got.HookCutOff() != (tc.record == nil && tc.grace == 0) {
+					if *got.PreStop != wantHook || got.HookCutOff() != (wantHook.Outcome == v1alpha1.PreStopTimedOut) {
 						t.Errorf("hook %+v, want %+v", *got.PreStop, wantHook)
 					}
 				})

@@ -24,8 +24,11 @@ type Owed map[string]string
 
 // Owes is whether a kill makes the start of another instance due: one on request or for a change.
 func Owes(kill *v1alpha1.KillRecord) bool {
-	return forChange(kill) ||
-		kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
+	return forChange(kill) || onRequest(kill)
+}
+
+func onRequest(kill *v1alpha1.KillRecord) bool {
+	return kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
 }
 
 // forChange is whether the template's change is why a container was killed.
@@ -94,7 +97,7 @@ func startedSince(st *corev1.PodStatus, k *v1alpha1.KillRecord) bool {
 // endedOnRequest is whether there was a requested kill of an instance.
 func endedOnRequest(kills []v1alpha1.KillRecord, name, id string) bool {
 	return slices.ContainsFunc(kills, func(k v1alpha1.KillRecord) bool {
-		return k.Container == name && k.ContainerID == id && Owes(&k)
+		return k.Container == name && k.ContainerID == id && onRequest(&k)
 	})
 }
 

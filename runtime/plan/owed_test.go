@@ -193,6 +193,7 @@ func TestOwedByRecords(t *testing.T) {
 		"a restart":                  {v1alpha1.RequestInProgress, "a-id", v1alpha1.TriggerRestartRequested, true},
 		"a request that is over":     {v1alpha1.RequestSucceeded, "a-id", v1alpha1.TriggerRestartRequested, false},
 		"held after it ended itself": {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerLivenessProbe, false},
+		"held after a change":        {v1alpha1.RequestHeld, "a-id", v1alpha1.TriggerDefinitionChanged, false},
 		"a kill of another instance": {v1alpha1.RequestHeld, "a-1", v1alpha1.TriggerStopRequested, false},
 	} {
 		noted := []v1alpha1.NodeRequestStatus{{ID: "1", Containers: []v1alpha1.RequestContainerState{{Name: "a", ContainerID: "a-id", Phase: tc.phase}}}}

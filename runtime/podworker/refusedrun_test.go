@@ -19,7 +19,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-// A template that another version of the shim accepted and this one refuses keeps what runs:
+// A template that was accepted once and is refused now keeps what runs:
 // a probe on a named port that the container lacks.
 func TestRefusedTemplateThatRunsIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
-// adopt takes the status of an object for which there is no checkpoint: what an
-// earlier process reported.
+// adopt takes the status of an object for which there is no checkpoint.
 func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,9 +28,11 @@ const (
 	// The wait between two tries of an event, where the API server does not ask for another.
 	backlogRetryMin = time.Second
 	backlogRetryMax = 30 * time.Second
-	// maxAnswers is how often the API server may answer with an error until an event is lost. (client-go
-	// tools/record/event.go:maxTriesPerEvent)
+	// maxAnswers is how often the API server may answer with an error, while it takes others, until an event is
+	// lost. (client-go tools/record/event.go:maxTriesPerEvent)
 	maxAnswers = 12
+	// manyFailures is after how many failures in succession tries are slow, whatever they are about.
+	manyFailures = 10
 )
 
 // lateEvent is an event that the API server has not taken yet. patch is what it adds to one that
@@ -41,28 +43,30 @@ type lateEvent struct {
 	retry
 }
 
-// retry is what came of the tries of an event.
+// retry is what came of the tries of an event that the API server answered with an error of its own.
 type retry struct {
 	// wait is the last one between two tries, zero before the first, and due when it ends.
 	wait time.Duration
 	due  time.Time
-	// answers counts the errors that the API server has answered with about it alone.
-	answers int
+	// answers counts those errors between which the API server took another event, and taken is how many it had
+	// taken at the last.
+	answers, taken int
 }
 
-// failed notes a try, and reports whether there is another.
-func (r *retry) failed(err error, now time.Time) bool {
-	r.wait = min(max(2*r.wait, backlogRetryMin), backlogRetryMax)
-	r.due = now.Add(r.wait)
-	if apierrors.IsInternalError(err) {
+// failed notes a try, and reports whether there is another. taken is how many events the API server has taken.
+func (r *retry) failed(taken int, now time.Time) bool {
+	if r.wait > 0 && r.taken != taken {
 		r.answers++
 	}
+	r.taken = taken
+	r.wait = min(max(2*r.wait, backlogRetryMin), backlogRetryMax)
+	r.due = now.Add(r.wait)
 	return r.answers < maxAnswers
 }
 
 // eventBacklog holds events while the API server takes none, and writes them when it does: the
-// newest first, so that what people look for does not come minutes late. One that fails holds up no other: a
-// webhook may fail for one namespace.
+// newest first, so that what people look for does not come minutes late. One that it answers with an error of its
+// own holds up no other: a webhook may fail for one namespace.
 type eventBacklog struct {
 	// write writes one.
 	write func(ctx context.Context, late *lateEvent) error
@@ -147,6 +151,7 @@ func (b *eventBacklog) remove(late *lateEvent) {
 
 // run writes what waits until the context is done.
 func (b *eventBacklog) run(ctx context.Context) error {
+	delay, taken, failures := backlogRetryMin, 0, 0
 	for ctx.Err() == nil {
 		late := b.next()
 		wait := time.Duration(math.MaxInt64)
@@ -164,23 +169,38 @@ func (b *eventBacklog) run(ctx context.Context) error {
 		err := b.try(ctx, late)
 		if !mayPass(err) {
 			b.remove(late)
+			delay, failures = backlogRetryMin, 0
+			if err == nil {
+				taken++
+			}
 			continue
 		}
-		if asked, ok := apierrors.SuggestsClientDelay(err); ok && asked > 0 { // of all of them
-			select {
-			case <-ctx.Done():
-			case <-time.After(min(time.Duration(asked)*time.Second, backlogRetryMax)):
+		pause := delay
+		asked, ok := apierrors.SuggestsClientDelay(err)
+		switch {
+		case ok && asked > 0:
+			pause = min(time.Duration(asked)*time.Second, backlogRetryMax)
+		case apierrors.IsInternalError(err):
+			b.failed(late, taken, err)
+			pause = 0
+			if failures++; failures >= manyFailures {
+				pause = backlogRetryMin
 			}
+		default:
+			delay = min(2*delay, backlogRetryMax)
 		}
-		b.failed(late, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 	return nil
 }
 
 // failed notes the failure of an event, which is lost after too many.
-func (b *eventBacklog) failed(late *lateEvent, err error) {
+func (b *eventBacklog) failed(late *lateEvent, taken int, err error) {
 	b.mu.Lock()
-	again := late.retry.failed(err, time.Now())
+	again := late.retry.failed(taken, time.Now())
 	b.mu.Unlock()
 	if !again {
 		b.log.Info("Dropped an event: the API server fails to take it", "reason", late.event.Reason, "message", late.event.Message, "error", err.Error())

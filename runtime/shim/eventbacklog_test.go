@@ -129,10 +129,17 @@ func TestEventsOfANamespaceThatFails(t *testing.T) {
 		if want := []string{"a", "b"}; !slices.Equal(sink.took, want) || sink.failed != failed {
 			t.Errorf("written while others wait: %q, want %q; %d tries of these", sink.took, want, sink.failed-failed)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(time.Hour)
+		if len(backlog.events) != 2 {
+			t.Errorf("%d wait while the API server has taken no other, want both", len(backlog.events))
+		}
+		for range 2 * maxAnswers {
+			record("good", "c")
+			time.Sleep(backlogRetryMax)
+		}
 		synctest.Wait()
-		if want := 1 + 2*maxAnswers; sink.failed != want || !backlog.empty() { // the first came before anything waited
-			t.Errorf("%d tries of what fails, want %d; %d wait", sink.failed, want, len(backlog.events))
+		if !backlog.empty() {
+			t.Errorf("%d wait although the API server takes others", len(backlog.events))
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -141,16 +148,30 @@ func TestEventsOfANamespaceThatFails(t *testing.T) {
 	})
 }
 
-// An event waits for an API server that does not answer for as long as that takes.
+// Events wait for an API server that takes none for as long as that lasts, and are tried one at a time.
 func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
-	r := retry{}
-	for range 1000 {
-		if !r.failed(errors.New("connection refused"), time.Now()) {
-			t.Fatal("an event was given up that the API server has not seen")
-		}
-	}
-	if r.wait != backlogRetryMax {
-		t.Errorf("the next try is in %s, want %s", r.wait, backlogRetryMax)
+	for name, tt := range map[string]struct {
+		err  error
+		most int // tries in an hour
+	}{
+		"away":      {errors.New("connection refused"), 130},
+		"no leader": {apierrors.NewInternalError(errors.New("etcdserver: no leader")), 3700},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const events = 500
+				tries := 0
+				b := &eventBacklog{added: make(chan struct{}, 1), write: func(context.Context, *lateEvent) error { tries++; return tt.err }}
+				for i := range events {
+					b.put(&lateEvent{event: &corev1.Event{Reason: fmt.Sprint(i)}})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := b.run(ctx); err != nil || len(b.events) != events || tries > tt.most {
+					t.Errorf("%d of %d wait, %d tries, want %d at most; error %v", len(b.events), events, tries, tt.most, err)
+				}
+			})
+		})
 	}
 }
 

@@ -242,7 +242,7 @@ func TestKillSummary(t *testing.T) {
 			want: "terminated; preStop cut off; exited 0 within 7s (30s allowed)",
 		},
 		"a hook that an outage cut off": {
-			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: done, Error: "it is gone", Grace: grace, PreStop: hook(v1alpha1.PreStopFailed, 0)},
+			record: v1alpha1.KillRecord{Trigger: v1alpha1.TriggerTermination, Phase: done, Error: "it is gone", Grace: grace, PreStop: hook(v1alpha1.PreStopTimedOut, 0)},
 			want:   "terminated; preStop cut off; how it ended is not known: it is gone",
 		},
 		"a hook that failed at once": {

@@ -47,7 +47,7 @@ var usual = map[string]bool{"": true, "Completed": true, "Error": true}
 // "liveness probe failed (3x, HTTP 503); preStop ok 4s; SIGTERM; exited 0 within 3s (26s allowed)".
 func KillSummary(r v1alpha1.KillRecord) string {
 	parts := []string{cause(r)}
-	if r.Grace.ShortenedFromSeconds != nil && r.Grace.ShortenedToSeconds != nil && r.Outcome != v1alpha1.KillOutcomeForced {
+	if shortened(r) && r.Outcome != v1alpha1.KillOutcomeForced {
 		parts = append(parts, graceCut(r))
 	}
 	parts = append(parts, preStopPart(r)...)
@@ -57,6 +57,12 @@ func KillSummary(r v1alpha1.KillRecord) string {
 	}
 	parts = append(parts, endPart(r)...)
 	return shown(oneLine(strings.Join(parts, "; ")), maxSummary)
+}
+
+// shortened reports whether the grace period was cut while the kill was under way. A record comes with the
+// object's status, which people may write.
+func shortened(r v1alpha1.KillRecord) bool {
+	return r.Grace.ShortenedFromSeconds != nil && r.Grace.ShortenedToSeconds != nil
 }
 
 // graceCut is by how much the grace period was cut while the kill was under way, by
@@ -213,7 +219,7 @@ func endPart(r v1alpha1.KillRecord) []string {
 func forcedEnd(r v1alpha1.KillRecord) []string {
 	took, allowed := stopTime(r)
 	end := fmt.Sprintf("SIGKILL after %ds (%ds allowed)", took/time.Second, allowed)
-	if r.Grace.ShortenedFromSeconds != nil {
+	if shortened(r) {
 		end = fmt.Sprintf("SIGKILL after %ds (%s)", r.Grace.UsedSeconds, graceCut(r))
 	}
 	if r.ExitCode != nil && (*r.ExitCode != exitCodeSIGKILL || !usual[r.Reason]) {
@@ -256,7 +262,7 @@ func exitedWith(r v1alpha1.KillRecord) string {
 // StopContainer was given last began later than the stop.
 func stopTime(r v1alpha1.KillRecord) (took time.Duration, allowed int64) {
 	used := time.Duration(r.Grace.UsedSeconds) * time.Second
-	if r.Grace.ShortenedFromSeconds == nil && r.StopTime != nil && r.FinishTime != nil && r.StopTimeoutSeconds != nil {
+	if !shortened(r) && r.StopTime != nil && r.FinishTime != nil && r.StopTimeoutSeconds != nil {
 		stop := r.FinishTime.Sub(r.StopTime.Time)
 		if stop >= 0 && stop < used+clockTolerance {
 			return stop, *r.StopTimeoutSeconds

@@ -98,7 +98,7 @@ func (m Mutant) branch(root, name string) (path string, put insertion, err error
 		return "", insertion{}, err
 	}
 	code := source[:at.from] + m.New + source[at.to:]
-	if signature(source, f) != signature(code, changed) {
+	if signature(source, f) != signature(code, changed) || recovers(changed) {
 		return "", insertion{}, errApart
 	}
 	results := ""
@@ -133,6 +133,19 @@ func function(source []byte, at int) (*ast.File, *ast.FuncDecl, error) {
 		}
 	}
 	return nil, nil, errApart
+}
+
+// recovers reports whether a function calls recover itself, which works in deferred functions only, and
+// not in a copy that they call.
+func recovers(f *ast.FuncDecl) (found bool) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && id.Name == "recover" {
+			found = true
+		}
+		_, literal := n.(*ast.FuncLit)
+		return !literal
+	})
+	return found
 }
 
 // signature is the code of a function before its body.

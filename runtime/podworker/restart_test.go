@@ -24,6 +24,7 @@ import (
 // checkpoints that the one of n has left behind. It cannot reach the API server.
 func restarted(t *testing.T, n *fakeNode) *fakeNode {
 	t.Helper()
+	synctest.Wait() // what is being written is whole
 	checkpoints, err := n.store.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 // busySink is an API server whose answer to events a test says.
 type busySink struct {
 	record.EventSink
+	mu    sync.Mutex
 	err   error
 	tries int
 	took  []string
@@ -30,6 +32,8 @@ type busySink struct {
 }
 
 func (s *busySink) write(event *corev1.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.tries++
 	if s.fails[event.Namespace] {
 		s.failed++
@@ -39,6 +43,13 @@ func (s *busySink) write(event *corev1.Event) error {
 		s.took = append(s.took, event.Reason)
 	}
 	return s.err
+}
+
+// seen returns what it took, and how often it failed.
+func (s *busySink) seen() (took []string, failed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.took), s.failed
 }
 
 func (s *busySink) Create(event *corev1.Event) (*corev1.Event, error) { return event, s.write(event) }
@@ -112,34 +123,38 @@ func TestEventsOfANamespaceThatFails(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		waiting := func() int {
+			backlog.mu.Lock()
+			defer backlog.mu.Unlock()
+			return len(backlog.events)
+		}
 		record("bad", "first")
 		record("good", "a")
 		record("bad", "second")
 		done := make(chan error, 1)
 		go func() { done <- backlog.run(ctx) }()
 		synctest.Wait()
-		if want := []string{"a"}; !slices.Equal(sink.took, want) {
-			t.Errorf("written at once: %q, want %q", sink.took, want)
+		if took, _ := sink.seen(); !slices.Equal(took, []string{"a"}) {
+			t.Errorf("written at once: %q, want a", took)
 		}
 		time.Sleep(20 * time.Second) // the next tries are in 10 s and more
-		failed := sink.failed
+		_, before := sink.seen()
 		record("good", "b")
 		record("bad", "first") // once more
 		synctest.Wait()
-		if want := []string{"a", "b"}; !slices.Equal(sink.took, want) || sink.failed != failed {
-			t.Errorf("written while others wait: %q, want %q; %d tries of these", sink.took, want, sink.failed-failed)
+		if took, failed := sink.seen(); !slices.Equal(took, []string{"a", "b"}) || failed != before {
+			t.Errorf("written while others wait: %q, want a and b; %d tries of these", took, failed-before)
 		}
 		time.Sleep(time.Hour)
-		if len(backlog.events) != 2 {
-			t.Errorf("%d wait while the API server has taken no other, want both", len(backlog.events))
+		if n := waiting(); n != 2 {
+			t.Errorf("%d wait while the API server has taken no other, want both", n)
 		}
 		for range 2 * maxAnswers {
 			record("good", "c")
 			time.Sleep(backlogRetryMax)
 		}
-		synctest.Wait()
-		if !backlog.empty() {
-			t.Errorf("%d wait although the API server takes others", len(backlog.events))
+		if n := waiting(); n > 0 {
+			t.Errorf("%d wait although the API server takes others", n)
 		}
 		cancel()
 		if err := <-done; err != nil {

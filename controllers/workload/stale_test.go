@@ -209,7 +209,7 @@ func withName(nw *v1alpha1.NodeWorkload, name string) *v1alpha1.NodeWorkload {
 	return nw
 }
 
-// A NodeWorkload of ours is found by its owner and node, whatever its name is; one of others and an
+// A NodeWorkload of ours is found by its owner and node, whatever its name is; one of another owner and an
 // orphan by its name.
 func TestNodeWorkloadsAreFound(t *testing.T) {
 	const other = "web-n1"

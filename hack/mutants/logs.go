@@ -47,7 +47,7 @@ var logMistakes = []mistake{
 }
 
 var imageMistakes = []mistake{
-	{"a pull keeps imported images of others from being noted", "memory.mayBring",
+	{"a pull keeps all imported images from being noted", "memory.mayBring",
 		"slices.Contains(repositories, full) {", "true {"},
 	{"what a pull has brought counts as imported", "memory.mayBring",
 		"|| slices.Contains(repositories, full) {", "{"},

@@ -22,16 +22,17 @@ import (
 // taken back. The kubelet forgets it: one start that fails, and the restart policy decides.
 type Owed map[string]string
 
-// Owes is whether a kill makes the start of another instance due: one on request or for a change.
+// Owes returns whether a kill makes the start of another instance due: one on request or for a change.
 func Owes(kill *v1alpha1.KillRecord) bool {
 	return forChange(kill) || onRequest(kill)
 }
 
+// onRequest reports that a container was killed because a request asked for it.
 func onRequest(kill *v1alpha1.KillRecord) bool {
 	return kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
 }
 
-// forChange is whether the template's change is why a container was killed.
+// forChange reports that a container was killed for a change of the template.
 func forChange(kill *v1alpha1.KillRecord) bool {
 	return kill.Trigger == v1alpha1.TriggerDefinitionChanged || kill.Trigger == v1alpha1.TriggerResizeRequired
 }
@@ -74,7 +75,7 @@ func owedForChanges(kills []v1alpha1.KillRecord, st *corev1.PodStatus) Owed {
 	return owed
 }
 
-// startedSince is whether an instance has started, by a status, after the one that was killed. If the
+// startedSince reports that an instance has started, by a status, after the one that was killed. If the
 // status does not say, it counts as started: what has done its work must not do it twice.
 func startedSince(st *corev1.PodStatus, k *v1alpha1.KillRecord) bool {
 	if st == nil {
@@ -157,7 +158,7 @@ func (in *SettleInput) asks(s *ContainerStatus) bool {
 	})
 }
 
-// resizes is whether the resources of an instance have changed in a way that needs a restart.
+// resizes reports that the resources of an instance have changed in a way that needs a restart.
 func (in *SettleInput) resizes(s *ContainerStatus) bool {
 	c := podspec.Container(in.Pod, s.Name)
 	if c == nil || in.Definitions == nil {

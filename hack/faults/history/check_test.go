@@ -374,7 +374,7 @@ func TestCheck(t *testing.T) {
 			},
 			wantRules: []string{"left behind", "left behind"},
 		},
-		"root file systems of sandboxes whose runtime shims were killed, and of others": {
+		"root file systems of sandboxes whose runtime shims were killed, and of other sandboxes": {
 			history: History{
 				LeftBehind: []string{"mount /x/k8s.io/s/rootfs", "mount /x/k8s.io/t/rootfs", "mount /x/k8s.io/u/rootfs", "file /x/k8s.io/s/rootfs"},
 				Faults:     []Fault{{Node: true, Killed: true, Sandbox: "s", From: at(1), To: at(2)}, {Node: true, Killed: true, Sandbox: "t", From: at(1), To: at(2)}},

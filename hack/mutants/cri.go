@@ -52,7 +52,7 @@ var criMistakes = []mistake{
 		"if from.MemoryLimit > 0 && to.MemoryLimit == 0 {", "if false {"},
 	{"calls have no deadline", "invoke", "if timeout > 0 {", "if false {"},
 	{"an annotation that cannot be read hides the others", "readContainer",
-		"out.record = containerRecord{Index: -1}\n\t}\n\tout.Init", "return out, r.warnings\n\t}\n\tout.Init"},
+		"out.record = containerRecord{Index: -1}\n\t}", "return out, r.warnings\n\t}"},
 	{"a grace period below 0 is believed", "reader.number",
 		"if err == nil && n < 0 {", "if false {"},
 	{"an orphan's containers are restored in the runtime's order", "inOrder",

@@ -156,6 +156,7 @@ func containerAnnotations(pod *corev1.Pod, container *corev1.Container, options 
 	}
 	resources := plan.ResourcesOf(&container.Resources)
 	record := containerRecord{
+		Index:            -1,
 		Sandbox:          options.SandboxID,
 		Resources:        &resources,
 		RestartPolicy:    container.RestartPolicy,
@@ -163,7 +164,9 @@ func containerAnnotations(pod *corev1.Pod, container *corev1.Container, options 
 		HostNetwork:      pod.Spec.HostNetwork,
 		RestartedAt:      pod.Annotations[v1alpha1.AnnotationRestartedAt],
 	}
-	record.Index, record.Init = position(pod, container.Name)
+	if at := plan.PlaceOf(pod, container.Name); at != nil {
+		record.Index, record.Init = at.Index, at.Init
+	}
 	if annotations[AnnotationRecord], err = encode("record", record); err != nil {
 		return nil, err
 	}
@@ -221,19 +224,4 @@ func encode(what string, value any) (string, error) {
 		return "", fmt.Errorf("encode the %s of a container: %w", what, err)
 	}
 	return string(data), nil
-}
-
-// position is where in the pod's lists a container stands; -1 if nowhere.
-func position(pod *corev1.Pod, name string) (index int, init bool) {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return i, true
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return i, false
-		}
-	}
-	return -1, false
 }

@@ -79,6 +79,7 @@ func TestPodStatus(t *testing.T) {
 		Recorded: plan.Recorded{
 			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds, RestartedAt: "noon",
 			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: "File",
+			Place:     &plan.Place{},
 			Resources: &plan.Resources{CPULimit: 500, MemoryLimit: 64 << 20},
 		},
 	}

@@ -57,8 +57,9 @@ func readContainer(annotations map[string]string, attempt uint32) (recordedConta
 	} else {
 		out.record = containerRecord{Index: -1}
 	}
-	out.Init = out.record.Init
-	out.Sidecar = out.record.sidecar()
+	if record := &out.record; record.Index >= 0 {
+		out.Place = &plan.Place{Index: record.Index, Init: record.Init, Sidecar: record.sidecar()}
+	}
 	out.RestartedAt = out.record.RestartedAt
 	out.Resources = out.record.Resources
 	return out, r.warnings
@@ -225,7 +226,7 @@ func addContainers(pod *corev1.Pod, containers []*runtimeapi.Container) []error 
 		deletion = cmp.Or(deletion, r.DeletionGracePeriodSeconds)
 		pod.Spec.RestartPolicy = cmp.Or(pod.Spec.RestartPolicy, r.record.PodRestartPolicy)
 		pod.Spec.HostNetwork = pod.Spec.HostNetwork || r.record.HostNetwork
-		if r.Init {
+		if r.record.Init {
 			inits = append(inits, restoreContainer(name, c, r))
 		} else {
 			mains = append(mains, restoreContainer(name, c, r))

@@ -80,7 +80,7 @@ func TestReadContainer(t *testing.T) {
 			TerminationGracePeriodSeconds: ptr.To[int64](30), DeletionGracePeriodSeconds: ptr.To[int64](5),
 			PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"a"}}},
 			Ports:   []corev1.ContainerPort{{ContainerPort: 80}},
-			Sidecar: true, Init: true, RestartedAt: "noon", TerminationMessagePath: "/t", TerminationMessagePolicy: "File",
+			Place:   &plan.Place{Index: 2, Init: true, Sidecar: true}, RestartedAt: "noon", TerminationMessagePath: "/t", TerminationMessagePolicy: "File",
 		},
 	}
 	tests := map[string]struct {
@@ -129,7 +129,7 @@ func TestReadContainer(t *testing.T) {
 			change: map[string]string{AnnotationRecord: `{"init":true,"index":"two"}`}, wantWarnings: 1,
 			want: func(r *recordedContainer) {
 				r.record = containerRecord{Index: -1}
-				r.Init, r.Sidecar, r.RestartedAt, r.Resources = false, false, "", nil
+				r.Place, r.RestartedAt, r.Resources = nil, "", nil
 			},
 		},
 		"everything at once": {
@@ -194,7 +194,7 @@ func FuzzReadContainer(f *testing.F) {
 			t.Error("a grace period was dropped without a warning")
 		case got.PreStop == nil && len(warnings) == 0:
 			t.Error("a hook was dropped without a warning")
-		case got.Sidecar && !got.Init:
+		case got.Place != nil && got.Place.Sidecar && !got.Place.Init:
 			t.Error("a sidecar that is no init container")
 		}
 		readSandbox(annotations)

@@ -11,6 +11,7 @@ import (
 	podresources "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
@@ -157,7 +158,7 @@ func (n *nodeResources) oomScoreAdjust(pod *corev1.Pod, container *corev1.Contai
 	case corev1.PodQOSBurstable:
 	}
 	request := container.Resources.Requests.Memory().Value()
-	if _, init := position(pod, container.Name); init && podspec.IsSidecar(container) {
+	if at := plan.PlaceOf(pod, container.Name); at != nil && at.Sidecar {
 		// A sidecar is not to be killed before the containers it serves.
 		request = max(request, leastMemoryRequest(pod))
 	}

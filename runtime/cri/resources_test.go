@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // list makes resources of cpu and memory; "" leaves one out.
@@ -129,13 +131,7 @@ func TestSidecarOOMScore(t *testing.T) {
 	})
 	node := nodeResources{memory: 16 << 30}
 	for name, want := range map[string]int64{"side": 750, "init": 999, "once": 999, "app": 500, "second": 750} {
-		index, init := position(pod, name)
-		list := pod.Spec.Containers
-		if init {
-			list = pod.Spec.InitContainers
-		}
-		c := &list[index]
-		if got := node.oomScoreAdjust(pod, c); got != want {
+		if got := node.oomScoreAdjust(pod, podspec.Container(pod, name)); got != want {
 			t.Errorf("%s: want %d, got %d", name, want, got)
 		}
 	}

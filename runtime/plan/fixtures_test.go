@@ -64,6 +64,7 @@ func runningInput(policy corev1.RestartPolicy, names ...string) plan.Input {
 			Name:      name,
 			State:     state,
 			Hash:      defs.Containers[name],
+			Recorded:  plan.Recorded{Place: plan.PlaceOf(pod, name)},
 			CreatedAt: time.Unix(100, 0),
 		})
 	}

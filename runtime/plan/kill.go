@@ -145,14 +145,16 @@ func DecideKill(pod *corev1.Pod, s *ContainerStatus, why Kill, override *Grace, 
 // (kubelet kuberuntime_container.go:killContainersWithSyncResult)
 func PodKills(r KillRequest, d Differences) []Kill {
 	var kills []Kill
+	var made []ContainerStatus
 	for i := range r.Observed.Containers {
 		if s := &r.Observed.Containers[i]; s.State == ContainerRunning || d.KillUnknown && s.State == ContainerUnknown {
 			why := Kill{Trigger: r.Trigger, Cause: r.Message, RequestedBy: r.RequestedBy}
 			kills = append(kills, DecideKill(r.Pod, s, why, r.Override, d))
+			made = append(made, *s)
 		}
 	}
 	sortKills(r.Pod, kills)
-	return inOrder(r.Pod, kills, nil, func(Kill) bool { return true })
+	return inOrder(r.Pod, kills, made, func(Kill) bool { return true })
 }
 
 // ResumedKills decides how kills that were cut off continue, one for each status
@@ -165,7 +167,7 @@ func ResumedKills(pod *corev1.Pod, open []KillProgress, statuses []ContainerStat
 		why := Kill{Trigger: rec.Trigger, Message: rec.Message, RequestedBy: rec.RequestedBy}
 		kills[i] = DecideKill(pod, &statuses[i], why, &grace, d)
 	}
-	return inOrder(pod, kills, nil, onPurpose)
+	return inOrder(pod, kills, statuses, onPurpose)
 }
 
 // panicsBeforeNoHook is how often a kill may panic before it runs no hook.

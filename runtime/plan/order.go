@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,19 +47,72 @@ func TerminationOrder(pod *corev1.Pod, running []string) map[string][]string {
 }
 
 // inOrder sets which of the kills that may wait do so, and for which: of these, and of the containers
-// whose kills began earlier. Without a grace period there is nothing to wait with.
-func inOrder(pod *corev1.Pod, kills []Kill, begun []string, mayWait func(Kill) bool) []Kill {
-	names := slices.Clone(begun)
-	for i := range kills {
-		names = append(names, kills[i].Name)
+// whose kills began earlier. made are the statuses of all of them. Without a grace period there is
+// nothing to wait with.
+func inOrder(pod *corev1.Pod, kills []Kill, made []ContainerStatus, mayWait func(Kill) bool) []Kill {
+	var names []string
+	for i := range made {
+		names = append(names, made[i].Name)
 	}
-	order := TerminationOrder(pod, names)
+	order := TerminationOrder(asMade(pod, made), names)
 	for i := range kills {
 		if kills[i].Grace.Seconds > 0 && mayWait(kills[i]) {
 			kills[i].WaitsFor = order[kills[i].Name]
 		}
 	}
 	return kills
+}
+
+// asMade returns a pod that names containers where the templates did that they were made from: one that
+// was renamed, removed or moved, or became another kind, serves the others, or is served, until it ends.
+// Where that was not recorded, the pod's own place counts.
+func asMade(pod *corev1.Pod, made []ContainerStatus) *corev1.Pod {
+	var moved []ContainerStatus
+	moves := func(name string) bool {
+		return slices.ContainsFunc(moved, func(s ContainerStatus) bool { return s.Name == name })
+	}
+	for i := range made {
+		was, is := made[i].Recorded.Place, PlaceOf(pod, made[i].Name)
+		if was != nil && (is == nil || *was != *is) && !moves(made[i].Name) {
+			moved = append(moved, made[i])
+		}
+	}
+	if len(moved) == 0 {
+		return pod
+	}
+	slices.SortFunc(moved, func(a, b ContainerStatus) int {
+		return cmp.Or(cmp.Compare(a.Recorded.Place.Index, b.Recorded.Place.Index), cmp.Compare(a.Name, b.Name))
+	})
+	named := func(c corev1.Container) bool { return moves(c.Name) }
+	inits := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), named)
+	mains := slices.DeleteFunc(slices.Clone(pod.Spec.Containers), named)
+	for i := range moved {
+		at, c := moved[i].Recorded.Place, corev1.Container{Name: moved[i].Name}
+		if at.Sidecar {
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		}
+		list := &mains
+		if at.Init {
+			list = &inits
+		}
+		*list = slices.Insert(*list, min(at.Index, len(*list)), c)
+	}
+	return &corev1.Pod{Spec: corev1.PodSpec{InitContainers: inits, Containers: mains}}
+}
+
+// PlaceOf returns where a pod names an init or main container; nil if it does not.
+func PlaceOf(pod *corev1.Pod, name string) *Place {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name {
+			return &Place{Index: i, Init: true, Sidecar: podspec.IsSidecar(c)}
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &Place{Index: i}
+		}
+	}
+	return nil
 }
 
 // orderKills is the one place that decides which kills of a sync wait. A sidecar that is killed on
@@ -70,43 +124,18 @@ func (p *planner) orderKills() {
 	if len(p.actions.ContainersToKill) == 0 {
 		return
 	}
-	begun := p.killsBegun()
-	kills := inOrder(p.Pod, p.actions.ContainersToKill, begun, onPurpose)
-	for i := range kills {
-		if k := &kills[i]; k.Removed && k.Grace.Seconds > 0 && p.wasSidecar(k.ID) {
-			k.WaitsFor = p.mainsAmong(kills, begun)
+	var made []ContainerStatus
+	for i := range p.Observed.Containers {
+		s := &p.Observed.Containers[i]
+		begun := p.UnderWay[s.Name] && s.State != ContainerExited && s.State != ContainerCreated
+		if begun || slices.ContainsFunc(p.actions.ContainersToKill, func(k Kill) bool { return k.ID == s.ID }) {
+			made = append(made, *s)
 		}
 	}
+	inOrder(p.Pod, p.actions.ContainersToKill, made, onPurpose)
 }
 
 // onPurpose is whether a kill was asked for and its container has not failed.
 func onPurpose(k Kill) bool {
 	return deliberate(k.Trigger) || k.Trigger == v1alpha1.TriggerStopRequested || k.Trigger == v1alpha1.TriggerContainerRemoved
-}
-
-// wasSidecar is whether a container that the template does not name was a sidecar.
-func (p *planner) wasSidecar(id string) bool {
-	return slices.ContainsFunc(p.Observed.Containers, func(s ContainerStatus) bool { return s.ID == id && s.Recorded.Sidecar })
-}
-
-// killsBegun names the containers that run and whose kill is under way.
-func (p *planner) killsBegun() []string {
-	var names []string
-	for i := range p.Observed.Containers {
-		if s := &p.Observed.Containers[i]; p.UnderWay[s.Name] && s.State != ContainerExited && s.State != ContainerCreated {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
-// mainsAmong names the main containers that are killed, or whose kill began earlier.
-func (p *planner) mainsAmong(kills []Kill, begun []string) []string {
-	var names []string
-	for i := range p.Pod.Spec.Containers {
-		if name := p.Pod.Spec.Containers[i].Name; killed(kills, name) || slices.Contains(begun, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -105,12 +105,25 @@ func TestOrderOfKillsInASync(t *testing.T) {
 			}
 		}
 	}
-	removed := func(in *plan.Input) {
-		in.Pod.Spec.InitContainers = in.Pod.Spec.InitContainers[1:]
-		in.Observed.Containers[0].Recorded.Sidecar = true
-		in.Definitions = plan.Define(in.Pod)
-		in.Observed.Sandboxes[0].Hash = in.Definitions.Pod
+	named := func(edit func(*corev1.PodSpec)) func(*plan.Input) {
+		return func(in *plan.Input) {
+			edit(&in.Pod.Spec)
+			in.Definitions = plan.Define(in.Pod)
+			in.Observed.Sandboxes[0].Hash = in.Definitions.Pod
+		}
 	}
+	removed := named(func(s *corev1.PodSpec) { s.InitContainers = s.InitContainers[1:] })
+	bothRemoved := named(func(s *corev1.PodSpec) { s.InitContainers = nil })
+	renamed := named(func(s *corev1.PodSpec) { s.Containers[0].Name = "new" })
+	becomesMain := named(func(s *corev1.PodSpec) {
+		s.Containers = append(s.Containers, corev1.Container{Name: "s1"})
+		s.InitContainers = s.InitContainers[1:]
+	})
+	becomesSidecar := named(func(s *corev1.PodSpec) {
+		b := corev1.Container{Name: "b", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}
+		s.InitContainers = append(s.InitContainers, b)
+		s.Containers = s.Containers[:1]
+	})
 	begun := func(names ...string) func(*plan.Input) {
 		return func(in *plan.Input) {
 			in.UnderWay = map[string]bool{}
@@ -152,6 +165,14 @@ func TestOrderOfKillsInASync(t *testing.T) {
 		"a changed sidecar, an app that starts again after its kill": {
 			[]func(*plan.Input){change("s1"), begun("a"), exited}, map[string][]string{"s1": nil}},
 		"a removed sidecar, a changed app": {[]func(*plan.Input){change("a"), removed}, map[string][]string{"a": nil, "s1": {"a"}}},
+		"two removed sidecars":             {[]func(*plan.Input){bothRemoved}, map[string][]string{"s1": {"s2"}, "s2": nil}},
+		"a changed sidecar, a renamed app": {
+			[]func(*plan.Input){change("s2"), renamed}, map[string][]string{"a": nil, "s2": {"a"}}},
+		"a sidecar becomes a main container, the app and the next sidecar change": {
+			[]func(*plan.Input){change("a", "s2"), becomesMain}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"a main container becomes a sidecar, the app and the sidecars change": {
+			[]func(*plan.Input){change("a", "s1", "s2"), becomesSidecar},
+			map[string][]string{"a": nil, "b": nil, "s1": {"a", "b", "s2"}, "s2": {"a", "b"}}},
 	}
 	for name, tt := range tests {
 		for _, atOnce := range []bool{true, false} {
@@ -180,18 +201,50 @@ func TestOrderOfKillsInASync(t *testing.T) {
 	}
 }
 
-// Kills that a crash cut off keep the order that they began with.
+// The containers of a sandbox that is replaced end in the order of what runs in it: a sidecar that the
+// change removes serves until then, and so does one that becomes a main container.
+func TestOrderOfAChangedPod(t *testing.T) {
+	tests := map[string]struct {
+		template []string
+		want     map[string][]string
+	}{
+		"the same containers":                      {[]string{"s1", "s2", "a"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"the first sidecar is removed":             {[]string{"s2", "a"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"the second sidecar is removed":            {[]string{"s1", "a"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"the main container has another name":      {[]string{"s1", "s2", "b"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"all have other names":                     {[]string{"s3", "b"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"a sidecar was put before the others":      {[]string{"s0", "s1", "s2", "a"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+		"the sidecars have exchanged their places": {[]string{"s2", "s1", "a"}, map[string][]string{"a": nil, "s1": {"a", "s2"}, "s2": {"a"}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := runningInput(corev1.RestartPolicyAlways, "s1", "s2", "a")
+			got := map[string][]string{}
+			r := plan.KillRequest{Pod: newPod(corev1.RestartPolicyAlways, tt.template...), Observed: in.Observed}
+			for _, k := range plan.PodKills(r, plan.AllDifferences()) {
+				got[k.Name] = k.WaitsFor
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("kills and what they wait for (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Kills that a crash cut off keep the order that they began with, also where a change has renamed
+// the main container.
 func TestOrderOfResumedKills(t *testing.T) {
-	pod := newPod(corev1.RestartPolicyAlways, "s1", "a")
+	in := runningInput(corev1.RestartPolicyAlways, "s1", "a")
 	for trigger, want := range map[v1alpha1.KillTrigger][]string{v1alpha1.TriggerRestartRequested: {"a"}, v1alpha1.TriggerLivenessProbe: nil} {
-		var open []plan.KillProgress
-		var statuses []plan.ContainerStatus
-		for _, name := range []string{"s1", "a"} {
-			open = append(open, plan.KillProgress{Record: v1alpha1.KillRecord{Container: name, Trigger: trigger, Grace: v1alpha1.KillGrace{Seconds: 9}}})
-			statuses = append(statuses, plan.ContainerStatus{ID: name, Name: name, State: plan.ContainerRunning})
-		}
-		if diff := cmp.Diff(want, plan.ResumedKills(pod, open, statuses, plan.AllDifferences())[0].WaitsFor); diff != "" {
-			t.Errorf("%s: the sidecar waits for (-want +got):\n%s", trigger, diff)
+		for _, main := range []string{"a", "b"} {
+			var open []plan.KillProgress
+			for _, s := range in.Observed.Containers {
+				open = append(open, plan.KillProgress{Record: v1alpha1.KillRecord{Container: s.Name, Trigger: trigger, Grace: v1alpha1.KillGrace{Seconds: 9}}})
+			}
+			kills := plan.ResumedKills(newPod(corev1.RestartPolicyAlways, "s1", main), open, in.Observed.Containers, plan.AllDifferences())
+			if diff := cmp.Diff(want, kills[0].WaitsFor); diff != "" {
+				t.Errorf("%s, the template has %s: the sidecar waits for (-want +got):\n%s", trigger, main, diff)
+			}
 		}
 	}
 }

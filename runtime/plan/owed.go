@@ -32,9 +32,17 @@ func onRequest(kill *v1alpha1.KillRecord) bool {
 	return kill.Trigger == v1alpha1.TriggerRestartRequested || kill.Trigger == v1alpha1.TriggerStopRequested
 }
 
-// forChange reports that a container was killed for a change of the template.
+// forChange reports that a container was killed for a change of the template: of its own definition, or
+// of the pod's, which the messages of other changes of a sandbox do not name.
 func forChange(kill *v1alpha1.KillRecord) bool {
-	return kill.Trigger == v1alpha1.TriggerDefinitionChanged || kill.Trigger == v1alpha1.TriggerResizeRequired
+	switch kill.Trigger {
+	case v1alpha1.TriggerDefinitionChanged, v1alpha1.TriggerResizeRequired:
+		return true
+	case v1alpha1.TriggerSandboxChanged:
+		return kill.Message == messagePodChanged || kill.Message == messageNetworkChanged
+	default:
+		return false
+	}
 }
 
 // Starts is whether another instance of a container is due, of which s is the newest one, nil if
@@ -147,7 +155,8 @@ func (in *SettleInput) outlived(s *ContainerStatus, id string) bool {
 
 // asks is whether the end of an instance may still be asked for.
 func (in *SettleInput) asks(s *ContainerStatus) bool {
-	if RestartRequested(in.Definitions, s) || DefinitionChanged(in.Definitions, s) || in.resizes(s) {
+	pod := sandboxChange(in.Pod, in.Observed, in.Definitions, in.Definitions == nil)
+	if pod.changed || pod.redefined || RestartRequested(in.Definitions, s) || DefinitionChanged(in.Definitions, s) || in.resizes(s) {
 		return true
 	}
 	return slices.ContainsFunc(in.Noted, func(noted v1alpha1.NodeRequestStatus) bool {

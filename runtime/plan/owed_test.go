@@ -223,6 +223,26 @@ func TestOwes(t *testing.T) {
 			t.Errorf("%s: %t, want %t", trigger, got, want)
 		}
 	}
+	for message, edit := range map[string]func(*plan.Input){
+		"Pod definition changed": func(in *plan.Input) {
+			in.Pod.Spec.HostIPC = true
+			in.Definitions = plan.Define(in.Pod)
+		},
+		"Network mode of the pod changed": func(in *plan.Input) { in.Pod.Spec.HostNetwork = true },
+		"Pod sandbox is not ready":        func(in *plan.Input) { in.Observed.Sandboxes[0].State = plan.SandboxNotReady },
+		"Pod sandbox has no IP address":   func(in *plan.Input) { in.Observed.Sandboxes[0].Network.IP = "" },
+	} {
+		in := runningInput(corev1.RestartPolicyNever, "a")
+		edit(&in)
+		actions := plan.Compute(in)
+		if actions.Message != message {
+			t.Fatalf("%+v, want the message %q", actions, message)
+		}
+		record := &v1alpha1.KillRecord{Trigger: actions.Trigger, Message: actions.Message}
+		if got := plan.Owes(record); got != actions.Redefined {
+			t.Errorf("%q: %t, want %t", message, got, actions.Redefined)
+		}
+	}
 }
 
 // Without a checkpoint the records and the status say what a change has killed and what has not

@@ -70,6 +70,16 @@ func TestOwedAfterAKillThatFailed(t *testing.T) {
 		"the template asks for another definition": {time.Hour, func(f facts) {
 			f.in.Definitions.Containers["a"] = plan.HashContainer(&corev1.Container{Name: "a", Image: "other"})
 		}, true},
+		"the template asks for another pod": {time.Hour, func(f facts) {
+			f.in.Pod.Spec.HostIPC = true
+			f.in.Definitions = plan.Define(f.in.Pod)
+		}, true},
+		"the template asks for another pod, and the sandbox has been stopped": {time.Hour, func(f facts) {
+			f.in.Pod.Spec.HostIPC = true
+			f.in.Definitions = plan.Define(f.in.Pod)
+			f.in.Observed.Sandboxes[0].State = plan.SandboxNotReady
+		}, true},
+		"the template asks for another network": {time.Hour, func(f facts) { f.in.Pod.Spec.HostNetwork = true }, true},
 		"the template asks for other resources": {time.Hour, func(f facts) {
 			f.in.Pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 			f.in.Actuated = map[string]plan.Resources{"a-id": {CPULimit: 100}}

@@ -122,8 +122,8 @@ type Recorded struct {
 	PreStop *corev1.LifecycleHandler
 	// Ports are the container's ports at creation, for hooks that name one.
 	Ports []corev1.ContainerPort
-	// Sidecar and Init say where in the template the container stood.
-	Sidecar, Init bool
+	// Place is where in its template the container stood; nil if that was not recorded.
+	Place *Place
 	// Resources the container was created with; nil if they were not recorded.
 	Resources *Resources
 	// RestartedAt is the value of AnnotationRestartedAt at creation.
@@ -131,6 +131,14 @@ type Recorded struct {
 	// TerminationMessagePath and TerminationMessagePolicy of the container.
 	TerminationMessagePath   string
 	TerminationMessagePolicy corev1.TerminationMessagePolicy
+}
+
+// Place is where in a template a container stands.
+type Place struct {
+	// Index in the list of init containers or, if not Init, of main containers.
+	Index int
+	// Init and Sidecar say which kind of container it is; a sidecar is an init container, too.
+	Init, Sidecar bool
 }
 
 // ProbeResult is the verdict of a probe.

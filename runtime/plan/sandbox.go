@@ -17,6 +17,12 @@ const (
 	NetworkNode = "NODE"
 )
 
+// Why a sandbox is replaced for a change of the template, in the words of the records.
+const (
+	messagePodChanged     = "Pod definition changed"
+	messageNetworkChanged = "Network mode of the pod changed"
+)
+
 // sandboxVerdict is whether a pod needs a new sandbox.
 type sandboxVerdict struct {
 	needed bool
@@ -49,13 +55,13 @@ func sandboxChange(pod *corev1.Pod, observed *PodStatus, defs *Definitions, unco
 	case newest.State != SandboxReady:
 		replace.message = "Pod sandbox is not ready"
 	case !unconfirmed && networkOf(newest) != networkFor(pod):
-		replace.message = "Network mode of the pod changed"
+		replace.message = messageNetworkChanged
 		replace.changed = true
 		replace.id = ""
 	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.IP == "":
 		replace.message = "Pod sandbox has no IP address"
 	case redefined:
-		replace.message = "Pod definition changed"
+		replace.message = messagePodChanged
 		replace.changed = true
 	default:
 		return sandboxVerdict{id: newest.ID, attempt: newest.Attempt}

@@ -418,7 +418,7 @@ func (n *fakeNode) kill(r plan.KillRequest) {
 
 func killRecord(r plan.KillRequest, c plan.ContainerStatus, phase v1alpha1.KillPhase) plan.KillProgress {
 	rec := v1alpha1.KillRecord{
-		ID: "kill-" + c.ID, Container: c.Name, ContainerID: c.ID, Trigger: r.Trigger, RequestedBy: r.RequestedBy,
+		ID: "kill-" + c.ID, Container: c.Name, ContainerID: c.ID, Trigger: r.Trigger, Message: r.Message, RequestedBy: r.RequestedBy,
 		Phase: phase, Grace: v1alpha1.KillGrace{Seconds: r.Override.Seconds, Source: r.Override.Source}, StartTime: metav1.NowMicro(),
 	}
 	if phase == v1alpha1.KillPhaseDone {

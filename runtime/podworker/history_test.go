@@ -321,7 +321,7 @@ func (h *history) exit(rt *rapid.T) {
 	at := rapid.IntRange(0, 4).Draw(rt, "which")
 	for i := range h.node.containers {
 		c := &h.node.containers[i]
-		if plainInit := c.Recorded.Init && !c.Recorded.Sidecar; c.State != plan.ContainerRunning || plainInit {
+		if plainInit := c.Recorded.Place.Init && !c.Recorded.Place.Sidecar; c.State != plan.ContainerRunning || plainInit {
 			continue
 		}
 		if at--; at < 0 {
@@ -345,7 +345,7 @@ func (h *history) remove(rt *rapid.T, all bool) {
 		newest := !slices.ContainsFunc(h.node.containers, func(other plan.ContainerStatus) bool {
 			return other.Name == c.Name && other.RestartCount > c.RestartCount
 		})
-		if !c.Recorded.Init && newest && (policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && c.ExitCode == 0) {
+		if !c.Recorded.Place.Init && newest && (policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && c.ExitCode == 0) {
 			h.node.done[c.Name] = true
 		}
 		h.node.calls = append(h.node.calls, "removed over CRI: "+c.ID)

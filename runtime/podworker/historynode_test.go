@@ -19,7 +19,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/images"
 	"github.com/managedworkload/managedworkload/runtime/plan"
-	"github.com/managedworkload/managedworkload/runtime/podspec"
 )
 
 // historyNode is a container runtime in memory with one pod, as executor, prober and workers see
@@ -130,7 +129,7 @@ func (n *historyNode) exits(c *plan.ContainerStatus, code int32) {
 		c.Reason = "Completed"
 	}
 	n.calls = append(n.calls, fmt.Sprintf("%s exits with %d", c.ID, code))
-	if code == 0 && c.Recorded.Init && !c.Recorded.Sidecar {
+	if code == 0 && c.Recorded.Place.Init && !c.Recorded.Place.Sidecar {
 		n.completed[c.SandboxID+"/"+c.Name] = true
 	}
 }
@@ -204,11 +203,10 @@ func (n *historyNode) CreateContainer(_ context.Context, pod *corev1.Pod, c *cor
 		return "", err
 	}
 	n.made++
-	init := slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	s := plan.ContainerStatus{
 		ID: fmt.Sprintf("%s-%d", c.Name, n.made), Name: c.Name, PodUID: string(pod.UID), SandboxID: opts.SandboxID, Image: c.Image, ImageRef: c.Image,
 		State: plan.ContainerCreated, CreatedAt: time.Now(), Hash: plan.HashContainer(c), RestartCount: opts.Attempt,
-		Recorded: plan.Recorded{Init: init, Sidecar: podspec.IsSidecar(c), TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
+		Recorded: plan.Recorded{Place: plan.PlaceOf(pod, c.Name), TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
 	}
 	n.containers = slices.Insert(n.containers, 0, s)
 	return s.ID, nil
@@ -227,9 +225,9 @@ func (n *historyNode) StartContainer(_ context.Context, id string) error {
 	n.checkStart(c)
 	c.State, c.StartedAt = plan.ContainerRunning, time.Now()
 	switch {
-	case !c.Recorded.Init:
+	case !c.Recorded.Place.Init:
 		n.ran[c.Name] = true
-	case !c.Recorded.Sidecar:
+	case !c.Recorded.Place.Sidecar:
 		time.AfterFunc(n.spec[c.Name].runs, func() { n.initEnds(id) })
 	}
 	return nil
@@ -373,11 +371,11 @@ func (n *historyNode) checkStart(c *plan.ContainerStatus) {
 		case other.State != plan.ContainerRunning:
 		case other.Name == c.Name:
 			n.violated("%s is started while %s runs", c.ID, other.ID)
-		case c.Recorded.Init && !c.Recorded.Sidecar && !other.Recorded.Init:
+		case c.Recorded.Place.Init && !c.Recorded.Place.Sidecar && !other.Recorded.Place.Init:
 			n.violated("init container %s is started while %s runs", c.ID, other.ID)
 		}
 	}
-	if c.Recorded.Init {
+	if c.Recorded.Place.Init {
 		return
 	}
 	if n.done[c.Name] {

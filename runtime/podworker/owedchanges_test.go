@@ -4,7 +4,10 @@
 package podworker
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +46,63 @@ func TestChangeThatFailsToStart(t *testing.T) {
 						t.Fatalf("phase %s, waits %q", phase, n.waitsWith())
 					}
 					f.broken.Store(false)
+					n.settle(10 * time.Minute)
+					if now := n.runs(t, "a"); now == "" || now == old {
+						t.Errorf("%q runs", now)
+					}
+					n.exit("a", 0)
+					pool.Wake("a")
+					n.settle(time.Second)
+					if st := n.published("a"); st.Phase != corev1.PodSucceeded {
+						t.Errorf("The instance that follows has ended, and the workload is %s", st.Phase)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A change of the pod as a whole does the same where its sandbox cannot be made.
+func TestChangeWhoseSandboxFails(t *testing.T) {
+	for name, next := range map[string]func(*v1alpha1.NodeWorkload){
+		"the change stays": onTheHost, "it is taken back": func(*v1alpha1.NodeWorkload) {}, "another one comes": image("c:1"),
+	} {
+		for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+			t.Run(name+", "+string(p), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := newFakeNode(t)
+					var broken atomic.Bool
+					n.syncing = func(ctx context.Context, r plan.SyncRequest) plan.SyncOutcome {
+						if r.Actions.KillPod {
+							n.kill(plan.KillRequest{Pod: r.Pod, Observed: r.Observed, Trigger: r.Actions.Trigger, Message: r.Actions.Message, Override: &plan.Grace{}})
+							if err := n.StopSandbox(ctx, r.Actions.SandboxID); err != nil {
+								return plan.SyncOutcome{Err: err}
+							}
+						}
+						if r.Actions.CreateSandbox && broken.Load() {
+							return plan.SyncOutcome{Err: errors.New("no network")}
+						}
+						n.mu.Lock()
+						defer n.mu.Unlock()
+						n.run(r)
+						if p := n.pods[r.Pod.UID]; r.Actions.CreateSandbox {
+							p.stopped, p.onTheHost = false, r.Pod.Spec.HostNetwork
+						}
+						return plan.SyncOutcome{}
+					}
+					pool := n.start(t)
+					pool.Update(workload("a", policy(p), image("a:1")))
+					n.settle(time.Second)
+					old := n.runs(t, "a")
+					broken.Store(true)
+					pool.Update(workload("a", policy(p), image("a:1"), onTheHost, generation(2)))
+					n.settle(time.Minute)
+					pool.Update(workload("a", policy(p), image("a:1"), next, generation(3)))
+					n.settle(time.Minute)
+					if st := n.published("a"); plan.Ended(st.Phase) || len(st.Kills) != 1 {
+						t.Fatalf("phase %s, kills %v", st.Phase, st.Kills)
+					}
+					broken.Store(false)
 					n.settle(10 * time.Minute)
 					if now := n.runs(t, "a"); now == "" || now == old {
 						t.Errorf("%q runs", now)

@@ -47,8 +47,7 @@ func recordOf(pod *corev1.Pod, m member) plan.Recorded {
 		TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 		DeletionGracePeriodSeconds:    pod.DeletionGracePeriodSeconds,
 		Ports:                         m.container.Ports,
-		Sidecar:                       m.kind == KindSidecar,
-		Init:                          m.kind == KindSidecar || m.kind == KindInit,
+		Place:                         plan.PlaceOf(pod, m.container.Name),
 		RestartedAt:                   pod.Annotations[v1alpha1.AnnotationRestartedAt],
 	}
 	if m.container.Lifecycle != nil {

@@ -4,6 +4,8 @@
 package main
 
 var podworkerMistakes = []mistake{
+	{"what keeps the API server's workloads from starting holds for static ones", "Pool.usableOf",
+		"if v1alpha1.IsStatic(uid) {", "if false {"},
 	{"another process does not know what runs while a change waits", "memory.restore",
 		"previous:    cp.Previous,", ""},
 	{"a container is ready while its postStart hook runs", "withoutStarts",

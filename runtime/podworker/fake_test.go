@@ -169,6 +169,7 @@ func (n *fakeNode) beginWith(t *testing.T, usable Usable) {
 		_ = n.pool.Run(ctx)
 	}()
 	n.pool.SetUsable(usable)
+	n.pool.SetStaticUsable(usable)
 	t.Cleanup(func() {
 		cancel()
 		<-done

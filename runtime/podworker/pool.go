@@ -34,9 +34,9 @@ type Pool struct {
 	// released are the UIDs of deleted objects of which nothing is left here, with
 	// the time until which the API server is not asked about them.
 	released map[types.UID]time.Time
-	// usable is nil until the runtime was seen for the first time.
-	usable *Usable
-	order  int64
+	// usable and staticUsable are nil until the first calls of SetUsable and SetStaticUsable.
+	usable, staticUsable *Usable
+	order                int64
 	// ended: Run waits for the workers, and none is started any more.
 	ended bool
 
@@ -220,12 +220,18 @@ func (p *Pool) Kill(uid types.UID, kill plan.KillProgress) {
 	w.recordKill(kill)
 }
 
-// SetUsable sets whether the workers may use the runtime. Until the first call
-// they wait.
-func (p *Pool) SetUsable(u Usable) {
+// SetUsable sets whether the workers of the API server's NodeWorkloads may use the runtime.
+// Until the first call they wait.
+func (p *Pool) SetUsable(u Usable) { p.setUsable(&p.usable, u) }
+
+// SetStaticUsable sets it for the workers of static workloads.
+func (p *Pool) SetStaticUsable(u Usable) { p.setUsable(&p.staticUsable, u) }
+
+// setUsable sets one of p's.
+func (p *Pool) setUsable(of **Usable, u Usable) {
 	p.mu.Lock()
-	changed := p.usable == nil || *p.usable != u
-	p.usable = &u
+	changed := *of == nil || **of != u
+	*of = &u
 	p.mu.Unlock()
 	if changed {
 		p.WakeAll()
@@ -328,9 +334,13 @@ func (p *Pool) add(id Identity, order int64) *worker {
 	return w
 }
 
-func (p *Pool) currentUsable() *Usable {
+// usableOf returns whether the worker of a workload may use the runtime, nil before that is known.
+func (p *Pool) usableOf(uid types.UID) *Usable {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if v1alpha1.IsStatic(uid) {
+		return p.staticUsable
+	}
 	return p.usable
 }
 

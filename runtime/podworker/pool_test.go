@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -29,6 +30,28 @@ func TestAStaticWorkloadComesBack(t *testing.T) {
 			n.settle(2 * time.Second)
 			if p.Has(uid) {
 				t.Fatal("it has not ended")
+			}
+		}
+	})
+}
+
+// What keeps the API server's workloads from starting, such as policies that are not enforced there, does not
+// concern those from files: they restart.
+func TestAStaticWorkloadRestartsWhilePoliciesAreNotEnforced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const file, api = v1alpha1.StaticUIDPrefix + "a", "b"
+		n := newFakeNode(t)
+		p := n.start(t)
+		for _, uid := range []types.UID{file, api} {
+			p.Update(workload(string(uid)))
+		}
+		n.settle(time.Second)
+		p.SetUsable(Usable{Reason: v1alpha1.ReasonPolicyNotEnforced})
+		for uid, want := range map[types.UID]int32{file: 1, api: 0} {
+			n.exit(uid, 1)
+			n.settle(time.Minute)
+			if got := n.published(uid).ContainerStatuses[0].RestartCount; got != want {
+				t.Errorf("%s: restarted %d times, want %d", uid, got, want)
 			}
 		}
 	})

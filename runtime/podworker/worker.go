@@ -51,7 +51,7 @@ func newWorker(p *Pool, id Identity, order int64) *worker {
 	mem := newMemory(id, p.cfg.BootID)
 	mem.rec.Order = order
 	s := &scope{
-		cfg: &p.cfg, id: id, mem: mem, usable: p.currentUsable,
+		cfg: &p.cfg, id: id, mem: mem, usable: func() *Usable { return p.usableOf(id.UID) },
 		log:     p.cfg.Log.WithValues("workload", id.key(), "uid", id.UID),
 		wake:    make(chan struct{}, 1),
 		news:    make(chan struct{}, 1),

@@ -41,11 +41,7 @@ func TestRelists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, f := &countedLists{events: tt.events}, newKeeper(t, 0)
-				o := &overseer{
-					policy:  &policyProbe{},
-					runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
-					firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
-				}
+				o := overseerOf(f, r, f.pool)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute-time.Millisecond)
 				defer cancel()
 				if err := o.run(ctx); err != nil {

@@ -27,28 +27,35 @@ func (s *shim) makeOverseer(ctx context.Context, _ logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	made := newProgress()
 	s.lease = shimLease(s.api, s.clock, s.options)
 	s.lease.alone = s.alone
+	asking := newProgress()
 	keeper := &orphanKeeper{
 		runtime: s.runtime, pool: s.pool, cached: s.cached(), synced: synced,
 		api: s.api, cluster: identity, events: s.events, lease: s.lease, node: s.options.NodeName,
-		progress: made,
+		progress: asking,
+	}
+	usable := &usability{pool: s.pool, events: s.events}
+	check := &clusterCheck{
+		cluster: identity, policy: &policyProbe{api: s.api}, orphans: keeper, usable: usable, progress: asking,
+		lists: make(chan runtimeList, 1),
 	}
 	s.overseer = &overseer{
-		runtime: s.runtime, pool: s.pool, events: s.events, cluster: identity, orphans: keeper, progress: made,
-		policy: &policyProbe{api: s.api}, allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
-		fromFiles: s.options.StaticDir != "", knowsStatic: s.static.Known, abandon: s.pool.Abandon,
+		runtime: s.runtime, pool: s.pool, events: s.events, usable: usable, check: check, progress: newProgress(),
+		allowForeign: s.options.AllowForeignPods, firstSeen: s.runtimeSeen, happened: s.logs.Kick, kicked: make(chan struct{}, 1),
+		knowsStatic: s.static.Known, abandon: s.pool.Abandon,
 	}
-	if err := s.mgr.AddHealthzCheck("overseer", s.overseer.progress.check); err != nil {
-		return fmt.Errorf("add the health check: %w", err)
+	for name, progress := range map[string]*progress{"overseer": s.overseer.progress, "cluster": asking} {
+		if err := s.mgr.AddHealthzCheck(name, progress.check); err != nil {
+			return fmt.Errorf("add the health check: %w", err)
+		}
 	}
 	s.garbage = &collector{runtime: s.runtime, executor: s.executor, dirs: s.dirs, pool: s.pool, orphans: keeper}
 	countStream(s.counted, s.runtime.Healthy)
 	if s.alone {
 		return nil
 	}
-	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: s.overseer.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
+	r := &reconciler{reader: s.mgr.GetCache(), node: s.options.NodeName, pool: s.pool, cluster: identity, policy: check.policy, vanished: s.overseer.kick, handed: s.objects.watch.kick}
 	return r.setup(s.mgr)
 }
 

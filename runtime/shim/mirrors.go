@@ -207,6 +207,6 @@ func (s *shim) makeMirrors(context.Context, logr.Logger) error {
 	if s.mirrors == nil {
 		return nil
 	}
-	s.mirrors.synced, s.mirrors.report = s.overseer.orphans.synced, s.lease.setMirrors
+	s.mirrors.synced, s.mirrors.report = s.overseer.check.orphans.synced, s.lease.setMirrors
 	return nil
 }

@@ -28,7 +28,8 @@ const (
 	// network are ready.
 	conditionsInterval = 5 * time.Second
 	// relistForeign is the time between two lists while the runtime is not the
-	// shim's own, or orphans wait for a person.
+	// shim's own, and between two questions to the API server while orphans wait for a
+	// person, or the policies are not enforced.
 	relistForeign = 5 * time.Second
 	// settleKick lets events gather before the list that they ask for. It is short:
 	// until the list, workloads are started beside foreign pods.
@@ -53,6 +54,7 @@ type criClient interface {
 type workers interface {
 	SetPresent(ids []podworker.Identity)
 	SetUsable(u podworker.Usable)
+	SetStaticUsable(u podworker.Usable)
 	Wake(uid types.UID) bool
 	WakeAll()
 }
@@ -60,12 +62,12 @@ type workers interface {
 // overseer watches the container runtime as a whole: whether it answers, whether
 // it is the shim's own, and which pods on it have no object.
 type overseer struct {
-	runtime      criClient
-	pool         workers
-	events       *events
-	cluster      *clusterIdentity
-	orphans      *orphanKeeper
-	policy       *policyProbe
+	runtime criClient
+	pool    workers
+	events  *events
+	usable  *usability
+	// check is asked at each list.
+	check        *clusterCheck
 	progress     *progress
 	allowForeign bool
 	// happened is called when something has happened to a container; it may be nil.
@@ -74,8 +76,6 @@ type overseer struct {
 	firstSeen func(ctx context.Context) error
 	// kicked asks for a list soon.
 	kicked chan struct{}
-	// fromFiles: there are static workloads, which wait for no cluster.
-	fromFiles bool
 	// knowsStatic reports whether a static workload is known, and abandon ends one.
 	knowsStatic func(types.UID) bool
 	abandon     func(podworker.Identity, *corev1.Pod)
@@ -86,7 +86,6 @@ type overseer struct {
 
 	// What follows belongs to the goroutine of run.
 	seen  bool
-	last  podworker.Usable
 	asked time.Time
 	pods  map[types.UID]cri.Pod
 	// reported are the foreign containers that have had their event, by ID.
@@ -184,15 +183,11 @@ func (o *overseer) guardedLook(ctx context.Context) (next time.Duration) {
 // look lists the runtime, hands the workers what they may do, and returns when
 // to look again.
 func (o *overseer) look(ctx context.Context) time.Duration {
-	known := o.cluster.know(ctx)
-	if !known && !o.fromFiles {
-		return relistBlind
-	}
-	o.progress.step()
 	pods, err := o.list(ctx)
 	if err != nil {
 		o.asked = time.Time{}
-		o.setUsable(ctx, podworker.Usable{
+		o.check.offer(runtimeList{})
+		o.usable.setRuntime(ctx, podworker.Usable{
 			Reason:  v1alpha1.ReasonRuntimeNotReady,
 			Message: fmt.Sprintf("the container runtime does not answer: %v", err),
 		})
@@ -205,18 +200,14 @@ func (o *overseer) look(ctx context.Context) time.Duration {
 	usable := podworker.Usable{OK: true, Reason: v1alpha1.ReasonRuntimeReady}
 	if foreign := cri.ForeignPods(pods); foreign != "" && !o.allowForeign {
 		usable = podworker.Usable{Reason: v1alpha1.ReasonForeignPods, Message: foreign}
-	} else if problem := o.orphans.policyProblem(ctx, o.policy); problem != "" {
-		usable = podworker.Usable{Reason: v1alpha1.ReasonPolicyNotEnforced, Message: problem}
 	}
-	o.setUsable(ctx, usable)
+	o.usable.setRuntime(ctx, usable)
 	o.endStaticOrphans(ctx, pods)
-	if known {
-		o.orphans.consider(ctx, pods, o.cluster.current())
-	}
+	o.check.offer(runtimeList{pods, true})
 	switch {
-	case !known, !o.runtime.Healthy():
+	case !o.runtime.Healthy():
 		return relistBlind
-	case !usable.OK, o.orphans.holding():
+	case !usable.OK:
 		return relistForeign
 	case o.networkError() != nil:
 		return relistBlind
@@ -271,30 +262,6 @@ func (o *overseer) list(ctx context.Context) ([]cri.Pod, error) {
 	return pods, nil
 }
 
-// setUsable passes it to the workers, and reports it when it has changed.
-func (o *overseer) setUsable(ctx context.Context, u podworker.Usable) {
-	if ctx.Err() != nil {
-		return
-	}
-	o.pool.SetUsable(u)
-	if u == o.last {
-		return
-	}
-	was := o.last
-	o.last = u
-	log := logr.FromContextOrDiscard(ctx)
-	switch {
-	case u.OK:
-		log.Info("Container runtime is usable")
-	case u.Reason == v1alpha1.ReasonForeignPods, u.Reason == v1alpha1.ReasonPolicyNotEnforced:
-		log.Info("Nothing new is started", "reason", u.Message)
-		o.events.warnNode(u.Reason, u.Message)
-	case was.Reason != u.Reason:
-		log.Info("Container runtime is not ready; retrying", "reason", u.Message)
-		o.events.warnNode(u.Reason, u.Message)
-	}
-}
-
 // networkError is why there is no pod network, nil if there is one.
 func (o *overseer) networkError() error {
 	o.mu.Lock()
@@ -305,7 +272,7 @@ func (o *overseer) networkError() error {
 // awaitSync asks for a list once the API's list is complete: only now are orphans
 // known.
 func (o *overseer) awaitSync(ctx context.Context) error {
-	for !o.orphans.synced() {
+	for !o.check.orphans.synced() {
 		if !sleep(ctx, syncPoll) {
 			return nil
 		}

@@ -66,6 +66,7 @@ type fakeWorkers struct {
 	mu      sync.Mutex
 	woken   []types.UID
 	usable  podworker.Usable
+	static  podworker.Usable
 	present int
 }
 
@@ -79,6 +80,12 @@ func (w *fakeWorkers) SetUsable(u podworker.Usable) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.usable = u
+}
+
+func (w *fakeWorkers) SetStaticUsable(u podworker.Usable) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.static = u
 }
 
 func (w *fakeWorkers) Wake(uid types.UID) bool {
@@ -106,26 +113,45 @@ func (w *fakeWorkers) current() podworker.Usable {
 	return w.usable
 }
 
-func newOverseer(t *testing.T, r *fakeCRI) (*overseer, *fakeWorkers) {
-	t.Helper()
-	f, pool := newKeeper(t, 0), &fakeWorkers{}
-	return &overseer{
-		policy:  &policyProbe{},
-		runtime: r, pool: pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
-		firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
-	}, pool
+func (w *fakeWorkers) currentStatic() podworker.Usable {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.static
 }
 
-// runOverseer runs it in the test's bubble until the test has ended.
+func newOverseer(t *testing.T, r *fakeCRI) (*overseer, *fakeWorkers) {
+	t.Helper()
+	pool := &fakeWorkers{}
+	return overseerOf(newKeeper(t, 0), r, pool), pool
+}
+
+func overseerOf(f keeperFixture, r criClient, pool workers) *overseer {
+	usable := &usability{pool: pool, events: f.events}
+	return &overseer{
+		runtime: r, pool: pool, events: f.events, usable: usable, progress: newProgress(),
+		check: &clusterCheck{
+			cluster: f.cluster, policy: &policyProbe{api: f.api}, orphans: f.orphanKeeper, usable: usable, progress: f.progress,
+			lists: make(chan runtimeList, 1),
+		},
+		firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
+	}
+}
+
+// runOverseer runs it, and what asks the API server, in the test's bubble until the test has ended.
 func runOverseer(t *testing.T, o *overseer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- o.run(ctx) }()
+	parts := []func(context.Context) error{o.run, o.check.run}
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- part(ctx) }()
+	}
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		for range parts {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
@@ -233,9 +259,8 @@ func TestLivenessReflectsTheOverseer(t *testing.T) {
 func TestHeldOrphansAreLookedAtSoon(t *testing.T) {
 	for orphans, want := range map[int]time.Duration{0: relistHealthy, 10: relistForeign} {
 		f := newKeeper(t, orphans)
-		o, _ := newOverseer(t, &fakeCRI{events: true, pods: f.runtime.pods})
-		o.orphans = f.orphanKeeper
-		if got := o.look(t.Context()); got != want || f.holding() != (orphans > 0) {
+		check := overseerOf(f, &fakeCRI{}, &fakeWorkers{}).check
+		if got := check.ask(t.Context(), runtimeList{f.runtime.pods, true}); got != want || f.holding() != (orphans > 0) {
 			t.Errorf("%d orphans, held %t: looked at again after %v, want %v", orphans, f.holding(), got, want)
 		}
 	}
@@ -265,11 +290,7 @@ func TestOverseerSurvivesAPanic(t *testing.T) {
 func TestListsOfABurstOfEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f := &countedLists{events: true}, newKeeper(t, 0)
-		o := &overseer{
-			policy:  &policyProbe{},
-			runtime: r, pool: f.pool, events: f.events, cluster: f.cluster, orphans: f.orphanKeeper, progress: newProgress(),
-			firstSeen: func(context.Context) error { return nil }, kicked: make(chan struct{}, 1),
-		}
+		o := overseerOf(f, r, f.pool)
 		runOverseer(t, o)
 		time.Sleep(10 * time.Second)
 		before := r.lists.Load()

@@ -78,13 +78,16 @@ func TestPolicyProbeKnowsTheWords(t *testing.T) {
 	}
 }
 
-// While the policies are not enforced nothing new is started, and they are asked
-// about again soon.
+// While the policies are not enforced nothing new of the API server's is started, and they are asked
+// about again soon. What comes from files is not theirs to protect.
 func TestNothingStartsWithoutPolicies(t *testing.T) {
-	f := newKeeper(t, 0, nodeWorkload())
-	o, pool := newOverseer(t, &fakeCRI{events: true})
-	o.orphans, o.policy = f.orphanKeeper, &policyProbe{api: f.api}
-	if next := o.look(t.Context()); next != relistForeign || pool.current().OK || pool.current().Reason != v1alpha1.ReasonPolicyNotEnforced {
-		t.Errorf("usable %+v, looked at again after %s", pool.current(), next)
+	pool := &fakeWorkers{}
+	o := overseerOf(newKeeper(t, 0, nodeWorkload()), &fakeCRI{events: true}, pool)
+	o.look(t.Context())
+	if next := o.check.ask(t.Context(), <-o.check.lists); next != relistForeign || pool.current().OK || pool.current().Reason != v1alpha1.ReasonPolicyNotEnforced {
+		t.Errorf("usable %+v, asked again after %s", pool.current(), next)
+	}
+	if o.look(t.Context()); pool.current().OK || !pool.currentStatic().OK {
+		t.Errorf("at the next look: usable %+v, by static workloads %+v", pool.current(), pool.currentStatic())
 	}
 }

@@ -173,7 +173,7 @@ func (s *shim) makePool(ctx context.Context, log logr.Logger) error {
 		Log:          log.WithName("worker"),
 		NetworkReady: func() error { return s.overseer.networkError() },
 		Removed:      func(podworker.Identity) { s.overseer.kick(); s.objects.watch.kick() },
-		ClusterID:    func() string { return s.overseer.cluster.current() },
+		ClusterID:    func() string { return s.overseer.check.cluster.current() },
 		BootID:       bootID(),
 		Clock:        s.clock,
 		StartedAt:    s.survivorsBefore(),
@@ -209,7 +209,7 @@ func (s *shim) run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		s.mgr.Start, s.interruptAtEnd,
 		s.volumes.Run, s.pool.Run, s.static.Run,
-		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.cluster.keep,
+		s.overseer.run, s.overseer.watch, s.overseer.awaitSync, s.overseer.check.run, s.overseer.check.cluster.keep,
 		s.garbage.run, s.garbage.runLeftovers, s.logs.Run, s.images.Run, s.collector.Run, s.usage.Run,
 		s.bounds.run, s.pressure.Run, s.objects.watch.run, s.objects.uid.keep, s.events.run,
 	}

@@ -70,6 +70,9 @@ func (s *shim) tryStatic(pod *corev1.Pod, runs types.UID, unfit func(*corev1.Pod
 	change := pod.DeepCopy()
 	change.UID = runs // it has what runs has, such as host ports
 	look := func(ctx context.Context) error {
+		if err := s.overseer.usable.staticError(); err != nil {
+			return err
+		}
 		if why := unfit(change); why != "" {
 			return fmt.Errorf("the node cannot run it: %s", why)
 		}

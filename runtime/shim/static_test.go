@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/static"
 )
@@ -107,5 +109,20 @@ func TestTheStatusOfAStaticWorkloadDoesNotWaitForTheAPIServer(t *testing.T) {
 	}
 	if latest := shown.statuses.take(uid); latest == nil || latest.Phase != corev1.PodRunning {
 		t.Errorf("its mirror is shown %v", latest)
+	}
+}
+
+// A change of a file ends nothing while nothing may start: before the runtime was seen, and while it has pods of others.
+func TestAChangeOfAFileWaitsUntilStartsAreAllowed(t *testing.T) {
+	r := &fakeCRI{events: true, pods: []cri.Pod{{UID: "kubelets", Namespace: "ns", Name: "other"}}}
+	o, _ := newOverseer(t, r)
+	s := &shim{overseer: o}
+	try := s.tryStatic(&corev1.Pod{}, "static-runs", func(*corev1.Pod) string { return "no such profile" })
+	for _, want := range []string{"the container runtime has not answered", v1alpha1.ReasonForeignPods, "no such profile"} {
+		if err := try(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("tried: error %v, want %q", err, want)
+		}
+		o.look(t.Context())
+		r.set(func() { r.pods = nil }) // at the look after
 	}
 }

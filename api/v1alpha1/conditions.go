@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -299,6 +300,13 @@ const (
 	// TaintNoPods keeps Pods from a node that has a shim and no kubelet.
 	TaintNoPods = "managedworkload.dev/no-kubelet"
 )
+
+// DeletionGrace reads the grace period of a ManagedWorkload's deletion, in seconds, from the value of its annotation;
+// ok is false where that is no number of seconds from 0 on.
+func DeletionGrace(value string) (seconds int64, ok bool) {
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	return seconds, err == nil && seconds >= 0
+}
 
 // IsStatic reports whether a UID is that of a workload from a file.
 func IsStatic(uid types.UID) bool { return strings.HasPrefix(string(uid), StaticUIDPrefix) }

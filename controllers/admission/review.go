@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,8 +142,8 @@ func DeletionGrace(annotations map[string]string) (seconds *int64, problem strin
 	if !ok {
 		return nil, ""
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 {
+	n, ok := v1alpha1.DeletionGrace(value)
+	if !ok {
 		return nil, fmt.Sprintf("annotation %s: %q is not a number of seconds from 0 on", v1alpha1.AnnotationDeletionGracePeriodSeconds, writes.Limit(value, 64))
 	}
 	return &n, ""

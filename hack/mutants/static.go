@@ -62,6 +62,8 @@ var staticMistakes = []mistake{
 }
 
 var manifestMistakes = []mistake{
+	{"a file's grace period of a deletion is ignored", "Reader.fromManagedWorkload",
+		"case ok:", "case ok && false:"},
 	{"the first of two objects is read", "onlyDocument",
 		"case 1:\n\t\treturn found[0], nil", "default:\n\t\treturn found[0], nil"},
 	{"fields that there are not are ignored", "decode",

@@ -42,7 +42,7 @@ var verdictMistakes = []mistake{
 	{"a service account that comes with the workload is missing", "Judge.Review",
 		"strings.Contains(status.Message, noAccount)", `strings.Contains(status.Message, noAccount+"?")`},
 	{"a negative grace period of a deletion is used", "DeletionGrace",
-		"if err != nil || n < 0 {", "if err != nil {"},
+		"if !ok {\n\t\treturn nil, fmt", "if !ok && n == 0 {\n\t\treturn nil, fmt"},
 	{"a priority class that has changed refuses what runs", "Judge.askAgain",
 		"asked.Spec.Priority = nil", ""},
 }

@@ -192,14 +192,25 @@ func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 	case mw.Name == "":
 		return nil, fault{"metadata.name", field.Required(field.NewPath("metadata", "name"), "")}
 	}
-	return &v1alpha1.NodeWorkload{
+	nw := &v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: mw.Namespace,
 			Name:      placement.NodeWorkloadName(mw.Name, r.Node),
 			Labels:    map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)},
 		},
 		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, Template: mw.Spec.Template, RestartBackoff: mw.Spec.RestartBackoff},
-	}, nil
+	}
+	if value, found := mw.Annotations[v1alpha1.AnnotationDeletionGracePeriodSeconds]; found {
+		seconds, ok := v1alpha1.DeletionGrace(value)
+		switch {
+		case ok:
+			nw.Spec.DeletionGracePeriodSeconds = &seconds
+		case r.Static: // a manager says it in a condition, and uses the template's
+			path := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationDeletionGracePeriodSeconds)
+			return nil, fault{path.String(), field.Invalid(path, value, "must be a number of seconds from 0 on")}
+		}
+	}
+	return nw, nil
 }
 
 // check finds what the API server would not accept as far as what is computed from an

@@ -81,6 +81,32 @@ func TestTheBackoffOfAManagedWorkloadIsKept(t *testing.T) {
 	}
 }
 
+// The annotation for the grace period of a deletion counts in a file as on an object of the API server. One that
+// cannot be read is refused in a file: no condition would name it.
+func TestTheDeletionGraceOfAManagedWorkload(t *testing.T) {
+	const annotation = v1alpha1.AnnotationDeletionGracePeriodSeconds
+	with := func(value string) string {
+		return strings.Replace(inSpec("ManagedWorkload", "paused: false"), "metadata: {", fmt.Sprintf("metadata: {annotations: {%s: %q}, ", annotation, value), 1)
+	}
+	nw, err := Reader{Node: "n1", Static: true}.Read(strings.NewReader(with("7")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(new(int64(7)), nw.Spec.DeletionGracePeriodSeconds); diff != "" {
+		t.Errorf("grace period (-want +got):\n%s", diff)
+	}
+	for _, value := range []string{"-1", "5s", "", "99999999999999999999"} {
+		_, err := Reader{Node: "n1", Static: true}.Read(strings.NewReader(with(value)))
+		if want := fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q", annotation, value); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", value, err, want)
+		}
+		nw, err := Reader{Node: "n1"}.Read(strings.NewReader(with(value)))
+		if err != nil || nw.Spec.DeletionGracePeriodSeconds != nil {
+			t.Errorf("%q with a manager, which uses the template's: error %v", value, err)
+		}
+	}
+}
+
 func TestTimesThatTheAPIServerRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
 		"restartBackoff: {baseSeconds: 0}":                 "spec.restartBackoff.baseSeconds: Invalid value: 0",

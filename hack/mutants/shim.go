@@ -40,6 +40,8 @@ var shimMistakes = []mistake{
 		"time.Since(o.asked) < conditionsInterval", "!o.asked.IsZero()"},
 	{"held orphans are looked at each minute only", "clusterCheck.ask",
 		`if problem != "" || c.orphans.holding() {`, `if problem != "" {`},
+	{"tokens of a workload that has ended stay in memory", "podDirAdapter.Release",
+		"defer a.forget(id.UID)", ""},
 	{"the look at the runtime waits for the API server", "overseer.look",
 		"o.check.offer(runtimeList{pods, true})", "o.check.ask(ctx, runtimeList{pods, true})"},
 	{"static workloads wait for the API server", "usability.apply",

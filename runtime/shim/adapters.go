@@ -24,6 +24,7 @@ type podDirAdapter struct {
 
 // Release implements podworker.PodDir.
 func (a podDirAdapter) Release(ctx context.Context, id podworker.Identity) error {
+	defer a.forget(id.UID) // its volumes have tokens renewed until they are gone
 	return a.Manager.Release(ctx, poddir.Identity(id))
 }
 

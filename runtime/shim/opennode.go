@@ -94,7 +94,7 @@ func (s *shim) openPodDirs(log logr.Logger) error {
 	return nil
 }
 
-// forgetPod drops what is kept in memory of a pod whose place on the node is removed.
+// forgetPod drops what is kept in memory of a pod that has ended.
 func (s *shim) forgetPod(uid types.UID) {
 	s.executor.Forget(uid)
 	s.dns.forget(uid)

@@ -6,10 +6,14 @@ package shim
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/runtime/podcgroup"
 	"github.com/managedworkload/managedworkload/runtime/poddir"
+	"github.com/managedworkload/managedworkload/runtime/podworker"
 	"github.com/managedworkload/managedworkload/runtime/volume"
 )
 
@@ -40,4 +44,18 @@ func newPodDirs(t *testing.T, root string, config poddir.Config) *poddir.Manager
 		}
 	})
 	return dirs
+}
+
+// What is kept in memory of a workload, such as its tokens, is dropped when it has ended, and not only when its
+// object goes.
+func TestAWorkloadThatHasEndedIsForgotten(t *testing.T) {
+	id := podworker.Identity{UID: "a", Namespace: "ns", Name: "web"}
+	var forgotten []types.UID
+	dirs := podDirAdapter{newPodDirs(t, t.TempDir(), poddir.Config{}), func(uid types.UID) { forgotten = append(forgotten, uid) }}
+	if err := dirs.Release(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(forgotten, []types.UID{id.UID}) {
+		t.Errorf("forgot %q, want %q", forgotten, id.UID)
+	}
 }

@@ -112,7 +112,7 @@ func TestTheStatusOfAStaticWorkloadDoesNotWaitForTheAPIServer(t *testing.T) {
 	}
 }
 
-// A change of a file ends nothing while nothing may start: before the runtime was seen, and while it has pods of others.
+// A change of a file ends nothing while nothing may start: before the runtime was seen, and while it has pods that the shim does not manage.
 func TestAChangeOfAFileWaitsUntilStartsAreAllowed(t *testing.T) {
 	r := &fakeCRI{events: true, pods: []cri.Pod{{UID: "kubelets", Namespace: "ns", Name: "other"}}}
 	o, _ := newOverseer(t, r)

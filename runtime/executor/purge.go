@@ -6,11 +6,11 @@ package executor
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
 
+	"github.com/managedworkload/managedworkload/runtime/logs"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
@@ -70,22 +70,10 @@ func (e *Executor) removeContainer(ctx context.Context, id string, keepLogs bool
 	return e.runtime.RemoveContainer(ctx, id)
 }
 
-// removeLogs removes a container's log and those that were rotated away from
-// it. (kubelet logs/container_log_manager.go:Clean)
+// removeLogs removes a container's log and those that were rotated away from it.
 func (e *Executor) removeLogs(ctx context.Context, logPath string) error {
 	if logPath == "" {
 		return nil
 	}
-	return e.disk.Do(ctx, filepath.Dir(logPath), func() error {
-		logs, err := filepath.Glob(logPath + "*")
-		if err != nil {
-			return fmt.Errorf("list logs: %w", err)
-		}
-		for _, log := range logs {
-			if err := os.Remove(log); err != nil && !os.IsNotExist(err) {
-				return err
-			}
-		}
-		return nil
-	})
+	return e.disk.Do(ctx, filepath.Dir(logPath), func() error { return logs.Remove(logPath) })
 }

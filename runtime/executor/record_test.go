@@ -297,9 +297,14 @@ func TestRemoveDead(t *testing.T) {
 	}
 }
 
+// A container's logs go before it does; what another program has put beside them stays, and keeps no
+// container from being removed.
 func TestLogsGoBeforeTheContainer(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"0.log", "0.log.20260101", "1.log"} {
+	if err := os.MkdirAll(filepath.Join(dir, "0.log.d", "a folder in it"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"0.log", "0.log.20260101-000000", "0.log.20260101-000001.gz", "1.log"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +318,7 @@ func TestLogsGoBeforeTheContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "0.log.d" {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	if len(f.Containers) != 0 {

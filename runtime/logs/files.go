@@ -89,6 +89,23 @@ func list(log string) (files []rotated, leftovers []string, err error) {
 	return files, leftovers, nil
 }
 
+// Remove removes a log and all that rotations have made of it. What else is beside it, and a folder
+// at its path, stays. It returns why files could not be removed; one that is gone is no error.
+// (kubelet container_log_manager.go:Clean)
+func Remove(log string) error {
+	files, leftovers, err := list(log)
+	errs := []error{err}
+	for _, f := range files {
+		leftovers = append(leftovers, f.path)
+	}
+	for _, path := range append(leftovers, log) {
+		if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EISDIR) {
+			errs = append(errs, &fs.PathError{Op: "unlink", Path: path, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Before is the file in which a log begins that was rotated: the newest, if it is not
 // compressed; "" without one.
 func Before(log string) string {

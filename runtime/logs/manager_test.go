@@ -499,6 +499,63 @@ func TestCopiesOfLogs(t *testing.T) {
 	}
 }
 
+// With a log go those that rotations have made of it, and what a rotation has left that was cut off. What others
+// have put beside it stays, and is no error: neither a copy that a person made nor a folder, whatever it is called.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	for _, foreign := range []string{
+		"", "0.log.bak", "0.log.old.gz", "0.logs", "10.log", "0.log.d/file", "0.log.20260101-000003/file", "0.log/file",
+	} {
+		t.Run(foreign, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			own := []string{".20260101-000000", ".20260101-000001.gz", ".20260101-000001.gz.tmp", ".20260101-000001.001", ""}
+			if filepath.Dir(foreign) == "0.log" { // this folder is where the log would be
+				own = own[:len(own)-1]
+			}
+			files := []string{foreign}
+			for _, suffix := range own {
+				files = append(files, "0.log"+suffix)
+			}
+			for _, file := range files {
+				path := filepath.Join(dir, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if path == dir {
+					continue
+				}
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := Remove(filepath.Join(dir, "0.log")); err != nil {
+					t.Error(err)
+				}
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != min(len(foreign), 1) {
+				t.Errorf("left %q, %v", left, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, foreign)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A log that cannot be removed is an error: its container stays until it can.
+func TestRemoveFails(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(filepath.Join(file, "0.log")); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Nothing is an error about a log whose container was removed since the last round, with the
 // directory or without.
 func TestRemovedContainerIsNoError(t *testing.T) {

@@ -17,7 +17,8 @@
 //	                 │   with what it presented │
 //	                 │ this process or the      │
 //	                 │ call was cut off         ▼
-//	                 └──> another image than before: a record without credentials
+//	                 └──> another image than before, within a minute: a record without
+//	                      credentials
 //
 // Records hold hashes of credentials, no credentials. What cannot be read or written of
 // them never keeps the shim from running: in doubt a pod has to pull again, and nothing is

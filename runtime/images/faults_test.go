@@ -5,12 +5,14 @@ package images
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +35,8 @@ func (w *world) cutOff(t *testing.T, m *Manager, left string) {
 	}
 }
 
-// A pull that was cut off may have brought a private image; it takes no image away.
+// A pull that was cut off may have brought a private image; it takes no image away,
+// and that it has brought nothing is known when it cannot bring anything later.
 func TestPullThatWasCutOff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, left string
@@ -46,16 +49,20 @@ func TestPullThatWasCutOff(t *testing.T) {
 		"the image was there, another was not": {"sha256:1", "sha256:2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, dir := newWorld(), t.TempDir()
-			w.images[app] = tt.before
-			m := w.manager(dir)
-			w.cutOff(t, m, tt.left)
-			for _, m := range []*Manager{m, w.manager(dir), w.manager(dir)} {
-				mustPull(t, m, pod("b"), tt.want)
-			}
-			if n := files(t, dir, pullingFolder); n != 0 {
-				t.Errorf("%d intents left", n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w, dir := newWorld(), t.TempDir()
+				w.images[app] = tt.before
+				m := w.manager(dir)
+				w.cutOff(t, m, tt.left)
+				after := []*Manager{m, w.manager(dir), w.manager(dir)}
+				time.Sleep(lateness)
+				for _, m := range after {
+					mustPull(t, m, pod("b"), tt.want)
+				}
+				if n := files(t, dir, pullingFolder); n != 0 {
+					t.Errorf("%d intents left", n)
+				}
+			})
 		})
 	}
 }
@@ -124,6 +131,50 @@ func TestDamagedRecords(t *testing.T) {
 			mustPull(t, w.manager(dir), pod("a", "pull"), false)
 			mustPull(t, w.manager(dir), pod("b", "pull"), true)
 		})
+	}
+}
+
+// What a pull of the process before has brought is in doubt, whether its file is sound or damaged: also where it
+// comes only after this process has looked at the images, and after a pull by somebody else was refused.
+func TestImageOfAPullOfTheProcessBefore(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			for _, refused := range []bool{false, true} {
+				t.Run(fmt.Sprintf("damaged %t, late %t, refused %t", damaged, late, refused), func(t *testing.T) {
+					w, dir := newWorld(), t.TempDir()
+					w.bring("sha256:2", "r.example/there")
+					if err := w.manager(dir).begin(t.Context(), app); err != nil {
+						t.Fatal(err)
+					}
+					if damaged {
+						if err := os.WriteFile(filepath.Join(dir, pullingFolder, fileOf(app)), []byte("{"), 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+					m := w.manager(dir)
+					if late {
+						if err := m.tidy(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					w.bring("sha256:1", app)
+					if refused {
+						if _, err := w.pull(t, m, pod("b", "pull"), "none"); err == nil {
+							t.Fatal("the pull succeeded")
+						}
+					}
+					for _, m := range []*Manager{m, w.manager(dir)} {
+						if err := m.tidy(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						mustPull(t, m, pod("b"), true)
+						if must, err := m.For(pod("b"), "r.example/there").MustPull(t.Context(), "sha256:2"); err != nil || must {
+							t.Errorf("a preloaded image: must pull %t, error %v", must, err)
+						}
+					}
+				})
+			}
+		}
 	}
 }
 

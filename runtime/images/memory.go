@@ -21,9 +21,6 @@ type memory struct {
 	brokenPreloaded bool
 	// brokenRecords and brokenIntents are the files that cannot be read.
 	brokenRecords, brokenIntents map[string]bool
-	// suspects are the images that the first list had of which nothing was known: a pull that a broken intent was
-	// about may have brought them. nil: there was no such list.
-	suspects map[string]bool
 	// unread: the folders cannot be read.
 	unread bool
 	// unwritten are the files that differ from what is known, with the number of the last change.
@@ -51,6 +48,7 @@ func readAll(d disk) (*memory, error) {
 			if json.Unmarshal(data, &i) != nil || fileOf(i.Image) != file {
 				return false
 			}
+			i.cutOff = time.Now() // with the process
 			m.intents[i.Image] = &i
 			return true
 		})

@@ -23,12 +23,12 @@ type preloaded map[string][]string
 // brought. It reports whether something changed.
 func (m *memory) note(all []Image) (changed bool) {
 	next := make(preloaded, len(all))
-	m.suspect(all)
+	takesIn := !m.unread && len(m.brokenIntents) == 0 // a pull of which the name cannot be read may bring any image, and late
 	for _, image := range all {
 		known, isKnown := m.preloaded[image.ID]
 		repositories := repositoriesOf(image.Names)
 		switch {
-		case !m.unread && !m.isPulled(image.ID) && !m.suspects[image.ID] && !m.mayBring(repositories):
+		case takesIn && !m.isPulled(image.ID) && !m.mayBring(repositories):
 			next[image.ID] = repositories
 		case isKnown:
 			next[image.ID] = slices.DeleteFunc(slices.Clone(known), func(r string) bool { return !slices.Contains(repositories, r) })
@@ -41,21 +41,6 @@ func (m *memory) note(all []Image) (changed bool) {
 
 func (m *memory) isPulled(ref string) bool {
 	return m.records[ref] != nil || m.brokenRecords[fileOf(ref)]
-}
-
-// suspect notes, from the first list, which images a pull may have brought whose intent is broken.
-func (m *memory) suspect(all []Image) {
-	if len(m.brokenIntents) == 0 {
-		m.suspects = nil
-		return
-	}
-	first, before := m.suspects == nil, m.suspects
-	m.suspects = map[string]bool{}
-	for _, image := range all {
-		if _, isKnown := m.preloaded[image.ID]; before[image.ID] || first && !isKnown && !m.isPulled(image.ID) {
-			m.suspects[image.ID] = true
-		}
-	}
 }
 
 // mayBring reports whether a pull under way may have brought an image with names in these repositories. What it

@@ -187,8 +187,8 @@ func TestImportDuringAPull(t *testing.T) {
 	}
 }
 
-// Where it cannot be read what was pulled, only what was there when the shim began is in doubt, for as long as
-// it is there.
+// Where it cannot be read what was being pulled, only what is known to be imported counts as that, for as long
+// as it is there.
 func TestImportBesideADamagedIntent(t *testing.T) {
 	there, later := Image{ID: "sha256:1", Names: []string{"r.example/there:v1"}}, Image{ID: "sha256:2", Names: []string{"r.example/later:v1"}}
 	known, own := Image{ID: "sha256:3", Names: []string{"r.example/known:v1"}}, Image{ID: "sha256:4", Names: []string{app}}
@@ -200,9 +200,9 @@ func TestImportBesideADamagedIntent(t *testing.T) {
 		want []string
 	}{
 		{[]Image{there, known, own}, []string{known.ID}},
-		{[]Image{there, known, own, later}, []string{later.ID, known.ID}},
-		{[]Image{own, later}, []string{later.ID}},
-		{[]Image{there, own, later}, []string{there.ID, later.ID}},
+		{[]Image{there, known, own, later}, []string{known.ID}},
+		{[]Image{own, later}, nil},
+		{[]Image{there, known, own, later}, nil},
 	} {
 		m.note(tt.list)
 		if got := slices.Sorted(maps.Keys(m.preloaded)); !slices.Equal(got, tt.want) {

@@ -44,6 +44,9 @@ func (m *Manager) begin(ctx context.Context, image string) error {
 	i := m.intents[image]
 	if i == nil {
 		i = &intent{Image: image, Before: before}
+		if m.brokenIntents[fileOf(image)] { // what is there may be from the pull that it was about
+			i.Before, i.cutOff = "", time.Now()
+		}
 		m.intents[image] = i
 		m.changed(fileKey{pullingFolder, fileOf(image)})
 	}
@@ -67,7 +70,7 @@ func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, 
 	}
 	if m.runtime != nil && runtimeerror.IsCutOff(err) {
 		m.mu.Lock()
-		m.intents[image].cutOff = true
+		m.intents[image].cutOff = time.Now()
 		m.mu.Unlock()
 	}
 	m.finished(ctx, image)
@@ -77,7 +80,7 @@ func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, 
 func (m *Manager) finished(ctx context.Context, image string) {
 	m.mu.Lock()
 	i := m.intents[image]
-	if i.pulls--; i.pulls > 0 || i.cutOff {
+	if i.pulls--; i.pulls > 0 || !i.cutOff.IsZero() {
 		m.mu.Unlock()
 		return
 	}
@@ -92,7 +95,7 @@ func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credentia
 		id, err := m.runtime.ImageRef(ctx, ref)
 		if err != nil { // a record by another name would be one of another image
 			m.mu.Lock()
-			m.intents[image].cutOff = true
+			m.intents[image].cutOff = time.Now()
 			m.mu.Unlock()
 			m.finished(ctx, image)
 			return
@@ -138,6 +141,10 @@ func (m *Manager) noteGrant(ctx context.Context, ref, name string, used *Credent
 	m.write(ctx, file)
 }
 
+// lateness is how long after a pull was cut off its image may still come: a runtime ends a pull with
+// its call.
+const lateness = time.Minute
+
 // settle finds out what pulls have left that were cut off: nothing, what was there before,
 // or an image of which it is not known who may use it. (kubelet
 // pullmanager/image_pull_manager.go:initialize)
@@ -161,14 +168,16 @@ func (m *Manager) settle(ctx context.Context) {
 // settleOne takes over what a pull has left that was cut off: its record first.
 func (m *Manager) settleOne(ctx context.Context, i intent, ref string) {
 	m.mu.Lock()
-	if ref != "" && ref != i.Before && m.records[ref] == nil {
+	brought := ref != "" && ref != i.Before
+	if brought && m.records[ref] == nil {
 		file := m.setRecord(&record{Ref: ref, Updated: time.Now()})
 		m.mu.Unlock()
 		m.write(ctx, file)
 		m.mu.Lock()
 	}
 	now := m.intents[i.Image]
-	if now == nil || now.pulls > 0 || m.isUnwritten(ref) { // it is being pulled again, or is in doubt
+	if now == nil || now.pulls > 0 || m.isUnwritten(ref) || // it is being pulled again, or is in doubt
+		!brought && time.Since(now.cutOff) < lateness {
 		m.mu.Unlock()
 		return
 	}

@@ -44,8 +44,9 @@ type intent struct {
 	// or if that is not known.
 	Before string `json:"before,omitempty"`
 
-	pulls  int  // under way
-	cutOff bool // one of them
+	pulls int // under way
+	// cutOff is when it was seen last that one of them was cut off; zero without one.
+	cutOff time.Time
 }
 
 // withoutTag is an image's name without tag and digest, as the template has it.

@@ -215,8 +215,7 @@ func TestUndoAndHistory(t *testing.T) {
 	}
 }
 
-// History shows, and undo takes back, what the user wrote and not what admission made of it. Where
-// that cannot be read they say so.
+// History shows, and undo takes back, what the user wrote and not what admission made of it.
 func TestUndoAndHistoryOfAnAdmittedTemplate(t *testing.T) {
 	ns := newNamespace(t)
 	mw := web(t, ns, "app:v2")
@@ -237,14 +236,35 @@ func TestUndoAndHistoryOfAnAdmittedTemplate(t *testing.T) {
 	if diff := cmp.Diff(templateOf("app:v1"), reread(t, mw).Spec.Template); diff != "" || hashOf(mw) != one.Labels[v1alpha1.LabelRevision] {
 		t.Errorf("rolled back to (-want +got):\n%s", diff)
 	}
+}
 
+// A revision whose patch is damaged hides no other: history lists all and says which one cannot be
+// read, and undo fails for that one alone.
+func TestUndoAndHistoryWithADamagedRevision(t *testing.T) {
+	const words = "read the user's template of revision 2: apply userPatch: "
+	ns := newNamespace(t)
+	mw := web(t, ns, "app:v3")
+	revisionOf(t, mw, 1, "app:v1")
 	two := revisionOf(t, mw, 2, "app:v2")
+	two.Annotations = map[string]string{annotationChangeCause: "another image"}
 	two.Spec.UserPatch = `[{"op":"remove","path":"/no/such"}]`
 	if err := api.Update(t.Context(), two); err != nil {
 		t.Fatal(err)
 	}
-	run(t, ns, "", "rollout", "undo", "web").want(t, ExitError, "", "read the user's template of revision 2: apply userPatch: ")
-	run(t, ns, "", "rollout", "history", "web").want(t, ExitError, "", "read the user's template of revision 2: apply userPatch: ")
+	revisionOf(t, mw, 3, "app:v3")
+
+	h := run(t, ns, "", "rollout", "history", "web")
+	lines := strings.Split(strings.TrimSpace(h.out), "\n")
+	if h.code != ExitOK || h.err != "" || len(lines) != 7 || !strings.HasPrefix(lines[2], "1 ") || !strings.HasSuffix(lines[3], "another image") ||
+		!strings.HasPrefix(lines[4], "3* ") || !strings.HasPrefix(lines[6], "Revision 2 cannot be read: apply userPatch: ") {
+		t.Errorf("history: %+v", h)
+	}
+	if r := run(t, ns, "", "rollout", "history", "web", "--revision=1"); r.code != ExitOK || !strings.Contains(r.out, "image: app:v1") {
+		t.Errorf("revision 1: %+v", r)
+	}
+	run(t, ns, "", "rollout", "history", "web", "--revision=2").want(t, ExitError, "", words)
+	run(t, ns, "", "rollout", "undo", "web").want(t, ExitError, "", words)
+	run(t, ns, "", "rollout", "undo", "web", "--to-revision=1").want(t, ExitOK, "managedworkload.managedworkload.dev/web rolled back\n", "")
 }
 
 // What was changed by another meanwhile is not overwritten.

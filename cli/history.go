@@ -42,6 +42,8 @@ type historyItem struct {
 	Update            bool        `json:"update"`
 	CreationTimestamp metav1.Time `json:"creationTimestamp"`
 	ChangeCause       string      `json:"changeCause,omitempty"`
+	// Unreadable is why what the user wrote cannot be read; then no rollout undo leads to it.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Template is what the user wrote, with defaults; with --revision only.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 }
@@ -101,14 +103,19 @@ func (c *cluster) history(ctx context.Context, arg string, only int64) (*rollout
 		if only != 0 && r.Spec.Revision != only {
 			continue
 		}
-		user, err := revision.User(&r.Spec)
-		if err != nil {
-			return nil, fmt.Errorf("read the user's template of revision %d: %w", r.Spec.Revision, err)
-		}
 		hash := r.Labels[v1alpha1.LabelRevision]
 		item := historyItem{
 			Revision: r.Spec.Revision, Hash: hash, Nodes: nodes[hash], RolledOut: r.Spec.RolledOut, Update: hash == update,
-			CreationTimestamp: r.CreationTimestamp, ChangeCause: cmp.Or(r.Annotations[annotationChangeCause], user.Annotations[annotationChangeCause]),
+			CreationTimestamp: r.CreationTimestamp, ChangeCause: r.Annotations[annotationChangeCause],
+		}
+		user, err := revision.User(&r.Spec)
+		switch {
+		case err == nil:
+			item.ChangeCause = cmp.Or(item.ChangeCause, user.Annotations[annotationChangeCause])
+		case only != 0:
+			return nil, fmt.Errorf("read the user's template of revision %d: %w", r.Spec.Revision, err)
+		default:
+			item.Unreadable = err.Error()
 		}
 		if item.Update && item.ChangeCause == "" {
 			item.ChangeCause = mw.Annotations[annotationChangeCause]
@@ -149,6 +156,11 @@ func (h *rolloutHistory) print(a *app) error {
 		return err
 	}
 	p.Printf("* is the revision of spec.template.\n")
+	for _, r := range h.Revisions {
+		if r.Unreadable != "" {
+			p.Printf("Revision %d cannot be read: %s\n", r.Revision, r.Unreadable)
+		}
+	}
 	return p.Err()
 }
 

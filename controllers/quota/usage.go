@@ -101,28 +101,39 @@ func computed(name corev1.ResourceName) bool {
 
 // of is what it uses of what a quota limits, nil if the quota is about other Pods. A nil
 // Usage uses nothing.
-func (u *Usage) of(q *corev1.ResourceQuota) (used corev1.ResourceList) {
+func (u *Usage) of(q *corev1.ResourceQuota) corev1.ResourceList {
 	if u == nil {
 		return nil
 	}
+	var used corev1.ResourceList
 	for _, t := range u.templates {
 		if t.in(q) {
 			used = largest(used, t.amounts)
 		}
 	}
-	maps.DeleteFunc(used, func(name corev1.ResourceName, _ resource.Quantity) bool {
-		_, limited := q.Spec.Hard[name]
-		return !limited
-	})
-	return used
+	if used == nil {
+		return nil
+	}
+	limited := make(corev1.ResourceList, len(q.Spec.Hard))
+	for name := range q.Spec.Hard {
+		if amount, ok := used[name]; ok {
+			limited[name] = amount
+		}
+	}
+	return limited
 }
 
-// largest has of each resource the larger amount.
+// largest returns of each resource the larger amount: a or b itself where that is all, or a copy.
 func largest(a, b corev1.ResourceList) corev1.ResourceList {
-	most := make(corev1.ResourceList, len(a))
-	maps.Copy(most, a)
+	if a == nil {
+		return b
+	}
+	most, copied := a, false
 	for name, amount := range b {
-		if known, ok := most[name]; !ok || amount.Cmp(known) > 0 {
+		if known, ok := a[name]; !ok || amount.Cmp(known) > 0 {
+			if !copied {
+				most, copied = maps.Clone(a), true
+			}
 			most[name] = amount
 		}
 	}

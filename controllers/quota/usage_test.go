@@ -118,3 +118,28 @@ func TestUsageOfSeveralTemplates(t *testing.T) {
 		t.Error("what uses less is kept, too")
 	}
 }
+
+// What is known is compared without a copy, where no amount is larger than another, and is not changed.
+func TestUsageIsCopiedOnlyWhereItGrows(t *testing.T) {
+	usage := UsageOf(&corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "3", "memory", "5"), nil)}})
+	amounts := usage.templates[0].amounts
+	less, more := list("requests.cpu", "1", "pods", "1"), list("requests.cpu", "4", "requests.memory", "1")
+	before := amounts.DeepCopy()
+	for name, other := range map[string]corev1.ResourceList{"less": less, "the same": amounts, "nothing": nil} {
+		if n := testing.AllocsPerRun(10, func() { largest(amounts, other) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	want := before.DeepCopy()
+	want["requests.cpu"] = more["requests.cpu"]
+	if diff := cmp.Diff(want, largest(amounts, more)); diff != "" {
+		t.Errorf("beside more CPU (-want +got):\n%s", diff)
+	}
+	quota := limit(list("pods", "10", "requests.cpu", "10"), nil)
+	if diff := cmp.Diff(list("pods", "1", "requests.cpu", "3"), Held{Has: usage}.of(quota)); diff != "" {
+		t.Errorf("of a quota (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, amounts); diff != "" {
+		t.Errorf("the usage itself (-before +after):\n%s", diff)
+	}
+}

@@ -6,6 +6,8 @@ package main
 var quotaMistakes = []mistake{
 	{"two workloads get the same room of a quota", "Ledger.Ask",
 		"maps.Copy(promises, room.mine)", "_ = room.mine"},
+	{"amounts are raised in the usage that is compared", "largest",
+		"maps.Clone(a), true", "a, true"},
 	{"what a NodeWorkload has and was promised counts twice", "largest",
 		"most[name] = amount", "amount.Add(known); most[name] = amount"},
 	{"a change that waits moves what runs out of a scoped quota", "Usage.of",

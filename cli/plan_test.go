@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
@@ -219,6 +220,27 @@ func TestPlanRefused(t *testing.T) {
 	if r.code != ExitNo || !strings.Contains(r.out, "3 containers would be killed") {
 		t.Errorf("server-side with force: %+v", r)
 	}
+}
+
+// A file that kubectl get -o yaml has printed is planned. Once the object has changed it is refused, in the
+// words with which kubectl apply refuses it for its resourceVersion.
+func TestPlanOfWhatGetPrints(t *testing.T) {
+	ns := applied(t)
+	mw := reread(t, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}})
+	mw.APIVersion, mw.Kind = v1alpha1.GroupVersion.String(), "ManagedWorkload"
+	data, err := yaml.Marshal(mw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := strings.Replace(string(data), "image: app:v1", "image: app:v2", 1)
+	if r := run(t, ns, next, "plan", "-f", "-"); r.code != ExitNo || !strings.Contains(r.out, "/web: 3 containers would be killed") {
+		t.Errorf("%+v", r)
+	}
+	mw.Spec.MinReadySeconds = 3
+	if err := api.Update(t.Context(), mw); err != nil {
+		t.Fatal(err)
+	}
+	run(t, ns, next, "plan", "-f", "-").want(t, ExitError, "", "the object has been modified; please apply your changes to the latest version")
 }
 
 // What admission makes of the changed template is asked, and where the user may not ask a note

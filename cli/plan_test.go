@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -113,6 +114,29 @@ func TestPlanReadsLeases(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		})
+	}
+}
+
+// A node on which another object has the name of the NodeWorkload waits, as it does in the manager, also where that
+// object is of an earlier ManagedWorkload of the name. What has no controller is adopted.
+func TestPlanOfTakenNames(t *testing.T) {
+	ns := applied(t)
+	mw := reread(t, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}})
+	edit := func(node string, change func(*v1alpha1.NodeWorkload)) {
+		nw := &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: placement.NodeWorkloadName(mw.Name, node)}}
+		change(reread(t, nw))
+		if err := api.Update(t.Context(), nw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("n1", func(nw *v1alpha1.NodeWorkload) { nw.OwnerReferences[0].UID = "of an earlier one" })
+	edit("n2", func(nw *v1alpha1.NodeWorkload) { nw.OwnerReferences, nw.Labels = nil, nil })
+	edit("n3", func(nw *v1alpha1.NodeWorkload) { nw.OwnerReferences = nil })
+	next := strings.Replace(strings.Replace(planFile, "%s", "", 1), "app:v1", "app:v2", 1)
+	r := run(t, ns, next, "plan", "-f", "-")
+	if r.code != ExitNo || !strings.Contains(r.out, "/web: 1 container would be killed") ||
+		!strings.Contains(r.out, "  n1, n2: another object has the name of its NodeWorkload (NameConflict)\n") {
+		t.Errorf("%+v", r)
 	}
 }
 

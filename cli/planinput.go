@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/cli/forecast"
 )
@@ -84,9 +86,16 @@ func (c *cluster) forecast(ctx context.Context, after *v1alpha1.ManagedWorkload,
 	if in.Revisions, err = c.revisions(ctx, after); err != nil {
 		return nil, err
 	}
+	if in.Taken, err = c.nodeWorkloadNames(ctx); err != nil { // before its own, which may come meanwhile
+		return nil, err
+	}
 	in.NodeWorkloads, err = c.nodeWorkloads(ctx, after.Name, func(nw *v1alpha1.NodeWorkload) { nw.ManagedFields, nw.Status.Kills = nil, nil })
 	if err != nil {
 		return nil, err
+	}
+	in.NodeWorkloads = slices.DeleteFunc(in.NodeWorkloads, func(nw v1alpha1.NodeWorkload) bool { return !belongs(&nw, after) })
+	for i := range in.NodeWorkloads {
+		delete(in.Taken, in.NodeWorkloads[i].Name)
 	}
 	admitted, note, err := c.admitted(ctx, after)
 	if err != nil {
@@ -101,4 +110,31 @@ func (c *cluster) forecast(ctx context.Context, after *v1alpha1.ManagedWorkload,
 		result.Notes = append(result.Notes, around.note)
 	}
 	return result, nil
+}
+
+// belongs reports whether a NodeWorkload with the label of a ManagedWorkload is one of it: the manager adopts one that
+// has no controller, and takes over none that has another.
+func belongs(nw *v1alpha1.NodeWorkload, mw *v1alpha1.ManagedWorkload) bool {
+	if controller := metav1.GetControllerOfNoCopy(nw); controller != nil {
+		return controller.UID == mw.UID
+	}
+	return nw.DeletionTimestamp.IsZero() && nw.Name == placement.NodeWorkloadName(mw.Name, nw.Spec.NodeName)
+}
+
+// nodeWorkloadNames reads the names of all NodeWorkloads of the namespace.
+func (c *cluster) nodeWorkloadNames(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWorkloadList"))
+	err := c.pages(ctx, list, func() error {
+		for i := range list.Items {
+			names[list.Items[i].Name] = true
+		}
+		list.Items = nil
+		return nil
+	}, client.InNamespace(c.namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list the names of NodeWorkloads: %w", err)
+	}
+	return names, nil
 }

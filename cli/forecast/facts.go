@@ -22,7 +22,7 @@ func (f *forecaster) factsOf(p rollout.Place, nw *v1alpha1.NodeWorkload) rollout
 	share := &rollout.Share{
 		Ending: !nw.DeletionTimestamp.IsZero(), Label: nw.Labels[v1alpha1.LabelRevision], SpecHash: template.Hash(&nw.Spec.Template),
 		Observed: st.ObservedGeneration > 0, Reported: st.ObservedGeneration == nw.Generation, TemplateHash: st.TemplateHash,
-		Succeeded: st.Phase == corev1.PodSucceeded,
+		Succeeded: st.Phase == corev1.PodSucceeded, Killing: rollout.Killing(nw.Spec.Requests, st.Requests),
 	}
 	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
 		share.Ready, share.ReadySince = true, c.LastTransitionTime.Time

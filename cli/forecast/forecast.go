@@ -29,8 +29,10 @@ type Input struct {
 	// node.
 	Nodes []corev1.Node
 	// Shims are the nodes that ever had a shim; nil if that is not known: then each has one.
-	Shims         map[string]bool
+	Shims map[string]bool
+	// NodeWorkloads are its own, and Taken the names of those of its namespace that are not.
 	NodeWorkloads []v1alpha1.NodeWorkload
+	Taken         map[string]bool
 	Revisions     []v1alpha1.ManagedWorkloadRevision
 	Now           time.Time
 }
@@ -165,7 +167,9 @@ func (f *forecaster) gather() {
 		case nw == nil && !place.ShouldRun:
 			continue
 		case nw != nil && !place.ShouldContinue:
-			f.end(nw, placer.Reason(node))
+			if nw.DeletionTimestamp.IsZero() { // or it ends anyway
+				f.end(nw, placer.Reason(node))
+			}
 			continue
 		case place.ShouldRun:
 			desired++
@@ -173,7 +177,7 @@ func (f *forecaster) gather() {
 		noShim := nw == nil && f.Shims != nil && !f.Shims[node.Name]
 		p := rollout.Place{
 			Name: node.Name, Desired: place.ShouldRun, Selected: f.Nodes == nil || selector.Matches(labels.Set(node.Labels)),
-			Responds: !noShim, NoShim: noShim,
+			Blocked: nw == nil && f.Taken[placement.NodeWorkloadName(f.After.Name, node.Name)], Responds: !noShim, NoShim: noShim,
 		}
 		f.facts.Nodes, f.shares = append(f.facts.Nodes, f.factsOf(p, nw)), append(f.shares, nw)
 	}

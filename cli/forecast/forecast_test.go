@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/internal/revision"
@@ -105,6 +106,13 @@ func TestCompute(t *testing.T) {
 		st := &in.NodeWorkloads[node].Status
 		st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
 		st.Conditions = append(st.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason})
+	}
+	// requested has two nodes, which may be unavailable at once, and restarts the containers of the first.
+	requested := func(in *Input, phase v1alpha1.RequestPhase) {
+		in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:2]
+		in.NodeWorkloads[0].Spec.Requests = []v1alpha1.NodeRequest{{ID: "1", Name: "again", Action: v1alpha1.RequestRestart}}
+		in.NodeWorkloads[0].Status.Requests = []v1alpha1.NodeRequestStatus{{ID: "1", Phase: phase}}
+		rolling(in, v1alpha1.RollingUpdate{MaxUnavailable: ptr.To(intstr.FromInt32(2))})
 	}
 	tests := map[string]struct {
 		edit func(*Input)
@@ -199,6 +207,50 @@ func TestCompute(t *testing.T) {
 			},
 			want: "batch: n2\nn1 waits: Paused\nn2 waits: Paused\n",
 		},
+		"one is being deleted, and gets another": {
+			edit: func(in *Input) { image(in); in.NodeWorkloads[0].DeletionTimestamp = &metav1.Time{Time: now} },
+			want: "batch: n1\nbatch: n? K\nbatch: n? K\nbatch: n? K\n",
+		},
+		"one is being deleted where the shim is away": {
+			edit: func(in *Input) {
+				image(in)
+				in.NodeWorkloads, in.Nodes = in.NodeWorkloads[:2], in.Nodes[:2]
+				in.NodeWorkloads[0].DeletionTimestamp = &metav1.Time{Time: now}
+				condition(in, 0, v1alpha1.ConditionShimResponding, v1alpha1.ReasonLeaseExpired)
+			},
+			want: "batch: n2 K\nn1 waits: Terminating\n",
+		},
+		"one that does not match any more is being deleted already": {
+			edit: func(in *Input) {
+				in.After.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "n1"}
+				in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:2]
+				in.NodeWorkloads[1].DeletionTimestamp = &metav1.Time{Time: now}
+			},
+			want: "batch: n1\n",
+		},
+		"a requested restart takes up budget": {
+			edit: func(in *Input) { image(in); requested(in, v1alpha1.RequestPending) },
+			want: "batch: n? K\nbatch: n? K\n",
+		},
+		"a requested restart uses up the budget, and ends": {
+			edit: func(in *Input) {
+				image(in)
+				requested(in, v1alpha1.RequestPending)
+				in.After.Spec.UpdateStrategy = nil
+			},
+			want: "batch: n? K\nbatch: n? K\n",
+		},
+		"a requested restart is over": {
+			edit: func(in *Input) { image(in); requested(in, v1alpha1.RequestSucceeded) },
+			want: "batch: n1 K n2 K\n",
+		},
+		"another object has the name of a NodeWorkload": {
+			edit: func(in *Input) {
+				in.Nodes, in.NodeWorkloads = in.Nodes[:2], in.NodeWorkloads[:1]
+				in.Taken = map[string]bool{placement.NodeWorkloadName("web", "n2"): true}
+			},
+			want: "n2 waits: NameConflict\n",
+		},
 		"nodes unknown": {
 			edit: func(in *Input) { image(in); in.Nodes, in.NodeWorkloads = nil, in.NodeWorkloads[:1] },
 			want: "batch: n1 K\n",
@@ -218,7 +270,7 @@ func TestCompute(t *testing.T) {
 			f := Compute(*in)
 			got := short(f)
 			if strings.Contains(tc.want, "n?") { // the order is that of a hash
-				for i := range 4 {
+				for i := range in.Nodes {
 					if n := strings.Count(got, fmt.Sprintf("n%d", i+1)); n != 1 {
 						t.Errorf("n%d is there %d times", i+1, n)
 					}

@@ -12,13 +12,13 @@ import (
 )
 
 // simulate rolls out until nothing changes any more. Every node that is changed becomes
-// available before the next batch.
+// available before the next batch, and what is under way ends when all else waits for it.
 func (f *forecaster) simulate() {
 	in := &f.facts
 	sequence := rollout.NewSequence(in)
 	for {
 		batch := sequence.Next()
-		if len(batch.Changes) == 0 && batch.Wake == 0 {
+		if len(batch.Changes) == 0 && batch.Wake == 0 && !f.settle() {
 			f.wait(rollout.Next(in).Waiting)
 			return
 		}
@@ -34,6 +34,22 @@ func (f *forecaster) simulate() {
 		}
 		in.Now = in.Now.Add(max(batch.Wake, in.Strategy.MinReady, time.Second))
 	}
+}
+
+// settle ends the kills that were requested and the deletions that are under way on nodes that respond, and reports
+// whether there were any.
+func (f *forecaster) settle() (was bool) {
+	for i := range f.facts.Nodes {
+		switch n := &f.facts.Nodes[i]; {
+		case !n.Responds:
+		case n.Ending:
+			*n, was = rollout.Node{Name: n.Name, Desired: n.Desired, Selected: n.Selected, Responds: true}, true
+			f.shares[i] = nil
+		case n.Killing:
+			n.Killing, n.Ready, was = false, true, true
+		}
+	}
+	return was
 }
 
 // settled is a node that has carried out its change and is available.

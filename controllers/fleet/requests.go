@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/controllers/rollout"
 )
 
 // Requests are the KillRequests of a NodeWorkload. They are not changed.
@@ -57,13 +58,7 @@ func (s *Share) Request(id string) (asked *v1alpha1.NodeRequest, reported *v1alp
 
 // Killing reports whether it has a request that kills, and that is not over.
 func (s *Share) Killing() bool {
-	return slices.ContainsFunc(s.RequestList(), func(r v1alpha1.NodeRequest) bool {
-		if r.DryRun || r.Action == v1alpha1.RequestSignal {
-			return false
-		}
-		_, reported := s.Request(r.ID)
-		return reported == nil || reported.Phase != v1alpha1.RequestSucceeded && reported.Phase != v1alpha1.RequestFailed
-	})
+	return s.Requests != nil && rollout.Killing(s.Requests.Spec, s.Requests.Status)
 }
 
 func (s *Share) sameRequests(o *Share) bool {

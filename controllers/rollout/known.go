@@ -3,7 +3,12 @@
 
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/managedworkload/managedworkload/api/v1alpha1"
+)
 
 // Share is what is known of the NodeWorkload of a node, by whoever has read it.
 type Share struct {
@@ -20,6 +25,16 @@ type Share struct {
 	ReadySince       time.Time
 	// Killing: a person asked for kills that are not over.
 	Killing bool
+}
+
+// Killing reports whether one of the requests of a NodeWorkload kills, and is not over by what its shim reported.
+func Killing(requests []v1alpha1.NodeRequest, reports []v1alpha1.NodeRequestStatus) bool {
+	return slices.ContainsFunc(requests, func(r v1alpha1.NodeRequest) bool {
+		over := func(s v1alpha1.NodeRequestStatus) bool {
+			return s.ID == r.ID && (s.Phase == v1alpha1.RequestSucceeded || s.Phase == v1alpha1.RequestFailed)
+		}
+		return !r.DryRun && r.Action != v1alpha1.RequestSignal && !slices.ContainsFunc(reports, over)
+	})
 }
 
 // Place is what is known of a node beside its share.

@@ -16,6 +16,7 @@ type mistake struct{ name, in, old, new string }
 // mutants are all deliberate mistakes, package by package.
 func mutants() []mutant.Mutant {
 	return slices.Concat(
+		in("cli/forecast", forecastMistakes),
 		in("controllers/handshake", handshakeMistakes),
 		in("controllers/killrequest", killRequestMistakes),
 		in("controllers/mirror", mirrorMistakes),

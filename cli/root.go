@@ -8,6 +8,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -64,11 +65,16 @@ func New(args []string, version string, streams genericiooptions.IOStreams) *Plu
 	return p
 }
 
-// Run executes the call and returns its exit code.
-func (p *Plugin) Run(ctx context.Context) int {
-	// Libraries log about connections; what matters is in the errors that they return.
+// silence ends what libraries log about connections: what matters is in the errors that they return. It is done
+// once, as they read their logger without a lock.
+var silence = sync.OnceFunc(func() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
+})
+
+// Run executes the call and returns its exit code.
+func (p *Plugin) Run(ctx context.Context) int {
+	silence()
 	return p.app.exitCode(p.root.ExecuteContext(ctx))
 }
 

@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 
 func runSuite(m *testing.M) int {
 	flag.Parse()
+	silence()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "bin")

@@ -5,8 +5,7 @@
 // core/v1 types to their first sentence where people write the object, and removes them
 // where they do not: with all of them a CRD is larger than the annotation of a
 // client-side kubectl apply may be. It refuses in the schema what no Pod may say, and
-// what the manager could not decode. And it takes null where a template of a DaemonSet may
-// have it.
+// what the manager could not decode. And it takes null where a DaemonSet may have it.
 package main
 
 import (
@@ -210,22 +209,28 @@ func limit(crd map[string]any) error {
 		}
 	}
 	label(property(at(property(spec, "volumes"), "items"), "name"))
-	takeNull(property(schema, "spec", "template"))
+	takeNull(property(schema, "spec"))
 	return nil
 }
 
 // takeNull lets each field of a schema be null that may be left out, and has no default. The API
 // server drops such a null from what is created, and refuses it in what is applied on its side,
-// where the fields of its own kinds take it. What an object in a list is known by is never null.
+// where the fields of its own kinds take it; so do the values of maps. What an object in a list is known by is never
+// null, nor is one of a list of values: the API server compares it with them, and null is equal to nothing.
 func takeNull(schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	properties, _ := schema["properties"].(map[string]any)
 	for name, v := range properties {
 		child, _ := v.(map[string]any)
-		if _, hasDefault := child["default"]; !hasDefault && !slices.Contains(required, any(name)) {
+		_, hasDefault := child["default"]
+		if !hasDefault && child["enum"] == nil && !slices.Contains(required, any(name)) {
 			child["nullable"] = true
 		}
 		takeNull(child)
+	}
+	if values := at(schema, "additionalProperties"); values != nil {
+		values["nullable"] = true
+		takeNull(values)
 	}
 	if items := at(schema, "items"); items != nil {
 		takeNull(items)

@@ -47,6 +47,15 @@ func newCluster(t *testing.T) *cluster {
 		t.Skip(whyNoAPI)
 	}
 	t.Parallel()
+	return newClusterAlone(t)
+}
+
+// newClusterAlone makes one for a test beside which no other runs.
+func newClusterAlone(t *testing.T) *cluster {
+	t.Helper()
+	if api == nil {
+		t.Skip(whyNoAPI)
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	if err := api.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,8 @@ var (
 	apiKubeconfig []byte
 	// whyNoAPI says what is missing.
 	whyNoAPI string
+	// stopManager ends the manager. A test that is not parallel may replace it by another.
+	stopManager func() error
 )
 
 func TestMain(m *testing.M) {
@@ -82,16 +85,17 @@ func runSuite(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stop the API server:", err)
 		}
 	}()
-	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), log))
-	done, err := startManager(ctx)
+	ctx := logr.NewContext(context.Background(), log)
+	err = connect(ctx)
+	if err == nil {
+		stopManager, err = startManager(ctx)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the manager:", err)
-		cancel()
 		return 1
 	}
 	code := m.Run()
-	cancel()
-	if err := <-done; err != nil {
+	if err := stopManager(); err != nil {
 		fmt.Fprintln(os.Stderr, "the manager:", err)
 		return 1
 	}
@@ -117,19 +121,40 @@ func findAssets() (string, error) {
 	return dir, nil
 }
 
-func startManager(ctx context.Context) (<-chan error, error) {
+// connect makes the client of the tests, and the namespace of the manager.
+func connect(ctx context.Context) error {
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	if api, err = client.NewWithWatch(quickly(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	return api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}})
+}
+
+func quickly() *rest.Config {
 	cfg := rest.CopyConfig(apiConfig)
 	cfg.QPS, cfg.Burst = 500, 500
-	if api, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme}); err != nil {
+	return cfg
+}
+
+// startManager starts a manager; stop ends it and returns its error.
+func startManager(ctx context.Context) (stop func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done, err := runManager(ctx)
+	if err != nil {
+		cancel()
 		return nil, err
 	}
-	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil {
-		return nil, err
-	}
+	return sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	}), nil
+}
+
+func runManager(ctx context.Context) (<-chan error, error) {
+	cfg := quickly()
 	opts := Options{Load: DefaultLoad, Shared: options.Shared{MetricsBindAddress: "0", HealthProbeBindAddress: "0", Namespace: v1alpha1.DefaultNamespace}}
 	mgr, err := newManager(ctx, cfg, opts, &record.FakeRecorder{})
 	if err != nil {

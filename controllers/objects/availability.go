@@ -111,8 +111,8 @@ func (h *Hub) Availability(ctx context.Context, namespace string, refs []apiobje
 	defer cancel()
 	var a Availability
 	for _, ref := range refs {
-		if h.waits(apiobjects.Key{Namespace: namespace, Ref: ref}) {
-			a.TooMuch = tooMuch(namespace)
+		if why := h.noPlace(apiobjects.Key{Namespace: namespace, Ref: ref}); why != "" {
+			a.TooMuch = why
 			continue
 		}
 		if ref.Kind == apiobjects.ServiceAccount {

@@ -76,8 +76,9 @@ type Hub struct {
 	checks flowcontrol.RateLimiter
 	// first has a place for each node that gets its initial objects.
 	first chan struct{}
-	// watchFor and checkEvery are what tests shorten.
+	// watchFor and checkEvery are what tests shorten, and maxObjects what they lower.
 	watchFor, checkEvery time.Duration
+	maxObjects           int
 	running              sync.WaitGroup
 
 	mu sync.Mutex
@@ -97,7 +98,7 @@ type Hub struct {
 // asks with self who the manager is, and with access what it may do.
 func NewHub(client Reader, self typedauthenticationv1.SelfSubjectReviewsGetter, access typedauthorizationv1.SelfSubjectAccessReviewsGetter, shares Shares) *Hub {
 	h := &Hub{
-		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor, checkEvery: checkEvery,
+		client: client, shares: shares, account: &account{client: self}, first: make(chan struct{}, maxFirst), watchFor: watchFor, checkEvery: checkEvery, maxObjects: maxObjects,
 		tokens:  tokenRights{client: access, allowed: map[types.NamespacedName]time.Time{}},
 		checks:  flowcontrol.NewTokenBucketRateLimiter(checkQPS, checkBurst),
 		objects: map[apiobjects.Key]*object{}, nodes: map[string][]*subscription{},
@@ -231,7 +232,7 @@ func (h *Hub) acquire(key apiobjects.Key, s *subscription) {
 	if o == nil {
 		o = &object{hub: h, key: key, kick: make(chan struct{}, 1), subscribers: map[*subscription]bool{}}
 		h.objects[key] = o
-		o.cancel = h.launch(o.runner())
+		h.watch(o)
 	}
 	o.subscribers[s] = true
 }
@@ -244,7 +245,6 @@ func (h *Hub) release(key apiobjects.Key, s *subscription) {
 	}
 	delete(o.subscribers, s)
 	if len(o.subscribers) == 0 {
-		o.cancel()
 		delete(h.objects, key)
 		h.vacate(o)
 	}

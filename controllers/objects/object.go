@@ -31,8 +31,9 @@ const (
 
 // object is a ConfigMap or Secret that a connected node needs, or the service account of its tokens.
 type object struct {
-	hub    *Hub
-	key    apiobjects.Key
+	hub *Hub
+	key apiobjects.Key
+	// cancel ends its watch, nil without one.
 	cancel context.CancelFunc
 	// kick ends a wait.
 	kick chan struct{}

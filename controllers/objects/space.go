@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
@@ -17,6 +18,9 @@ const (
 	// maxBytes bounds what the manager holds of one namespace's objects, each counted once. A
 	// node's files of a workload are bounded by as much.
 	maxBytes = 32 << 20
+	// maxObjects is how many ConfigMaps and Secrets of one namespace are watched: each takes a watch of the API
+	// server and some memory, whether it exists or not.
+	maxObjects = 2000
 	// maxReads is how many objects of a kind are read at once in a namespace: each may be 1 MiB
 	// before it is known that it does not fit.
 	maxReads = 8
@@ -27,11 +31,67 @@ func tooMuch(namespace string) string {
 	return fmt.Sprintf("the objects of namespace %s that nodes need take more than %d MiB in all", namespace, maxBytes>>20)
 }
 
+// tooMany says why an object of a namespace is not watched.
+func tooMany(namespace string, most int) string {
+	return fmt.Sprintf("nodes need more than %d ConfigMaps and Secrets of namespace %s", most, namespace)
+}
+
 // space is what the objects of a namespace take.
 type space struct {
 	held int
 	// waiting have no place now, each with how much it takes.
 	waiting map[*object]int
+	// watched is how many are watched, and excess are those that are one too many.
+	watched int
+	excess  map[*object]bool
+}
+
+// spaceOf is that of a namespace. The mutex is held.
+func (h *Hub) spaceOf(namespace string) *space {
+	s := h.spaces[namespace]
+	if s == nil {
+		s = &space{waiting: map[*object]int{}, excess: map[*object]bool{}}
+		h.spaces[namespace] = s
+	}
+	return s
+}
+
+// watch begins to watch an object, if its namespace has a place. Who came first stays. The mutex is held, and the hub
+// runs.
+func (h *Hub) watch(o *object) {
+	if o.key.Kind != apiobjects.ServiceAccount {
+		s := h.spaceOf(o.key.Namespace)
+		if s.watched >= h.maxObjects {
+			s.excess[o] = true
+			h.version++
+			o.state, o.version = unavailable(o.key, tooMany(o.key.Namespace, h.maxObjects)), h.version
+			o.state.ResourceVersion = strconv.FormatUint(h.version, 10)
+			return
+		}
+		s.watched++
+		delete(s.excess, o)
+	}
+	o.cancel = h.launch(o.runner())
+}
+
+// unwatch ends that. Another object of the namespace gets the place. The mutex is held.
+func (h *Hub) unwatch(o *object) {
+	s := h.spaceOf(o.key.Namespace)
+	if o.cancel == nil {
+		delete(s.excess, o)
+		return
+	}
+	o.cancel()
+	if o.key.Kind == apiobjects.ServiceAccount {
+		return
+	}
+	s.watched--
+	for next := range s.excess {
+		if h.launch != nil { // or the hub ends
+			h.watch(next)
+		}
+		break
+	}
 }
 
 // sizeOf is what an object takes in memory, without what all have.
@@ -47,14 +107,11 @@ func sizeOf(state *subresources.NodeObject) int {
 // Who came first stays. The mutex is held.
 func (h *Hub) fit(o *object, state *subresources.NodeObject) *subresources.NodeObject {
 	namespace := o.key.Namespace
-	s, size := h.spaces[namespace], sizeOf(state)
-	if s == nil && size == 0 {
+	size := sizeOf(state)
+	if h.spaces[namespace] == nil && size == 0 {
 		return state
 	}
-	if s == nil {
-		s = &space{waiting: map[*object]int{}}
-		h.spaces[namespace] = s
-	}
+	s := h.spaceOf(namespace)
 	before := s.held
 	s.held -= o.held
 	delete(s.waiting, o)
@@ -70,15 +127,13 @@ func (h *Hub) fit(o *object, state *subresources.NodeObject) *subresources.NodeO
 
 // vacate frees what an object took that no node needs any more. The mutex is held.
 func (h *Hub) vacate(o *object) {
-	s := h.spaces[o.key.Namespace]
-	if s == nil {
-		return
-	}
+	h.unwatch(o)
+	s := h.spaceOf(o.key.Namespace)
 	delete(s.waiting, o)
 	if s.held -= o.held; o.held > 0 {
 		s.admit()
 	}
-	if o.held = 0; s.held == 0 && len(s.waiting) == 0 {
+	if o.held = 0; s.held == 0 && len(s.waiting)+s.watched+len(s.excess) == 0 {
 		delete(h.spaces, o.key.Namespace)
 	}
 }
@@ -102,15 +157,23 @@ func (s *space) admit() {
 }
 
 // waits reports whether there is no place for an object.
-func (h *Hub) waits(key apiobjects.Key) bool {
+func (h *Hub) waits(key apiobjects.Key) bool { return h.noPlace(key) != "" }
+
+// noPlace says why there is no place for an object, "" if there is.
+func (h *Hub) noPlace(key apiobjects.Key) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o, s := h.objects[key], h.spaces[key.Namespace]
 	if o == nil || s == nil {
-		return false
+		return ""
 	}
-	_, waits := s.waiting[o]
-	return waits
+	if _, waits := s.waiting[o]; waits {
+		return tooMuch(key.Namespace)
+	}
+	if s.excess[o] {
+		return tooMany(key.Namespace, h.maxObjects)
+	}
+	return ""
 }
 
 // reads are the places of those that read at once, by what they read.

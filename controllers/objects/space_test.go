@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	apiobjects "github.com/managedworkload/managedworkload/api/objects"
 	subresources "github.com/managedworkload/managedworkload/api/subresources/v1alpha1"
 )
 
@@ -76,4 +77,35 @@ func TestObjectsOfANamespaceAreBounded(t *testing.T) {
 	if text, o := w.next(); !refused[o.ObjectName] || !strings.HasSuffix(text, " Present") {
 		t.Errorf("%s when no node needs another one any more", text)
 	}
+}
+
+// A namespace makes the manager watch so many objects and no more, whether they exist or not. Who came first stays;
+// what has no place says so, holds up nothing, and is watched when there is place.
+func TestWatchedObjectsOfANamespaceAreBounded(t *testing.T) {
+	b := newBench(t, asAdmin)
+	b.maxObjects = 2
+	b.put("first", "1")
+	b.put("third", "3")
+	first, second, third := b.configMap("first"), b.secret("second"), b.configMap("third")
+	b.shares.need("n1", first, second)
+	w := b.watch("n1")
+	w.expectInitial("ADDED ConfigMap first Present 1", "ADDED Secret second NotFound")
+	account := apiKey{Namespace: b.namespace, Ref: apiRef{Kind: apiobjects.ServiceAccount, Name: "default"}}
+	b.shares.need("n1", first, second, third, account)
+	want := "nodes need more than 2 ConfigMaps and Secrets of namespace " + b.namespace
+	if o := w.expect("ADDED ConfigMap third Unavailable"); o.Message != want {
+		t.Errorf("said of it: %s", o.Message)
+	}
+	w.expect("ADDED ServiceAccount default NotFound") // none of them
+	if got, err := b.Availability(t.Context(), b.namespace, []apiRef{first.Ref, third.Ref}); err != nil || got.TooMuch != want || len(got.NotFound)+len(got.NoRight) > 0 {
+		t.Errorf("said of it: %+v, %v", got, err)
+	}
+	b.shares.need("n1", second, third, account)
+	one, _ := w.next()
+	other, _ := w.next()
+	if got, want := []string{min(one, other), max(one, other)}, []string{"DELETED ConfigMap first", "MODIFIED ConfigMap third Present 3"}; !slices.Equal(got, want) {
+		t.Errorf("when there is place: %q, want %q", got, want)
+	}
+	b.put("third", "4")
+	w.expect("MODIFIED ConfigMap third Present 4")
 }

@@ -147,7 +147,9 @@ func TestChangeIsStartedByTheNextShim(t *testing.T) {
 				m := restarted(t, n)
 				m.apiDown = false
 				failing(m)
+				n.mu.Lock()
 				m.synced = append(m.synced, n.synced...) // instances are named by that
+				n.mu.Unlock()
 				if tc.lost {
 					m.forget(t)
 				}

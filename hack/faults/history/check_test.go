@@ -288,6 +288,27 @@ func TestCheck(t *testing.T) {
 				}),
 			}},
 		},
+		"a hook beside which the program left by itself, as the runtime's answer shows": {
+			history: History{
+				Lives:    []Life{obeyed(func(l *Life) { l.Term = time.Time{} })},
+				Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(100.9), Ended: at(101.1), Done: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopSucceeded}
+					r.ExitedDuring = v1alpha1.KillPhaseWaitingForTurn
+				})},
+			},
+		},
+		"a hook that ended before the program left by itself": {
+			history: History{
+				Lives:    []Life{obeyed(func(l *Life) { l.Term = time.Time{} })},
+				Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(100.2), Ended: at(100.8), Done: true}},
+				Records: []Record{recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) {
+					r.PreStop = &v1alpha1.KillPreStop{Handler: "exec", Outcome: v1alpha1.PreStopSucceeded}
+					r.ExitedDuring = v1alpha1.KillPhaseWaitingForTurn
+				})},
+			},
+			wantRules: []string{"record disagrees with the journal"},
+		},
 		"a hook that ran before the program took signals": {
 			history: History{
 				Lives: []Life{obeyed()}, Requests: []Request{deleted()}, Calls: []Call{{Method: "ExecSync", Container: "1", Made: at(-0.5), Done: true}},

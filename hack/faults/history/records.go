@@ -88,7 +88,7 @@ func (j *judge) disagreement(r *Record, l *Life) string {
 	if wrong := outcomeDisagrees(r, l); wrong != "" {
 		return wrong
 	}
-	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) && !leftDuringHook(r, l) {
+	if r.PreStop != nil && r.PreStop.Outcome == v1alpha1.PreStopSucceeded && l.Hook.IsZero() && !j.hookBeforeReady(l) && !j.leftDuringHook(r, l) {
 		return "the hook never reached the container"
 	}
 	if r.UID != l.UID {
@@ -97,10 +97,13 @@ func (j *judge) disagreement(r *Record, l *Life) string {
 	return j.triggerDisagrees(r, l)
 }
 
-// leftDuringHook reports that the program left by itself beside its hook, as the record says: what the
-// hook sends reaches it no more.
-func leftDuringHook(r *Record, l *Life) bool {
-	return r.ExitedDuring == v1alpha1.KillPhasePreStop && l.Stopped && l.Term.IsZero()
+// leftDuringHook reports that the program left by itself beside its hook, as the record says, or as the
+// runtime's answer about the hook shows: what the hook sends reaches it no more.
+func (j *judge) leftDuringHook(r *Record, l *Life) bool {
+	return l.Stopped && l.Term.IsZero() && (r.ExitedDuring == v1alpha1.KillPhasePreStop ||
+		slices.ContainsFunc(j.byContainer[l.ID], func(c *Call) bool {
+			return c.Method == "ExecSync" && !c.Made.IsZero() && c.Made.Before(l.Last) && c.Ended.After(l.Last)
+		}))
 }
 
 func outcomeDisagrees(r *Record, l *Life) string {

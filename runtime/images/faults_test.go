@@ -135,7 +135,7 @@ func TestDamagedRecords(t *testing.T) {
 }
 
 // What a pull of the process before has brought is in doubt, whether its file is sound or damaged: also where it
-// comes only after this process has looked at the images, and after a pull by somebody else was refused.
+// comes only after this process has looked at the images, and after the pull of another workload was refused.
 func TestImageOfAPullOfTheProcessBefore(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		for _, late := range []bool{false, true} {

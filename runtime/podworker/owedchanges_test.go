@@ -18,6 +18,21 @@ import (
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
+// followsAndSucceeds checks that another instance runs after a while, and that its end is that of the workload.
+func (n *fakeNode) followsAndSucceeds(t *testing.T, pool *Pool, old string) {
+	t.Helper()
+	n.settle(10 * time.Minute)
+	if now := n.runs(t, "a"); now == "" || now == old {
+		t.Errorf("%q runs", now)
+	}
+	n.exit("a", 0)
+	pool.Wake("a")
+	n.settle(time.Second)
+	if st := n.published("a"); st.Phase != corev1.PodSucceeded {
+		t.Errorf("The instance that follows has ended, and the workload is %s", st.Phase)
+	}
+}
+
 // What a change has killed is started as long as that fails, whatever the restart policy, also when
 // the change is taken back or another one comes; what has started since ends as its policy says.
 func TestChangeThatFailsToStart(t *testing.T) {
@@ -46,16 +61,7 @@ func TestChangeThatFailsToStart(t *testing.T) {
 						t.Fatalf("phase %s, waits %q", phase, n.waitsWith())
 					}
 					f.broken.Store(false)
-					n.settle(10 * time.Minute)
-					if now := n.runs(t, "a"); now == "" || now == old {
-						t.Errorf("%q runs", now)
-					}
-					n.exit("a", 0)
-					pool.Wake("a")
-					n.settle(time.Second)
-					if st := n.published("a"); st.Phase != corev1.PodSucceeded {
-						t.Errorf("The instance that follows has ended, and the workload is %s", st.Phase)
-					}
+					n.followsAndSucceeds(t, pool, old)
 				})
 			})
 		}
@@ -103,16 +109,7 @@ func TestChangeWhoseSandboxFails(t *testing.T) {
 						t.Fatalf("phase %s, kills %v", st.Phase, st.Kills)
 					}
 					broken.Store(false)
-					n.settle(10 * time.Minute)
-					if now := n.runs(t, "a"); now == "" || now == old {
-						t.Errorf("%q runs", now)
-					}
-					n.exit("a", 0)
-					pool.Wake("a")
-					n.settle(time.Second)
-					if st := n.published("a"); st.Phase != corev1.PodSucceeded {
-						t.Errorf("The instance that follows has ended, and the workload is %s", st.Phase)
-					}
+					n.followsAndSucceeds(t, pool, old)
 				})
 			})
 		}

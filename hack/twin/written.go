@@ -65,6 +65,7 @@ func sidecars() []scenario {
 	probed := sidecar(servesAll("s1"))
 	probed.StartupProbe = execProbe("check-file", journals+"/go")
 	probed.StartupProbe.FailureThreshold = 60
+	probed.StartupProbe.InitialDelaySeconds = 2 // after the file: which is first would be chance, and with it an event
 	unhealthy := sidecar(servesAll("s1"))
 	unhealthy.LivenessProbe = httpProbe("/healthz")
 	return []scenario{

@@ -140,7 +140,7 @@ func (d *drain) priority(spec *corev1.PodSpec) int32 {
 
 // graceOf is the grace period that a deletion leaves, in seconds.
 func graceOf(nw *v1alpha1.NodeWorkload) int64 {
-	deleted := *nw
+	deleted := template.Of(nw)
 	deleted.DeletionTimestamp = &metav1.Time{}
-	return plan.Termination{}.Grace(template.Pod(&deleted), plan.Grace{}).Seconds
+	return plan.Termination{}.Grace(template.Pod(deleted), plan.Grace{}).Seconds
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -66,10 +67,10 @@ func Of(nw metav1.Object) types.UID {
 func Name(workload, node string) string { return placement.NodeWorkloadName(workload, node) + suffix }
 
 // Reported is a workload as a report has it.
-func Reported(nw *v1alpha1.NodeWorkload) Workload {
-	spec := &nw.Spec.Template.Spec
+func Reported(w *template.Workload) Workload {
+	spec := &w.Template.Spec
 	return Workload{
-		Namespace: nw.Namespace, Name: nw.Name, UID: nw.UID,
+		Namespace: w.Namespace, Name: w.Name, UID: w.UID,
 		InitContainers: outlines(spec.InitContainers), Containers: outlines(spec.Containers),
 	}
 }

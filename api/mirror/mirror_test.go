@@ -17,17 +17,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/managedworkload/managedworkload/api/placement"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
-func workload(name string) *v1alpha1.NodeWorkload {
+func workload(name string) *template.Workload {
 	c := corev1.Container{
 		Name: "c", Image: "i", Args: []string{"--password=x"}, Env: []corev1.EnvVar{{Name: "KEY", Value: "secret"}},
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 	}
-	return &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "static-1"},
-		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "n", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}},
+	return &template.Workload{
+		NodeWorkload: v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "static-1"},
+			Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "n"},
+		},
+		Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}},
 	}
 }
 
@@ -48,7 +52,7 @@ func TestAReportHasNamesImagesAndResourcesOnly(t *testing.T) {
 	if !Is(nw) || Of(nw) != "static-1" || nw.Namespace != "ns" || nw.Name != Name("web", "n") || nw.Spec.NodeName != "n" {
 		t.Errorf("mirror %+v", nw)
 	}
-	want := []corev1.Container{{Name: "c", Image: "i", Resources: workload("web").Spec.Template.Spec.Containers[0].Resources}}
+	want := []corev1.Container{{Name: "c", Image: "i", Resources: workload("web").Template.Spec.Containers[0].Resources}}
 	if diff := cmp.Diff(want, nw.Spec.Template.Spec.Containers); diff != "" {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
@@ -79,7 +83,7 @@ func TestAReportIsBounded(t *testing.T) {
 	var r Report
 	for i := range 3 * Max {
 		nw := workload(fmt.Sprintf("web-%d", i))
-		nw.Spec.Template.Spec.Containers[0].Image = strings.Repeat("i", 2000)
+		nw.Template.Spec.Containers[0].Image = strings.Repeat("i", 2000)
 		r.Create = append(r.Create, Reported(nw))
 	}
 	text, err := r.Encode()
@@ -98,7 +102,7 @@ func TestAReportIsBounded(t *testing.T) {
 func TestALargeWorkloadKeepsNoOtherFromItsMirror(t *testing.T) {
 	big := workload("big")
 	for i := range 400 {
-		big.Spec.Template.Spec.Containers = append(big.Spec.Template.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "registry.example.com/" + strings.Repeat("x", 150)})
+		big.Template.Spec.Containers = append(big.Template.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "registry.example.com/" + strings.Repeat("x", 150)})
 	}
 	for name, create := range map[string][]Workload{
 		"first": {Reported(big), Reported(workload("a")), Reported(workload("b"))},

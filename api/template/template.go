@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // Hash identifies a template: its labels, annotations and spec. Templates that
@@ -32,32 +30,32 @@ func Hash(t *corev1.PodTemplateSpec) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Pod returns the desired Pod of a NodeWorkload: its name, namespace and UID,
+// Pod returns the desired Pod of a Workload: its name, namespace and UID,
 // the template's labels and annotations, and the template's spec with defaults.
 // When the NodeWorkload is being deleted, so is the Pod; its
 // deletionGracePeriodSeconds is that of the NodeWorkload's spec, in seconds, or
 // nil for the template's own. (The API server sets a custom resource's
 // metadata.deletionGracePeriodSeconds to 0, so that one is never read.)
-func Pod(nw *v1alpha1.NodeWorkload) *corev1.Pod {
-	t := nw.Spec.Template.DeepCopy()
+func Pod(w *Workload) *corev1.Pod {
+	t := w.Template.DeepCopy()
 	SetDefaults(t)
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:              nw.Name,
-			Namespace:         nw.Namespace,
-			UID:               nw.UID,
-			Generation:        nw.Generation,
-			CreationTimestamp: nw.CreationTimestamp,
+			Name:              w.Name,
+			Namespace:         w.Namespace,
+			UID:               w.UID,
+			Generation:        w.Generation,
+			CreationTimestamp: w.CreationTimestamp,
 			Labels:            t.Labels,
 			Annotations:       t.Annotations,
 		},
 		Spec: t.Spec,
 	}
-	pod.Spec.NodeName = nw.Spec.NodeName
-	if nw.DeletionTimestamp != nil {
-		pod.DeletionTimestamp = nw.DeletionTimestamp.DeepCopy()
-		if s := nw.Spec.DeletionGracePeriodSeconds; s != nil {
+	pod.Spec.NodeName = w.Spec.NodeName
+	if w.DeletionTimestamp != nil {
+		pod.DeletionTimestamp = w.DeletionTimestamp.DeepCopy()
+		if s := w.Spec.DeletionGracePeriodSeconds; s != nil {
 			seconds := *s
 			pod.DeletionGracePeriodSeconds = &seconds
 		}

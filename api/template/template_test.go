@@ -63,9 +63,12 @@ func TestSetDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 
 func TestPod(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1000, 0))
-	nw := &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{Name: "w-n", Namespace: "ns", UID: "u", DeletionGracePeriodSeconds: ptr.To[int64](0)},
-		Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "n", DeletionGracePeriodSeconds: ptr.To[int64](7)},
+	nw := &Workload{
+		NodeWorkload: v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{Name: "w-n", Namespace: "ns", UID: "u", DeletionGracePeriodSeconds: ptr.To[int64](0)},
+			Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "n", DeletionGracePeriodSeconds: ptr.To[int64](7)},
+		},
+		Template: &corev1.PodTemplateSpec{},
 	}
 	if pod := Pod(nw); pod.DeletionTimestamp != nil || pod.DeletionGracePeriodSeconds != nil {
 		t.Errorf("a pod that is not being deleted has a deletion: %v, %v", pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds)
@@ -82,7 +85,7 @@ func TestPod(t *testing.T) {
 	if pod.Name != "w-n" || pod.Namespace != "ns" || pod.UID != "u" || pod.Spec.NodeName != "n" {
 		t.Errorf("identity %s/%s %s on %s", pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName)
 	}
-	if nw.Spec.Template.Spec.RestartPolicy != "" {
+	if nw.Template.Spec.RestartPolicy != "" {
 		t.Error("the NodeWorkload itself was defaulted")
 	}
 }

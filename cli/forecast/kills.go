@@ -47,10 +47,7 @@ func (f *forecaster) killsOfEnd(nw *v1alpha1.NodeWorkload, running *corev1.PodTe
 
 // pod is the Pod of a NodeWorkload with a template.
 func (f *forecaster) pod(nw *v1alpha1.NodeWorkload, t *corev1.PodTemplateSpec) *corev1.Pod {
-	with := &v1alpha1.NodeWorkload{ObjectMeta: nw.ObjectMeta}
-	with.Spec = nw.Spec
-	with.Spec.Template = *t
-	return template.Pod(with)
+	return template.Pod(&template.Workload{NodeWorkload: *nw, Template: t})
 }
 
 // observed is what runs: all that the template says, but what the last status reports as

@@ -21,7 +21,7 @@ const runtimeName = "containerd"
 
 // report is the status that a shim would report.
 func (s *Share) report(nw *v1alpha1.NodeWorkload, now time.Time) v1alpha1.NodeWorkloadStatus {
-	pod := template.Pod(nw)
+	pod := template.Pod(template.Of(nw))
 	observed := s.observed(pod)
 	readiness := plan.ProbeSuccess
 	if s.stage != stageRunning && s.stage != stagePulling || s.failing {

@@ -37,7 +37,7 @@ type Reader struct {
 
 // Read reads one NodeWorkload, or that of a node for a ManagedWorkload,
 // as YAML or JSON. Its error names the line or the fields at fault.
-func (r Reader) Read(in io.Reader) (*v1alpha1.NodeWorkload, error) {
+func (r Reader) Read(in io.Reader) (*template.Workload, error) {
 	data, err := io.ReadAll(io.LimitReader(in, MaxSize+1))
 	if err != nil {
 		return nil, err
@@ -168,13 +168,13 @@ var advice = map[schema.GroupKind]string{
 }
 
 // nodeWorkload returns the object, or what the manager makes of it for a node.
-func (r Reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, error) {
+func (r Reader) nodeWorkload(object runtime.Object) (*template.Workload, error) {
 	switch o := object.(type) {
 	case *v1alpha1.NodeWorkload:
 		if r.Node != "" && o.Spec.NodeName != "" && r.Node != o.Spec.NodeName {
 			return nil, fault{"spec.nodeName", fmt.Errorf("spec.nodeName: it is of node %q, --node-name says %q", o.Spec.NodeName, r.Node)}
 		}
-		return o, nil
+		return template.Of(o), nil
 	case *v1alpha1.ManagedWorkload:
 		return r.fromManagedWorkload(o)
 	}
@@ -183,7 +183,7 @@ func (r Reader) nodeWorkload(object runtime.Object) (*v1alpha1.NodeWorkload, err
 
 // fromManagedWorkload is what the manager would write for the node.
 // (controllers/workload/nodes.go:newNodeWorkload)
-func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.NodeWorkload, error) {
+func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*template.Workload, error) {
 	switch {
 	case r.Node == "":
 		return nil, errors.New("it is a ManagedWorkload: --node-name must say for which node")
@@ -192,14 +192,14 @@ func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 	case mw.Name == "":
 		return nil, fault{"metadata.name", field.Required(field.NewPath("metadata", "name"), "")}
 	}
-	nw := &v1alpha1.NodeWorkload{
+	nw := &template.Workload{Template: &mw.Spec.Template, NodeWorkload: v1alpha1.NodeWorkload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: mw.Namespace,
 			Name:      placement.NodeWorkloadName(mw.Name, r.Node),
 			Labels:    map[string]string{v1alpha1.LabelWorkload: placement.LabelValue(mw.Name)},
 		},
-		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, Template: mw.Spec.Template, RestartBackoff: mw.Spec.RestartBackoff},
-	}
+		Spec: v1alpha1.NodeWorkloadSpec{NodeName: r.Node, RestartBackoff: mw.Spec.RestartBackoff},
+	}}
 	if value, found := mw.Annotations[v1alpha1.AnnotationDeletionGracePeriodSeconds]; found {
 		seconds, ok := v1alpha1.DeletionGrace(value)
 		switch {
@@ -215,7 +215,7 @@ func (r Reader) fromManagedWorkload(mw *v1alpha1.ManagedWorkload) (*v1alpha1.Nod
 
 // check finds what the API server would not accept as far as what is computed from an
 // object depends on it, and what the shim refuses.
-func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
+func check(nw *template.Workload) field.ErrorList {
 	var errs field.ErrorList
 	require := func(value string, path ...string) {
 		if value == "" {
@@ -226,7 +226,7 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 	require(nw.Spec.NodeName, "spec", "nodeName")
 	errs = append(errs, checkTimes(&nw.Spec, field.NewPath("spec"))...)
 	path := field.NewPath("spec", "template")
-	defaulted := nw.Spec.Template.DeepCopy()
+	defaulted := nw.Template.DeepCopy()
 	template.SetDefaults(defaulted)
 	errs = append(errs, podvalidation.Validate(defaulted, path)...)
 	refused, _ := template.Check(defaulted, path)

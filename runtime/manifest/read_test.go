@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []string{nw.Namespace, nw.Name, nw.Spec.NodeName, nw.Spec.Template.Spec.Containers[0].Image}
+			got := []string{nw.Namespace, nw.Name, nw.Spec.NodeName, nw.Template.Spec.Containers[0].Image}
 			if diff := cmp.Diff([]string{tc.namespace, tc.name, tc.on, "a"}, got); diff != "" {
 				t.Errorf("namespace, name, node and image (-want +got):\n%s", diff)
 			}

@@ -239,7 +239,7 @@ func TestWhoCameFirstIsAdmittedFirst(t *testing.T) {
 		})
 		n.begin(t)
 		for _, name := range []string{"holder", "z-first", "a-second"} {
-			n.pool.Update(workload(name, func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways }))
+			n.pool.Update(workload(name, func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways }))
 			n.settle(time.Second)
 		}
 		checkAdmitted(t, n, "holder", v1alpha1.ReasonAccepted, "")
@@ -295,10 +295,10 @@ func TestLateAnswerDecidesNothing(t *testing.T) {
 
 // Two workloads that exchange their host ports wait for each other. Both say so, with what ends it; then both move.
 func TestWorkloadsThatExchangeHostPortsNameEachOther(t *testing.T) {
-	onPort := func(number int32) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
-			nw.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: number}}
+	onPort := func(number int32) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			nw.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			nw.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: number}}
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {

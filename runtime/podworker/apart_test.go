@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -55,9 +56,9 @@ func threeRun(t *testing.T, ends map[string]chan error) (*fakeNode, *Pool) {
 	return n, p
 }
 
-func three(nw *v1alpha1.NodeWorkload) {
-	nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "image:a"}, {Name: "b", Image: "image:b"}, {Name: "c", Image: "image:c"}}
+func three(nw *template.Workload) {
+	nw.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	nw.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "image:a"}, {Name: "b", Image: "image:b"}, {Name: "c", Image: "image:c"}}
 }
 
 // starts is how often a container was started.
@@ -281,7 +282,7 @@ func TestWorkloadDoesNotEndBetweenKillAndStart(t *testing.T) {
 			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
-		onFailure := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
+		onFailure := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
 		p.Update(workload("a", onFailure))
 		n.settle(time.Second)
 		p.Update(workload("a", onFailure, generation(2), image("image:2")))
@@ -321,10 +322,10 @@ func TestResizeDuringAKillIsDoneOnce(t *testing.T) {
 			}
 			return plan.SyncOutcome{}
 		}
-		two := func(limit string) func(*v1alpha1.NodeWorkload) {
-			return func(nw *v1alpha1.NodeWorkload) {
+		two := func(limit string) func(*template.Workload) {
+			return func(nw *template.Workload) {
 				cpu(limit)(nw)
-				spec := &nw.Spec.Template.Spec
+				spec := &nw.Template.Spec
 				spec.RestartPolicy = corev1.RestartPolicyAlways
 				spec.Containers = append(spec.Containers, corev1.Container{Name: "a", Image: "image:a"})
 			}

@@ -13,18 +13,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 const many = 50
 
 // manyContainers have an image each of that name.
-func manyContainers(image string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Containers = nil
+func manyContainers(image string) func(*template.Workload) {
+	return func(nw *template.Workload) {
+		nw.Template.Spec.Containers = nil
 		for i := range many {
-			nw.Spec.Template.Spec.Containers = append(nw.Spec.Template.Spec.Containers, corev1.Container{
+			nw.Template.Spec.Containers = append(nw.Template.Spec.Containers, corev1.Container{
 				Name: fmt.Sprintf("c%d", i), Image: fmt.Sprintf("%s-%d", image, i), ImagePullPolicy: corev1.PullAlways,
 			})
 		}
@@ -143,7 +143,7 @@ func TestChangeWhileImagesAreConfirmed(t *testing.T) {
 		r.set(func() { n.imagesHang = true })
 		there()
 		for range 20 {
-			p.Update(workload("w", generation(2), manyContainers("absent:2"), onTheHost, func(nw *v1alpha1.NodeWorkload) {
+			p.Update(workload("w", generation(2), manyContainers("absent:2"), onTheHost, func(nw *template.Workload) {
 				nw.Labels = map[string]string{"at": time.Now().String()}
 			}))
 			n.settle(100 * time.Millisecond)

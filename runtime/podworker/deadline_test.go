@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 )
@@ -24,9 +25,9 @@ func TestActiveDeadline(t *testing.T) {
 		const event = "event DeadlineExceeded: Pod was active on the node longer than the specified deadline"
 		n := newFakeNode(t)
 		p := n.start(t)
-		limited := func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
-			nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](7)
+		limited := func(nw *template.Workload) {
+			nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+			nw.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](7)
 		}
 		p.Update(workload("a", limited))
 		n.settle(38 * time.Second)
@@ -58,8 +59,8 @@ func TestActiveDeadlineShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
-		limit := func(seconds int64) func(*v1alpha1.NodeWorkload) {
-			return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = &seconds }
+		limit := func(seconds int64) func(*template.Workload) {
+			return func(nw *template.Workload) { nw.Template.Spec.ActiveDeadlineSeconds = &seconds }
 		}
 		p.Update(workload("a", limit(600)))
 		n.settle(time.Minute)
@@ -99,8 +100,8 @@ func TestActiveDeadlineAfterTheClockWasSet(t *testing.T) {
 				c := clock.New(clock.Config{Offset: func() time.Duration { return time.Duration(offset.Load()) }})
 				n := newFakeNode(t)
 				n.clock = c
-				n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
-					nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+				n.start(t).Update(workload("a", func(nw *template.Workload) {
+					nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
 				}))
 				n.settle(10 * time.Second)
 				offset.Store(int64(tt.offset))
@@ -112,8 +113,8 @@ func TestActiveDeadlineAfterTheClockWasSet(t *testing.T) {
 					n.clock = c
 					n.start(t)
 				} else {
-					n.pool.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) { // it looks again
-						nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
+					n.pool.Update(workload("a", generation(2), func(nw *template.Workload) { // it looks again
+						nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](40)
 					}))
 				}
 				if tt.left > 0 {
@@ -150,8 +151,8 @@ func (n *fakeNode) ofAnotherBoot(t *testing.T) {
 func TestActiveDeadlineOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+		n.start(t).Update(workload("a", func(nw *template.Workload) {
+			nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
 		}))
 		n.settle(30 * time.Second)
 		m := restarted(t, n)

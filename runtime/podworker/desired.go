@@ -85,8 +85,8 @@ func (d desired) ends() bool { return d.deleted || d.asked != nil }
 // updated takes the latest version of the object. A template that is refused leaves
 // what runs as it is; so does one of which exceeds says that it is above what the node
 // allows, and one that the node has not admitted.
-func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) string) desired {
-	spec := specHash(&nw.Spec)
+func (d desired) updated(nw *template.Workload, exceeds func(*corev1.Pod) string) desired {
+	spec := specHash(nw)
 	known := d.seen && d.generation == nw.Generation && d.spec == spec && d.deleted == (nw.DeletionTimestamp != nil)
 	d.seen = true
 	if d.gone || d.orphan || (d.deleted && nw.DeletionTimestamp == nil) {
@@ -104,9 +104,9 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	d.requests = nw.Spec.DeepCopy().Requests
 	latest := template.Pod(nw)
 	d.shown = latest
-	d.refused, d.exceeds = refusal(&nw.Spec.Template), exceeds(latest)
+	d.refused, d.exceeds = refusal(nw.Template), exceeds(latest)
 	if d.refused == "" && d.exceeds == "" {
-		t := nw.Spec.Template.DeepCopy()
+		t := nw.Template.DeepCopy()
 		template.SetDefaults(t)
 		d = d.offered(candidate{latest, template.Hash(t)})
 	} else {
@@ -120,9 +120,9 @@ func (d desired) updated(nw *v1alpha1.NodeWorkload, exceeds func(*corev1.Pod) st
 	return d
 }
 
-// specHash identifies a spec. One that cannot be encoded is like no other.
-func specHash(spec *v1alpha1.NodeWorkloadSpec) [sha256.Size]byte {
-	data, err := json.Marshal(spec)
+// specHash identifies a spec and its template. One that cannot be encoded is like no other.
+func specHash(nw *template.Workload) [sha256.Size]byte {
+	data, err := json.Marshal([]any{&nw.Spec, nw.Template})
 	if err != nil {
 		return [sha256.Size]byte{}
 	}

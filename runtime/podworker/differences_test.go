@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -46,8 +47,8 @@ func TestCrashLoopBackOffIsToldAtOnce(t *testing.T) {
 // A field of a template may change both ways.
 func TestActiveDeadlineMayGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := func(seconds int64) func(*v1alpha1.NodeWorkload) {
-			return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To(seconds) }
+		limit := func(seconds int64) func(*template.Workload) {
+			return func(nw *template.Workload) { nw.Template.Spec.ActiveDeadlineSeconds = ptr.To(seconds) }
 		}
 		n := newFakeNode(t)
 		p := n.start(t)
@@ -70,8 +71,8 @@ func TestActiveDeadlineMayGrow(t *testing.T) {
 // sync continues, and stays the last state of the next instance.
 func TestLastStateOfALostSidecar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sidecar := func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.InitContainers = []corev1.Container{
+		sidecar := func(nw *template.Workload) {
+			nw.Template.Spec.InitContainers = []corev1.Container{
 				{Name: "s", Image: "image:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
 			}
 		}

@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // storage gives the container a limit of ephemeral-storage.
-func storage(limit string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(limit)}
+func storage(limit string) func(*template.Workload) {
+	return func(nw *template.Workload) {
+		nw.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(limit)}
 	}
 }
 
@@ -197,17 +198,17 @@ func TestLowerLimitCountsOnceMeasured(t *testing.T) {
 // Where the checkpoint is lost, the template that runs is known from the object's status, and its
 // limits if it is the one that is wanted: nothing is evicted by those of another one that waits.
 func TestDiskLimitsOfALostCheckpoint(t *testing.T) {
-	lower, larger := func(nw *v1alpha1.NodeWorkload) { storage("1Ki")(nw); image("absent:2")(nw) }, storage("4Ki")
+	lower, larger := func(nw *template.Workload) { storage("1Ki")(nw); image("absent:2")(nw) }, storage("4Ki")
 	for name, tt := range map[string]struct {
-		ran     func(*v1alpha1.NodeWorkload)
-		seen    []func(*v1alpha1.NodeWorkload)
+		ran     func(*template.Workload)
+		seen    []func(*template.Workload)
 		evicted bool
 	}{
-		"the template that ran":             {storage("1Ki"), []func(*v1alpha1.NodeWorkload){storage("1Ki")}, true},
-		"another one waits":                 {larger, []func(*v1alpha1.NodeWorkload){larger, lower}, false},
-		"another one waits from the start":  {larger, []func(*v1alpha1.NodeWorkload){lower}, false},
-		"another one waits, and is reset":   {larger, []func(*v1alpha1.NodeWorkload){lower, larger}, false},
-		"another one waited and waits anew": {larger, []func(*v1alpha1.NodeWorkload){larger, lower, larger, lower}, false},
+		"the template that ran":             {storage("1Ki"), []func(*template.Workload){storage("1Ki")}, true},
+		"another one waits":                 {larger, []func(*template.Workload){larger, lower}, false},
+		"another one waits from the start":  {larger, []func(*template.Workload){lower}, false},
+		"another one waits, and is reset":   {larger, []func(*template.Workload){lower, larger}, false},
+		"another one waited and waits anew": {larger, []func(*template.Workload){larger, lower, larger, lower}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -219,7 +220,7 @@ func TestDiskLimitsOfALostCheckpoint(t *testing.T) {
 				m.forget(t)
 				newRegistry(m)
 				p := m.start(t)
-				status := func(nw *v1alpha1.NodeWorkload) { nw.Status = n.published("a") }
+				status := func(nw *template.Workload) { nw.Status = n.published("a") }
 				for i, change := range tt.seen {
 					p.Update(workload("a", change, status, generation(int64(i)+2)))
 					m.settle(time.Minute)
@@ -242,8 +243,8 @@ func TestEvictionOfASidecar(t *testing.T) {
 		limit := func(value string) corev1.ResourceRequirements {
 			return corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(value)}}
 		}
-		p.Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
-			spec := &nw.Spec.Template.Spec
+		p.Update(workload("a", func(nw *template.Workload) {
+			spec := &nw.Template.Spec
 			spec.Containers[0].Resources = limit("4Gi")
 			spec.InitContainers = []corev1.Container{{
 				Name: "side", Image: "image:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: limit("5Mi"),

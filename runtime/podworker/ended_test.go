@@ -23,7 +23,7 @@ import (
 // and again.
 func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
@@ -46,15 +46,15 @@ func TestTemplateHashOfWhatEndsAtOnce(t *testing.T) {
 // the container: what has ended is still the template's, and must not run a
 // second time.
 func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
-	never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
-	restartedAt := func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
+	never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+	restartedAt := func(nw *template.Workload) {
+		nw.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: "now"}
 	}
-	limited := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }
-	before := func(nw *v1alpha1.NodeWorkload) { nw.Status.TemplateHash = "before" }
+	limited := func(nw *template.Workload) { nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }
+	before := func(nw *template.Workload) { nw.Status.TemplateHash = "before" }
 	tests := map[string]struct {
-		nw       *v1alpha1.NodeWorkload
-		started  *v1alpha1.NodeWorkload // nil: nothing was
+		nw       *template.Workload
+		started  *template.Workload // nil: nothing was
 		wantHash bool
 	}{
 		"the same template":                  {workload("a", never), workload("a", never), true},
@@ -63,8 +63,8 @@ func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
 		"a restart was asked for since":      {workload("a", never, restartedAt), workload("a", never), false},
 		"nothing, until its time was over":   {workload("a", limited), nil, true},
 		"nothing in the place of another":    {workload("a", limited, before), nil, false},
-		"a container that it does not name":  {workload("a", never, func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Name = "d" }), workload("a", never), false},
-		"a changed probe needs no other run": {workload("a", never, func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{} }), workload("a", never), true},
+		"a container that it does not name":  {workload("a", never, func(nw *template.Workload) { nw.Template.Spec.Containers[0].Name = "d" }), workload("a", never), false},
+		"a changed probe needs no other run": {workload("a", never, func(nw *template.Workload) { nw.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{} }), workload("a", never), true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
 				p.Update(tt.nw)
 				n.settle(time.Minute)
 				st := n.published("a")
-				hashed := tt.nw.Spec.Template.DeepCopy()
+				hashed := tt.nw.Template.DeepCopy()
 				template.SetDefaults(hashed)
 				if got := st.TemplateHash == template.Hash(hashed); got != tt.wantHash || len(n.synced) != 0 {
 					t.Errorf("phase %s, template hash %q, %d syncs", st.Phase, st.TemplateHash, len(n.synced))
@@ -95,7 +95,7 @@ func TestTemplateHashOfWhatAnEarlierShimStarted(t *testing.T) {
 // its postStart hook failed.
 func TestTemplateHashOfWhatEndsByItsHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		n.syncing = func(_ context.Context, r plan.SyncRequest) plan.SyncOutcome {
 			n.mu.Lock()
@@ -119,7 +119,7 @@ func TestTemplateHashOfWhatEndsByItsHook(t *testing.T) {
 // the manager would wait for an update forever.
 func TestObservedGenerationAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a", never))
@@ -161,7 +161,7 @@ func TestStatusOfWhatNeverStarted(t *testing.T) {
 // of the workload, even if its exit code and restart policy say so.
 func TestNoEndInTheMiddleOfASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a", never))

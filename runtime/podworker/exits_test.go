@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -76,8 +76,8 @@ func TestRemovedAfterItsExit(t *testing.T) {
 	}
 }
 
-func twoThatRunOnce(nw *v1alpha1.NodeWorkload) {
-	spec := &nw.Spec.Template.Spec
+func twoThatRunOnce(nw *template.Workload) {
+	spec := &nw.Template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.Containers = append(spec.Containers, corev1.Container{Name: "d", Image: "image:1"})
 }
@@ -135,7 +135,7 @@ func (n *historyNode) starts() map[string]int {
 func TestRestartOfAllRunsWhatHasCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory()
-		spec := &h.nw.Spec.Template.Spec
+		spec := &h.nw.Template.Spec
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		spec.InitContainers = []corev1.Container{{Name: "i", Image: "image:1"}}
 		h.node.spec["i"] = containerScript{runs: time.Second}
@@ -187,7 +187,7 @@ func TestRestartOfAllForgetsExitsAtOnce(t *testing.T) {
 func TestRestartOfAllBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory()
-		spec := &h.nw.Spec.Template.Spec
+		spec := &h.nw.Template.Spec
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		restartsAll(spec)
 		h.begin(t)

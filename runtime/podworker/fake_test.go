@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -57,7 +58,7 @@ type fakeNode struct {
 	gone    map[types.UID]bool
 	apiDown bool
 	// objects are what the API has.
-	objects map[types.NamespacedName]*v1alpha1.NodeWorkload
+	objects map[types.NamespacedName]*template.Workload
 	// liveReads counts the reads past the cache.
 	liveReads int
 	store     Store
@@ -570,7 +571,7 @@ func (n *fakeNode) Publish(_ context.Context, id Identity, st *v1alpha1.NodeWork
 	return nil
 }
 
-func (n *fakeNode) Live(_ context.Context, of Identity) (*v1alpha1.NodeWorkload, error) {
+func (n *fakeNode) Live(_ context.Context, of Identity) (*template.Workload, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.liveReads++
@@ -585,11 +586,11 @@ func (n *fakeNode) Live(_ context.Context, of Identity) (*v1alpha1.NodeWorkload,
 }
 
 // has makes an object one that the API has.
-func (n *fakeNode) has(nw *v1alpha1.NodeWorkload) {
+func (n *fakeNode) has(nw *template.Workload) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.objects == nil {
-		n.objects = map[types.NamespacedName]*v1alpha1.NodeWorkload{}
+		n.objects = map[types.NamespacedName]*template.Workload{}
 	}
 	n.objects[types.NamespacedName{Namespace: nw.Namespace, Name: nw.Name}] = nw
 }
@@ -608,13 +609,13 @@ func (n *fakeNode) Event(_ *corev1.Pod, _, _, reason, message string) {
 }
 
 // workload is a NodeWorkload with one container.
-func workload(uid string, change ...func(*v1alpha1.NodeWorkload)) *v1alpha1.NodeWorkload {
-	nw := &v1alpha1.NodeWorkload{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "ns", Name: uid, Generation: 1},
-		Spec: v1alpha1.NodeWorkloadSpec{
-			NodeName: "node",
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image:1"}}}},
+func workload(uid string, change ...func(*template.Workload)) *template.Workload {
+	nw := &template.Workload{
+		NodeWorkload: v1alpha1.NodeWorkload{
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "ns", Name: uid, Generation: 1},
+			Spec:       v1alpha1.NodeWorkloadSpec{NodeName: "node"},
 		},
+		Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image:1"}}}},
 	}
 	for _, f := range change {
 		f(nw)
@@ -622,16 +623,16 @@ func workload(uid string, change ...func(*v1alpha1.NodeWorkload)) *v1alpha1.Node
 	return nw
 }
 
-func generation(g int64) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) { nw.Generation = g }
+func generation(g int64) func(*template.Workload) {
+	return func(nw *template.Workload) { nw.Generation = g }
 }
 
-func image(name string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.Containers[0].Image = name }
+func image(name string) func(*template.Workload) {
+	return func(nw *template.Workload) { nw.Template.Spec.Containers[0].Image = name }
 }
 
-func deleted(grace *int64) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
+func deleted(grace *int64) func(*template.Workload) {
+	return func(nw *template.Workload) {
 		now := metav1.Now()
 		nw.DeletionTimestamp = &now
 		nw.Generation++

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/executor"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -96,7 +97,7 @@ func TestRemovalThatFailsWhileTheSandboxIsReplaced(t *testing.T) {
 
 // starts has the workload start two init containers and a main one.
 func (h *history) starts(policy corev1.RestartPolicy) {
-	spec := &h.nw.Spec.Template.Spec
+	spec := &h.nw.Template.Spec
 	spec.RestartPolicy = policy
 	for _, name := range []string{"i0", "i1"} {
 		spec.InitContainers = append(spec.InitContainers, corev1.Container{Name: name, Image: "image:1"})
@@ -109,7 +110,7 @@ func (h *history) starts(policy corev1.RestartPolicy) {
 type history struct {
 	node *historyNode
 	api  *historyAPI
-	nw   *v1alpha1.NodeWorkload
+	nw   *template.Workload
 	boot int
 
 	pool *Pool
@@ -139,7 +140,7 @@ func newHistory() *history {
 func drawHistory(rt *rapid.T) *history {
 	h := newHistory()
 	h.away = func() time.Duration { return time.Duration(rapid.IntRange(0, 3).Draw(rt, "away")) * time.Second }
-	spec := &h.nw.Spec.Template.Spec
+	spec := &h.nw.Template.Spec
 	spec.TerminationGracePeriodSeconds = new(int64(5))
 	spec.Containers = nil
 	spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{
@@ -261,7 +262,7 @@ func (h *history) pass(t tester, d time.Duration) {
 
 // happen has something happen to the workload.
 func (h *history) happen(rt *rapid.T) {
-	n, always := h.node, h.nw.Spec.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways
+	n, always := h.node, h.nw.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways
 	event := rapid.SampledFrom([]string{
 		"exit", "sandbox lost", "pause lost", "removed", "all removed", "shim ends", "power cut", "call fails", "new image", "new host name",
 	}).Draw(rt, "event")
@@ -310,7 +311,7 @@ func (h *history) happen(rt *rapid.T) {
 func (h *history) change(edit func(*corev1.PodSpec)) {
 	h.nw = h.nw.DeepCopy()
 	h.nw.Generation++
-	edit(&h.nw.Spec.Template.Spec)
+	edit(&h.nw.Template.Spec)
 	// What has completed is run again by nothing but a change.
 	clear(h.node.done)
 }
@@ -334,7 +335,7 @@ func (h *history) exit(rt *rapid.T) {
 // remove removes containers over CRI that have exited, and that the shim has seen for a while;
 // the node is locked.
 func (h *history) remove(rt *rapid.T, all bool) {
-	at, policy := rapid.IntRange(0, 4).Draw(rt, "which"), h.nw.Spec.Template.Spec.RestartPolicy
+	at, policy := rapid.IntRange(0, 4).Draw(rt, "which"), h.nw.Template.Spec.RestartPolicy
 	h.node.containers = slices.DeleteFunc(h.node.containers, func(c plan.ContainerStatus) bool {
 		if c.State != plan.ContainerExited || time.Since(c.FinishedAt) < 5*time.Second || h.node.dark {
 			return false
@@ -377,7 +378,7 @@ func (h *history) come(t tester) {
 // missing says what is not as it is wanted; the node is locked.
 func (h *history) missing(st *v1alpha1.NodeWorkloadStatus) string {
 	runs, ran := 0, 0
-	spec := &h.nw.Spec.Template.Spec
+	spec := &h.nw.Template.Spec
 	for i := range spec.Containers {
 		name := spec.Containers[i].Name
 		if h.node.ran[name] {
@@ -452,7 +453,7 @@ func (a *historyAPI) check(c *corev1.Container, st *v1alpha1.NodeWorkloadStatus,
 	}
 }
 
-func (a *historyAPI) Live(context.Context, Identity) (*v1alpha1.NodeWorkload, error) {
+func (a *historyAPI) Live(context.Context, Identity) (*template.Workload, error) {
 	return nil, ErrGone
 }
 

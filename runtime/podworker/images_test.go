@@ -20,11 +20,11 @@ func TestPlanKnowsImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		nw := workload("a")
-		c := nw.Spec.Template.Spec.Containers[0]
+		c := nw.Template.Spec.Containers[0]
 		for name, policy := range map[string]corev1.PullPolicy{"absent": corev1.PullIfNotPresent, "never": corev1.PullNever, "always": corev1.PullAlways} {
 			more := *c.DeepCopy()
 			more.Name, more.Image, more.ImagePullPolicy = name, "absent:"+name, policy
-			nw.Spec.Template.Spec.Containers = append(nw.Spec.Template.Spec.Containers, more)
+			nw.Template.Spec.Containers = append(nw.Template.Spec.Containers, more)
 		}
 		pool := n.start(t)
 		pool.Update(nw)
@@ -42,7 +42,7 @@ func TestPlanKnowsImages(t *testing.T) {
 
 		nw = nw.DeepCopy()
 		nw.Generation++
-		nw.Spec.Template.Spec.Containers[0].Image = "image:2"
+		nw.Template.Spec.Containers[0].Image = "image:2"
 		pool.Update(nw)
 		n.settle(time.Second)
 		for _, r := range n.synced[1:] {

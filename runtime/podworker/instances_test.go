@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -56,8 +57,8 @@ func readyWith(st *v1alpha1.NodeWorkloadStatus) string {
 	return ""
 }
 
-func startupProbe(nw *v1alpha1.NodeWorkload) {
-	nw.Spec.Template.Spec.Containers[0].StartupProbe = &corev1.Probe{}
+func startupProbe(nw *template.Workload) {
+	nw.Template.Spec.Containers[0].StartupProbe = &corev1.Probe{}
 }
 
 // However an instance is replaced: nothing that is published says that the next one has started or
@@ -71,7 +72,7 @@ func TestNextInstanceStartsAnew(t *testing.T) {
 			p.Wake("a")
 		},
 		"a request": func(_ *fakeNode, p *Pool) {
-			p.Update(workload("a", generation(2), startupProbe, func(nw *v1alpha1.NodeWorkload) {
+			p.Update(workload("a", generation(2), startupProbe, func(nw *template.Workload) {
 				nw.Spec.Requests = []v1alpha1.NodeRequest{{ID: "r", Name: "r", Action: v1alpha1.RequestRestart}}
 			}))
 		},

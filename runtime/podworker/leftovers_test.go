@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -137,7 +138,7 @@ func TestLeftoversOfAnEnd(t *testing.T) {
 		n := newFakeNode(t)
 		n.releaseErr, n.leftovers = errors.New("device or resource busy"), initProcess
 		p := n.start(t)
-		p.Update(workload("a", func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }))
+		p.Update(workload("a", func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }))
 		n.settle(time.Second)
 		n.exit("a", 0)
 		p.Wake("a")

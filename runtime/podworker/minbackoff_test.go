@@ -12,12 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // backoff sets the first wait before a restart, in seconds.
-func backoff(seconds int32) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
+func backoff(seconds int32) func(*template.Workload) {
+	return func(nw *template.Workload) {
 		nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To(seconds)}
 	}
 }

@@ -12,12 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/template"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-func named(name string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) { nw.Name = name }
+func named(name string) func(*template.Workload) {
+	return func(nw *template.Workload) { nw.Name = name }
 }
 
 func TestWaitsFor(t *testing.T) {

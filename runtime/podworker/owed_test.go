@@ -16,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-func policy(p corev1.RestartPolicy) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = p }
+func policy(p corev1.RestartPolicy) func(*template.Workload) {
+	return func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = p }
 }
 
 // startsFail has the node kill what it is asked to, and start something only while the image is
@@ -122,10 +123,10 @@ func TestRequestedRestartThatFailsToStart(t *testing.T) {
 // A shim that finds what a request has killed starts it, also where the request is gone, or its
 // deadline has passed.
 func TestRequestedRestartIsRemembered(t *testing.T) {
-	for name, next := range map[string]func(*v1alpha1.NodeWorkload){
+	for name, next := range map[string]func(*template.Workload){
 		"the request is there": asking(v1alpha1.RequestRestart),
 		"the request is gone":  generation(3),
-		"its deadline has passed": func(nw *v1alpha1.NodeWorkload) {
+		"its deadline has passed": func(nw *template.Workload) {
 			asking(v1alpha1.RequestRestart)(nw)
 			nw.Spec.Requests[0].Deadline = new(metav1.NewTime(time.Now().Add(-time.Second)))
 		},
@@ -218,7 +219,7 @@ func TestDeadlineBetweenKillAndStart(t *testing.T) {
 		pool.Update(workload("a", policy(corev1.RestartPolicyNever)))
 		n.settle(time.Second)
 		f.missing.Store(true)
-		pool.Update(workload("a", policy(corev1.RestartPolicyNever), asking(v1alpha1.RequestRestart), func(nw *v1alpha1.NodeWorkload) {
+		pool.Update(workload("a", policy(corev1.RestartPolicyNever), asking(v1alpha1.RequestRestart), func(nw *template.Workload) {
 			nw.Spec.Requests[0].Deadline = new(metav1.NewTime(time.Now().Add(time.Minute)))
 		}))
 		n.settle(5 * time.Minute)

@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -70,8 +70,8 @@ func TestChangeThatFailsToStart(t *testing.T) {
 
 // A change of the pod as a whole does the same where its sandbox cannot be made.
 func TestChangeWhoseSandboxFails(t *testing.T) {
-	for name, next := range map[string]func(*v1alpha1.NodeWorkload){
-		"the change stays": onTheHost, "it is taken back": func(*v1alpha1.NodeWorkload) {}, "another one comes": image("c:1"),
+	for name, next := range map[string]func(*template.Workload){
+		"the change stays": onTheHost, "it is taken back": func(*template.Workload) {}, "another one comes": image("c:1"),
 	} {
 		for _, p := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
 			t.Run(name+", "+string(p), func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestChangeWhoseSandboxFails(t *testing.T) {
 func TestChangeIsStartedByTheNextShim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost   bool
-		change func(*v1alpha1.NodeWorkload)
+		change func(*template.Workload)
 		runs   bool
 	}{
 		"with its checkpoint":    {runs: true},
@@ -151,7 +151,7 @@ func TestChangeIsStartedByTheNextShim(t *testing.T) {
 					m.forget(t)
 				}
 				later := m.start(t)
-				changes := []func(*v1alpha1.NodeWorkload){never, image("b:1"), generation(3), func(nw *v1alpha1.NodeWorkload) { nw.Status = status }}
+				changes := []func(*template.Workload){never, image("b:1"), generation(3), func(nw *template.Workload) { nw.Status = status }}
 				if tc.change != nil {
 					changes = append(changes, tc.change)
 				}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -42,7 +43,7 @@ func stopsWithoutACheckpoint(t *testing.T, p corev1.RestartPolicy) {
 	m.forget(t)
 	later := m.start(t)
 	status := n.published("a")
-	later.Update(workload("a", policy(p), generation(3), func(nw *v1alpha1.NodeWorkload) { nw.Status = status }))
+	later.Update(workload("a", policy(p), generation(3), func(nw *template.Workload) { nw.Status = status }))
 	m.settle(time.Minute)
 	if st := m.published("a"); st.Phase != corev1.PodRunning || m.runs(t, "a") == "" {
 		t.Errorf("phase %s", st.Phase)

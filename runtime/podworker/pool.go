@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -96,7 +97,7 @@ func (p *Pool) Run(ctx context.Context) error {
 
 // Update hands the latest version of a NodeWorkload to its worker. The object is
 // not changed and may be shared.
-func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
+func (p *Pool) Update(nw *template.Workload) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[nw.UID]; w != nil {
@@ -108,7 +109,7 @@ func (p *Pool) Update(nw *v1alpha1.NodeWorkload) {
 
 // Adopt makes a worker for a NodeWorkload that has none. The version may be older
 // than one that a worker has been handed.
-func (p *Pool) Adopt(nw *v1alpha1.NodeWorkload) {
+func (p *Pool) Adopt(nw *template.Workload) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.workers[nw.UID] == nil {
@@ -118,7 +119,7 @@ func (p *Pool) Adopt(nw *v1alpha1.NodeWorkload) {
 
 // adopt makes a worker for an object; p.mu is held, so that no newer version of it
 // comes first.
-func (p *Pool) adopt(nw *v1alpha1.NodeWorkload) {
+func (p *Pool) adopt(nw *template.Workload) {
 	quiet, over := p.released[nw.UID]
 	if over && time.Now().Before(quiet) {
 		// This is an old version of the object.

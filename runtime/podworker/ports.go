@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -143,7 +144,7 @@ type Publisher interface {
 	Publish(ctx context.Context, id Identity, st *v1alpha1.NodeWorkloadStatus) error
 	// Live reads the object that has a workload's name where that workload is from, past any
 	// cache; it may be another instance. ErrGone when there is none.
-	Live(ctx context.Context, of Identity) (*v1alpha1.NodeWorkload, error)
+	Live(ctx context.Context, of Identity) (*template.Workload, error)
 	// Release removes the finalizer. An object that is gone is no error, nor is one
 	// that is not being deleted: it keeps its finalizer.
 	Release(ctx context.Context, id Identity) error

@@ -23,8 +23,8 @@ import (
 // a probe on a named port that the container lacks.
 func TestRefusedTemplateThatRunsIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		probed := func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+		probed := func(nw *template.Workload) {
+			nw.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{
 				ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("http")}},
 			}
 		}

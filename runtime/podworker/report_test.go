@@ -90,8 +90,8 @@ func TestDeadlineDuringALongSync(t *testing.T) {
 			return plan.SyncOutcome{}
 		}
 		p := n.start(t)
-		p.Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](10)
+		p.Update(workload("a", func(nw *template.Workload) {
+			nw.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](10)
 		}))
 		for range 50 {
 			n.settle(time.Second)

@@ -13,13 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
 // asking is an object with a KillRequest for its only container.
-func asking(action v1alpha1.RequestAction) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
+func asking(action v1alpha1.RequestAction) func(*template.Workload) {
+	return func(nw *template.Workload) {
 		nw.Generation++
 		nw.Spec.Requests = []v1alpha1.NodeRequest{{
 			ID: "k-uid", Name: "k", Action: action, RequestedBy: "alice", Reason: "leaks", Signal: "SIGHUP",
@@ -172,7 +173,7 @@ func TestRestartedIsReadyWhileNothingMayBeDone(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a"))
 		n.settle(time.Second)
-		p.Update(workload("a", asking(v1alpha1.RequestRestart), func(nw *v1alpha1.NodeWorkload) {
+		p.Update(workload("a", asking(v1alpha1.RequestRestart), func(nw *template.Workload) {
 			nw.Spec.Requests[0].UnreadySeconds, nw.Spec.Requests[0].MinStartedSeconds = 5, 3600
 		}))
 		n.settle(3 * time.Second)

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
-func cpu(limit string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+func cpu(limit string) func(*template.Workload) {
+	return func(nw *template.Workload) {
+		nw.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -58,7 +59,7 @@ func TestRestartKeepsTheBackoff(t *testing.T) {
 			r.Backoff[plan.BackoffKey(r.Pod, &r.Pod.Spec.Containers[0])] = &kept
 			return plan.SyncOutcome{}
 		}
-		n.start(t).Update(workload("a", func(nw *v1alpha1.NodeWorkload) {
+		n.start(t).Update(workload("a", func(nw *template.Workload) {
 			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{BaseSeconds: ptr.To[int32](2), MaxSeconds: ptr.To[int32](8)}
 		}))
 		n.settle(time.Second)
@@ -92,12 +93,12 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 		n.settle(time.Second)
 		hook := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}
 		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"ok"}}}, PeriodSeconds: 3}
-		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) {
+		p.Update(workload("a", generation(2), func(nw *template.Workload) {
 			nw.Spec.RestartBackoff = &v1alpha1.RestartBackoff{MaxSeconds: ptr.To[int32](9)}
-			nw.Spec.Template.Labels = map[string]string{"new": "label"}
-			nw.Spec.Template.Annotations = map[string]string{"new": "annotation"}
-			nw.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](77)
-			c := &nw.Spec.Template.Spec.Containers[0]
+			nw.Template.Labels = map[string]string{"new": "label"}
+			nw.Template.Annotations = map[string]string{"new": "annotation"}
+			nw.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](77)
+			c := &nw.Template.Spec.Containers[0]
 			c.Lifecycle, c.LivenessProbe = &corev1.Lifecycle{PreStop: hook}, probe
 		}))
 		n.settle(time.Second)
@@ -127,11 +128,11 @@ func TestRestartKeepsChangesInPlace(t *testing.T) {
 // A checkpoint may be older than what runs, when the disk failed at the end of the
 // process before: what runs is kept until the API server has shown the object.
 func TestOldCheckpointKillsNothing(t *testing.T) {
-	second := func(nw *v1alpha1.NodeWorkload) {
-		spec := &nw.Spec.Template.Spec
+	second := func(nw *template.Workload) {
+		spec := &nw.Template.Spec
 		spec.Containers = append(spec.Containers, corev1.Container{Name: "second", Image: "image:1"})
 	}
-	tests := map[string]func(*v1alpha1.NodeWorkload){"another image": image("image:2"), "another container": second}
+	tests := map[string]func(*template.Workload){"another image": image("image:2"), "another container": second}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

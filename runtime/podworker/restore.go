@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
 
 // adopt takes the status of an object for which there is no checkpoint.
-func (m *memory) adopt(nw *v1alpha1.NodeWorkload, clusterID string) {
+func (m *memory) adopt(nw *template.Workload, clusterID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nw.Status.DeepCopyInto(&m.rec.Status)

@@ -11,15 +11,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // An object whose storage was restored from a backup runs again, although its workload
 // has ended here.
 func TestObjectIsThereAgain(t *testing.T) {
-	tests := map[string]func(*Pool, *v1alpha1.NodeWorkload){
-		"by its event": func(p *Pool, nw *v1alpha1.NodeWorkload) { p.Update(nw) },
-		"by a list":    func(p *Pool, nw *v1alpha1.NodeWorkload) { p.Adopt(nw) },
+	tests := map[string]func(*Pool, *template.Workload){
+		"by its event": func(p *Pool, nw *template.Workload) { p.Update(nw) },
+		"by a list":    func(p *Pool, nw *template.Workload) { p.Adopt(nw) },
 	}
 	for name, again := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -22,7 +23,7 @@ import (
 // succeeds, and nothing else. (kubelet kubelet.go:SyncTerminatedPod)
 func TestEndedGivesBackItsVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		n.releaseErr = errors.New("device or resource busy")
 		p := n.start(t)
@@ -60,8 +61,8 @@ func TestEndedGivesBackItsVolumes(t *testing.T) {
 // A volume that the template loses is unmounted although no container is started for that.
 func TestLostVolumeIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		volume := func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		volume := func(nw *template.Workload) {
+			nw.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		}
 		n := newFakeNode(t)
 		p := n.start(t)
@@ -86,7 +87,7 @@ func TestFilesFollowTheMetadata(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a"))
 		n.settle(time.Minute)
-		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Labels = map[string]string{"new": "label"} }))
+		p.Update(workload("a", generation(2), func(nw *template.Workload) { nw.Template.Labels = map[string]string{"new": "label"} }))
 		n.settle(time.Minute)
 		if n.followed == nil || n.followed.Labels["new"] != "label" || len(n.synced) != 1 {
 			t.Errorf("followed %v after %d plans, want the new label after one", n.followed, len(n.synced))

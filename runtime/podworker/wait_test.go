@@ -103,8 +103,8 @@ func (n *fakeNode) runs(t *testing.T, uid string) string {
 	return strings.Join(ids, " ")
 }
 
-func hashOf(nw *v1alpha1.NodeWorkload) string {
-	tmpl := nw.Spec.Template.DeepCopy()
+func hashOf(nw *template.Workload) string {
+	tmpl := nw.Template.DeepCopy()
 	template.SetDefaults(tmpl)
 	return template.Hash(tmpl)
 }
@@ -303,10 +303,10 @@ func TestWaitOutlivesTheShim(t *testing.T) {
 // While a container waits it is probed as it was made: the probes of the new template are
 // for the new image.
 func TestWaitingContainerKeepsItsProbes(t *testing.T) {
-	probed := func(path string) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
+	probed := func(path string) func(*template.Workload) {
+		return func(nw *template.Workload) {
 			probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path}}}
-			nw.Spec.Template.Spec.Containers[0].LivenessProbe, nw.Spec.Template.Spec.Containers[0].ReadinessProbe = probe, probe
+			nw.Template.Spec.Containers[0].LivenessProbe, nw.Template.Spec.Containers[0].ReadinessProbe = probe, probe
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -379,9 +379,9 @@ func TestProbesOfAnUnconfirmedTemplate(t *testing.T) {
 
 // A change that was half made and is taken back is not what runs, until it is.
 func TestHalfAChangeIsNotTheTemplate(t *testing.T) {
-	two := func(a, b string) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: a}, {Name: "b", Image: b}}
+	two := func(a, b string) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			nw.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: a}, {Name: "b", Image: b}}
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -412,7 +412,7 @@ func TestHalfAChangeIsNotTheTemplate(t *testing.T) {
 // An image that is there costs no wait: a changed definition counts more than a failed
 // probe then, as in the kubelet.
 func TestPresentImageIsNotWaitedFor(t *testing.T) {
-	never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+	never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		p := n.start(t)
@@ -431,10 +431,10 @@ func TestPresentImageIsNotWaitedFor(t *testing.T) {
 
 // Another request to restart wants another pull.
 func TestRestartRequestedAgain(t *testing.T) {
-	requested := func(at string) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: at}
-			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+	requested := func(at string) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			nw.Template.Annotations = map[string]string{v1alpha1.AnnotationRestartedAt: at}
+			nw.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -500,12 +500,12 @@ func TestPullPanics(t *testing.T) {
 // The image of a start that failed is pulled again for the next try, where each start
 // pulls.
 func TestFailedStartPullsAgain(t *testing.T) {
-	for name, always := range map[string]func(*v1alpha1.NodeWorkload){
-		"its image": func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+	for name, always := range map[string]func(*template.Workload){
+		"its image": func(nw *template.Workload) {
+			nw.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
 		},
-		"the image of a volume": func(nw *v1alpha1.NodeWorkload) {
-			spec := &nw.Spec.Template.Spec
+		"the image of a volume": func(nw *template.Workload) {
+			spec := &nw.Template.Spec
 			spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				Image: &corev1.ImageVolumeSource{Reference: "files:1", PullPolicy: corev1.PullAlways},
 			}}}
@@ -516,7 +516,7 @@ func TestFailedStartPullsAgain(t *testing.T) {
 	}
 }
 
-func failedStartPullsAgain(t *testing.T, always func(*v1alpha1.NodeWorkload)) {
+func failedStartPullsAgain(t *testing.T, always func(*template.Workload)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
 		r, p := newRegistry(n), n.start(t)
@@ -556,9 +556,9 @@ func failedStartPullsAgain(t *testing.T, always func(*v1alpha1.NodeWorkload)) {
 // A template that is taken back runs once that was seen, and not before: the other one may
 // have been half made, and the runtime cannot be asked.
 func TestTakenBackWhileNothingCanBeSeen(t *testing.T) {
-	cpu := func(request string) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+	cpu := func(request string) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			nw.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
 		}
 	}
 	for name, unusable := range map[string]Usable{
@@ -598,9 +598,9 @@ func TestTakenBackWhileNothingCanBeSeen(t *testing.T) {
 // A container that waits for an image before it is restarted does not have its new resources yet:
 // the resize is in progress until it has.
 func TestResizeThatWaitsIsInProgress(t *testing.T) {
-	resources := func(request string, policy corev1.PullPolicy) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			c := &nw.Spec.Template.Spec.Containers[0]
+	resources := func(request string, policy corev1.PullPolicy) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			c := &nw.Template.Spec.Containers[0]
 			c.ImagePullPolicy = policy
 			c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
 			c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
@@ -718,8 +718,8 @@ func TestTemplateOfTheCheckpointIsNotNoted(t *testing.T) {
 			return plan.SyncOutcome{ResizeError: "not now"}
 		}
 		n.mu.Unlock()
-		p.Update(workload("a", generation(2), func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		p.Update(workload("a", generation(2), func(nw *template.Workload) {
+			nw.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		}))
 		n.settle(time.Second)
 		m := restarted(t, n)

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 )
 
 // The deadline that counts is the template's, also while what an earlier template made is
@@ -29,10 +29,10 @@ func TestActiveDeadlineWhileASandboxWaits(t *testing.T) {
 		"the same":  {60, 60, 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limit := func(seconds int64) func(*v1alpha1.NodeWorkload) {
-				return func(nw *v1alpha1.NodeWorkload) {
+			limit := func(seconds int64) func(*template.Workload) {
+				return func(nw *template.Workload) {
 					if seconds > 0 {
-						nw.Spec.Template.Spec.ActiveDeadlineSeconds = &seconds
+						nw.Template.Spec.ActiveDeadlineSeconds = &seconds
 					}
 				}
 			}

@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -145,7 +145,7 @@ func TestImagesThatNothingIsStartedFrom(t *testing.T) {
 			}
 			return plan.SyncOutcome{Tried: map[string]plan.Reason{"c": {}}}
 		}
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		p := n.restoreWith(t, func(c *Config) {
 			c.Admit = func(pod *corev1.Pod) *plan.Refusal {
 				if pod.Spec.Containers[0].Image == "denied:1" {

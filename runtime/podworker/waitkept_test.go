@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -25,15 +26,15 @@ func probeAt(path string) *corev1.Probe {
 }
 
 // twoContainers are a and b with these images, and a liveness probe.
-func twoContainers(a, b, probe string) func(*v1alpha1.NodeWorkload) {
-	return func(nw *v1alpha1.NodeWorkload) {
-		nw.Spec.Template.Spec.Containers = []corev1.Container{
+func twoContainers(a, b, probe string) func(*template.Workload) {
+	return func(nw *template.Workload) {
+		nw.Template.Spec.Containers = []corev1.Container{
 			{Name: "a", Image: a, LivenessProbe: probeAt(probe)}, {Name: "b", Image: b, LivenessProbe: probeAt(probe)},
 		}
 	}
 }
 
-func onTheHost(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.HostNetwork = true }
+func onTheHost(nw *template.Workload) { nw.Template.Spec.HostNetwork = true }
 
 // paths are where the containers are probed.
 func (n *fakeNode) paths() map[string]string {
@@ -69,9 +70,9 @@ func TestProbesAfterTwoQuickChanges(t *testing.T) {
 
 // A sidecar that waits is not probed by a startup probe that is new in the template.
 func TestWaitingSidecarKeepsItsProbes(t *testing.T) {
-	sidecar := func(image string, startup *corev1.Probe) func(*v1alpha1.NodeWorkload) {
-		return func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.InitContainers = []corev1.Container{{
+	sidecar := func(image string, startup *corev1.Probe) func(*template.Workload) {
+		return func(nw *template.Workload) {
+			nw.Template.Spec.InitContainers = []corev1.Container{{
 				Name: "s", Image: image, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), StartupProbe: startup,
 			}}
 		}
@@ -108,10 +109,10 @@ func TestWaitingSidecarKeepsItsProbes(t *testing.T) {
 // While a sandbox waits for images, what is in it is kept as it was made: what crashes
 // starts again, and what the template has lost is probed and reported.
 func TestKeptSandbox(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.NodeWorkload){
+	for name, change := range map[string]func(*template.Workload){
 		"both change": twoContainers("absent:2", "absent:2", "/2"),
-		"b is removed": func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "absent:2"}}
+		"b is removed": func(nw *template.Workload) {
+			nw.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "absent:2"}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

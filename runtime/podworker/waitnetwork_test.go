@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
 
@@ -19,9 +19,9 @@ import (
 // after if it is on the host's network, whatever the template wants; what is not is left
 // alone, as in the kubelet.
 func TestNetworkNotReadyWhileASandboxWaits(t *testing.T) {
-	onThePodNetwork := func(*v1alpha1.NodeWorkload) {}
+	onThePodNetwork := func(*template.Workload) {}
 	for name, tt := range map[string]struct {
-		before, after func(*v1alpha1.NodeWorkload)
+		before, after func(*template.Workload)
 		image         string
 		outside       bool
 		// syncs is whether something is started or killed, and replaced a sandbox.
@@ -91,10 +91,10 @@ func TestNetworkNotReadyWhileASandboxWaits(t *testing.T) {
 func TestNetworkNotReady(t *testing.T) {
 	const event = "event NetworkNotReady: network is not ready: container runtime network not ready: no plugin"
 	for name, tt := range map[string]struct {
-		network func(*v1alpha1.NodeWorkload)
+		network func(*template.Workload)
 		waits   bool
 	}{
-		"pod network":    {func(*v1alpha1.NodeWorkload) {}, true},
+		"pod network":    {func(*template.Workload) {}, true},
 		"host's network": {onTheHost, false},
 	} {
 		t.Run(name, func(t *testing.T) {

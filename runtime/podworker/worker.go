@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/status"
@@ -74,7 +75,7 @@ func newWorker(p *Pool, id Identity, order int64) *worker {
 }
 
 // adopt takes over what an earlier process reported about an object.
-func (w *worker) adopt(nw *v1alpha1.NodeWorkload) {
+func (w *worker) adopt(nw *template.Workload) {
 	w.mem.adopt(nw, w.cfg.ClusterID())
 	w.resume = w.mem.killsUnderWay()
 }
@@ -91,7 +92,7 @@ func (w *worker) restore(cp *Checkpoint) {
 }
 
 // update hands the worker the latest version of the object.
-func (w *worker) update(nw *v1alpha1.NodeWorkload) {
+func (w *worker) update(nw *template.Workload) {
 	if w.mem.demand(func(d desired) desired { return d.updated(nw, w.cfg.Exceeds) }) {
 		w.wakeUp()
 	}

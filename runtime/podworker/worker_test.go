@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 )
@@ -146,7 +147,7 @@ func TestDeletionWhileSyncing(t *testing.T) {
 		p := n.start(t)
 		p.Update(workload("a"))
 		n.settle(time.Second)
-		p.Update(workload("a", deleted(ptr.To[int64](7)), func(nw *v1alpha1.NodeWorkload) {
+		p.Update(workload("a", deleted(ptr.To[int64](7)), func(nw *template.Workload) {
 			nw.Annotations = map[string]string{v1alpha1.AnnotationRequestedBy: "manager"}
 		}))
 		n.settle(time.Second)
@@ -294,7 +295,7 @@ func TestPanicIsContained(t *testing.T) {
 // An instance of the same name waits until the older one is gone.
 func TestSameNameWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		named := func(nw *v1alpha1.NodeWorkload) { nw.Name = "x" }
+		named := func(nw *template.Workload) { nw.Name = "x" }
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("old", named))
@@ -323,9 +324,9 @@ func TestRefusedTemplateKeepsWhatRuns(t *testing.T) {
 		p.Update(workload("a"))
 		n.settle(time.Second)
 		hash := n.published("a").TemplateHash
-		p.Update(workload("a", generation(2), image("image:2"), func(nw *v1alpha1.NodeWorkload) {
-			nw.Spec.Template.Spec.HostnameOverride = ptr.To("other")
-			nw.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
+		p.Update(workload("a", generation(2), image("image:2"), func(nw *template.Workload) {
+			nw.Template.Spec.HostnameOverride = ptr.To("other")
+			nw.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
 		}))
 		n.settle(time.Minute)
 		st := n.published("a")
@@ -348,7 +349,7 @@ func TestRefusedTemplateKeepsWhatRuns(t *testing.T) {
 // A workload that ended by itself is terminated, and stays until it is deleted.
 func TestEndedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := func(nw *v1alpha1.NodeWorkload) { nw.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
+		never := func(nw *template.Workload) { nw.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		n := newFakeNode(t)
 		p := n.start(t)
 		p.Update(workload("a", never))

@@ -84,7 +84,7 @@ func drawPods(t *rapid.T) (before, after *corev1.Pod) {
 			}
 			spec.Containers = append(spec.Containers, c)
 		}
-		return template.Pod(nw)
+		return template.Pod(template.Of(nw))
 	}
 	return draw("before"), draw("after")
 }

@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/managedworkload/managedworkload/api/template"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/manifest"
 	"github.com/managedworkload/managedworkload/runtime/plan"
@@ -117,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 
 // read reads the workload as it is (nil if that is not given beside a change)
 // and as it is to become.
-func (o *Options) read() (before, after *v1alpha1.NodeWorkload, err error) {
+func (o *Options) read() (before, after *template.Workload, err error) {
 	if o.Diff == "" {
 		after, err = o.readFile(o.File)
 		return nil, after, err
@@ -135,7 +134,7 @@ func (o *Options) read() (before, after *v1alpha1.NodeWorkload, err error) {
 
 // merge checks that two objects are the same workload, and lets the new one have
 // what only the old one says.
-func merge(before, after *v1alpha1.NodeWorkload) error {
+func merge(before, after *template.Workload) error {
 	if before == nil {
 		return nil
 	}
@@ -157,7 +156,7 @@ func merge(before, after *v1alpha1.NodeWorkload) error {
 	return nil
 }
 
-func (o *Options) readFile(name string) (*v1alpha1.NodeWorkload, error) {
+func (o *Options) readFile(name string) (*template.Workload, error) {
 	data, err := o.readAll(name)
 	if err != nil {
 		return nil, err
@@ -184,7 +183,7 @@ func (o *Options) readAll(name string) (_ []byte, err error) {
 	return io.ReadAll(io.LimitReader(in, manifest.MaxSize+1))
 }
 
-func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkload) (Preview, error) {
+func (o *Options) preview(ctx context.Context, before, after *template.Workload) (Preview, error) {
 	in := Input{Source: SourceAssumed, Status: &after.Status, Now: time.Now()}
 	if before != nil {
 		in.Before = template.Pod(before)
@@ -217,14 +216,14 @@ func (o *Options) preview(ctx context.Context, before, after *v1alpha1.NodeWorkl
 }
 
 // assumed is what is taken to run: everything, unless the workload has ended.
-func assumed(before *v1alpha1.NodeWorkload) *plan.PodStatus {
+func assumed(before *template.Workload) *plan.PodStatus {
 	if phase := before.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
 		return &plan.PodStatus{}
 	}
 	return Running(template.Pod(before))
 }
 
-func (o *Options) observe(ctx context.Context, nw *v1alpha1.NodeWorkload) (_ observation, err error) {
+func (o *Options) observe(ctx context.Context, nw *template.Workload) (_ observation, err error) {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	connect := o.connect

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 )
@@ -93,7 +94,7 @@ func TestObserveErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nw := readOld(t)
 			nw.UID = tc.uid
-			if _, err := observe(t.Context(), &tc.runtime, nw); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := observe(t.Context(), &tc.runtime, template.Of(nw)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})

@@ -55,7 +55,7 @@ func (f *fakeRuntime) Images(_ context.Context, names []string) plan.Images {
 
 // runs lets the runtime have a pod.
 func (f *fakeRuntime) runs(nw *v1alpha1.NodeWorkload, edit func(*plan.PodStatus)) *fakeRuntime {
-	observed := Running(template.Pod(nw))
+	observed := Running(template.Pod(template.Of(nw)))
 	for i := range observed.Containers {
 		c := &observed.Containers[i]
 		c.ID, c.SandboxID = "id-"+c.Name, "id-sandbox"

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/template"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/plan"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
@@ -41,7 +40,7 @@ type observation struct {
 
 // observe looks at the runtime for a NodeWorkload. One without a UID is found by
 // its namespace and name.
-func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observation, error) {
+func observe(ctx context.Context, r Runtime, nw *template.Workload) (observation, error) {
 	pods, err := r.ListPods(ctx)
 	if err != nil {
 		return observation{}, err
@@ -70,7 +69,7 @@ func observe(ctx context.Context, r Runtime, nw *v1alpha1.NodeWorkload) (observa
 }
 
 // instancesOf returns the UIDs of the node's pods with the workload's name.
-func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
+func instancesOf(pods []cri.Pod, nw *template.Workload) []types.UID {
 	var uids []types.UID
 	for _, p := range pods {
 		if p.Ours && p.Namespace == nw.Namespace && p.Name == nw.Name {
@@ -80,7 +79,7 @@ func instancesOf(pods []cri.Pod, nw *v1alpha1.NodeWorkload) []types.UID {
 	return uids
 }
 
-func (o *observation) find(instances []types.UID, nw *v1alpha1.NodeWorkload) (types.UID, error) {
+func (o *observation) find(instances []types.UID, nw *template.Workload) (types.UID, error) {
 	switch len(instances) {
 	case 0:
 		o.notes = append(o.notes, fmt.Sprintf("The UID of the NodeWorkload is not known, and the runtime has no pod named %s/%s.", nw.Namespace, nw.Name))
@@ -94,10 +93,10 @@ func (o *observation) find(instances []types.UID, nw *v1alpha1.NodeWorkload) (ty
 }
 
 // addBlocked finds out why a shim would not begin.
-func (o *observation) addBlocked(ctx context.Context, r Runtime, pods []cri.Pod, nw *v1alpha1.NodeWorkload) {
+func (o *observation) addBlocked(ctx context.Context, r Runtime, pods []cri.Pod, nw *template.Workload) {
 	if err := r.Ready(ctx); err != nil {
 		o.blocked = append(o.blocked, err.Error())
-	} else if err := r.NetworkReady(ctx); err != nil && !nw.Spec.Template.Spec.HostNetwork {
+	} else if err := r.NetworkReady(ctx); err != nil && !nw.Template.Spec.HostNetwork {
 		o.blocked = append(o.blocked, err.Error())
 	}
 	if foreign := cri.ForeignPods(pods); foreign != "" {

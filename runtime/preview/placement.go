@@ -17,7 +17,6 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/placement"
 	"github.com/managedworkload/managedworkload/api/template"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // readNode reads the Node of --node; nil without it.
@@ -41,8 +40,8 @@ func (o *Options) readNode() (*corev1.Node, error) {
 
 // place adds what the manager decides before the shim does: whether the template
 // belongs on the node. Without the Node a changed placement stays open.
-func (in *Input) place(nw *v1alpha1.NodeWorkload, node *corev1.Node) error {
-	t := &nw.Spec.Template
+func (in *Input) place(nw *template.Workload, node *corev1.Node) error {
+	t := nw.Template
 	if node == nil {
 		in.placementUnknown(&t.Spec)
 		return nil
@@ -90,9 +89,9 @@ func (in *Input) placementUnknown(now *corev1.PodSpec) {
 
 // admissionNotes say what of the manager's verdict a preview does not know, and
 // which fields have no effect.
-func admissionNotes(nw *v1alpha1.NodeWorkload) []string {
+func admissionNotes(nw *template.Workload) []string {
 	notes := []string{"Admission was not asked: the API server may refuse the template (validation, PodSecurity, quota, webhooks)."}
-	defaulted := nw.Spec.Template.DeepCopy()
+	defaulted := nw.Template.DeepCopy()
 	template.SetDefaults(defaulted)
 	if _, ignored := template.Check(defaulted, field.NewPath("spec", "template")); len(ignored) > 0 {
 		notes = append(notes, "Ignored: "+strings.Join(ignored, ", ")+".")

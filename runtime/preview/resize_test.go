@@ -46,7 +46,7 @@ func TestResize(t *testing.T) {
 				nw.Spec.Template.Spec.Containers = []corev1.Container{{
 					Name: "c", Image: "i:1", ResizePolicy: tt.policy, Resources: corev1.ResourceRequirements{Limits: limits},
 				}}
-				return template.Pod(nw)
+				return template.Pod(template.Of(nw))
 			}
 			before := pod(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")})
 			after := pod(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")})
@@ -114,7 +114,7 @@ func TestResizedBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nw := &v1alpha1.NodeWorkload{}
 			nw.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i:1", Resources: tt.desired}}
-			pod := template.Pod(nw)
+			pod := template.Pod(template.Of(nw))
 			observed := Running(pod)
 			observed.Containers[0].Recorded.Resources, observed.Containers[0].Resources = &tt.recorded, tt.reported
 			got := Compute(Input{Pod: pod, Observed: observed, Source: SourceRuntime, Now: time.Unix(0, 0)})

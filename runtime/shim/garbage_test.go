@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/executor"
@@ -195,7 +196,7 @@ func TestGarbageIsOurs(t *testing.T) {
 		if uid == "ending" {
 			nw.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}
-		keeper.pool.Update(nw)
+		keeper.pool.Update(template.Of(nw))
 		// "taken" has the UID of a workload, but another shim made it.
 		runtime.add(cri.Pod{UID: uid, Namespace: "ns", Name: string(uid), Ours: uid != "taken"})
 	}
@@ -222,12 +223,12 @@ func collectorOf(t *testing.T, runtime *garbageRuntime, uids ...types.UID) (*col
 	t.Helper()
 	keeper := newKeeper(t, 0)
 	for _, uid := range uids {
-		keeper.pool.Update(&v1alpha1.NodeWorkload{
+		keeper.pool.Update(template.Of(&v1alpha1.NodeWorkload{
 			ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns", Name: string(uid), Generation: 1},
 			Spec: v1alpha1.NodeWorkloadSpec{NodeName: "node", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "c", Image: "image"}, {Name: "d", Image: "image"}},
 			}}},
-		})
+		}))
 	}
 	return &collector{
 		runtime: runtime, pool: keeper.pool, orphans: keeper.orphanKeeper,
@@ -552,7 +553,7 @@ func TestReclaimRemovesWhatHasEnded(t *testing.T) {
 	if err := c.pool.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	c.pool.Update(&v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{UID: "started", Namespace: "ns", Name: "started"}})
+	c.pool.Update(template.Of(&v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{UID: "started", Namespace: "ns", Name: "started"}}))
 	step := func(when string, collect func(context.Context) error, want ...string) {
 		t.Helper()
 		if err := collect(t.Context()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -31,7 +32,7 @@ const (
 // Lease asks, and the shim writes its status. Nothing depends on them.
 type mirrors struct {
 	static interface {
-		List() []*v1alpha1.NodeWorkload
+		List() []*template.Workload
 	}
 	cached client.Reader
 	synced func() bool
@@ -40,7 +41,7 @@ type mirrors struct {
 	// refused says why a workload has no mirror.
 	refused func(message string)
 	// show has the status of a workload published again.
-	show func(*v1alpha1.NodeWorkload)
+	show func(*template.Workload)
 	node string
 	// statuses are those to write, by publisher.
 	statuses  mirrorStatuses
@@ -106,7 +107,7 @@ func (m *mirrors) inTurn(report mirror.Report) mirror.Report {
 }
 
 // sayTooLarge says of each workload once that it is too large to have a mirror.
-func (m *mirrors) sayTooLarge(workloads []*v1alpha1.NodeWorkload) {
+func (m *mirrors) sayTooLarge(workloads []*template.Workload) {
 	said := map[types.UID]bool{}
 	for _, w := range workloads {
 		if !mirror.Reported(w).TooLarge() {
@@ -121,7 +122,7 @@ func (m *mirrors) sayTooLarge(workloads []*v1alpha1.NodeWorkload) {
 }
 
 // compare says which mirrors are there, and what is not as it should be.
-func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.NodeWorkload) (map[types.UID]podworker.Identity, mirror.Report) {
+func (m *mirrors) compare(workloads []*template.Workload, items []v1alpha1.NodeWorkload) (map[types.UID]podworker.Identity, mirror.Report) {
 	there := map[types.UID]podworker.Identity{}
 	report := mirror.Report{}
 	for _, nw := range m.sorted(workloads, items) {
@@ -147,7 +148,7 @@ func (m *mirrors) compare(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.N
 
 // sorted are the mirrors of this node, that first which stays where a workload has two mirrors: a cache lists them in any
 // order, and reports that name now one and now the other would have both deleted.
-func (m *mirrors) sorted(workloads []*v1alpha1.NodeWorkload, items []v1alpha1.NodeWorkload) []*v1alpha1.NodeWorkload {
+func (m *mirrors) sorted(workloads []*template.Workload, items []v1alpha1.NodeWorkload) []*v1alpha1.NodeWorkload {
 	rank := func(nw *v1alpha1.NodeWorkload) int {
 		if w := find(workloads, mirror.Of(nw)); w != nil && nw.Name == mirror.Name(w.Name, m.node) {
 			return 0
@@ -193,7 +194,7 @@ func (m *mirrors) of(uid types.UID) (id podworker.Identity, there bool) {
 	return id, there
 }
 
-func find(workloads []*v1alpha1.NodeWorkload, uid types.UID) *v1alpha1.NodeWorkload {
+func find(workloads []*template.Workload, uid types.UID) *template.Workload {
 	for _, w := range workloads {
 		if w.UID == uid {
 			return w

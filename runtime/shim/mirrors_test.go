@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -33,15 +34,18 @@ func (o mirrorObjects) List(_ context.Context, list client.ObjectList, _ ...clie
 	return nil
 }
 
-type fromFiles []*v1alpha1.NodeWorkload
+type fromFiles []*template.Workload
 
-func (f fromFiles) List() []*v1alpha1.NodeWorkload { return f }
+func (f fromFiles) List() []*template.Workload { return f }
 
-func fromFile(uid string) *v1alpha1.NodeWorkload {
-	return &v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: types.UID(uid)}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "n"}}
+func fromFile(uid string) *template.Workload {
+	return &template.Workload{
+		NodeWorkload: v1alpha1.NodeWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: types.UID(uid)}, Spec: v1alpha1.NodeWorkloadSpec{NodeName: "n"}},
+		Template:     &corev1.PodTemplateSpec{},
+	}
 }
 
-func mirrorOf(nw *v1alpha1.NodeWorkload, uid types.UID) v1alpha1.NodeWorkload {
+func mirrorOf(nw *template.Workload, uid types.UID) v1alpha1.NodeWorkload {
 	m := mirror.Reported(nw).Object("n")
 	m.UID = uid
 	return *m
@@ -83,7 +87,7 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 			got, shown := "", 0
 			m := &mirrors{
 				static: tc.files, cached: tc.api, synced: func() bool { return true }, node: "n",
-				report: func(text string) { got = text }, show: func(*v1alpha1.NodeWorkload) { shown++ },
+				report: func(text string) { got = text }, show: func(*template.Workload) { shown++ },
 			}
 			for range 2 { // what is there already is not shown again
 				if err := m.look(t.Context()); err != nil {
@@ -98,11 +102,11 @@ func TestMirrorsAreAskedFor(t *testing.T) {
 }
 
 // large returns a workload whose containers have long names of images.
-func large(name string, containers int) *v1alpha1.NodeWorkload {
+func large(name string, containers int) *template.Workload {
 	nw := fromFile("static-" + name)
 	nw.Name = name
 	for i := range containers {
-		nw.Spec.Template.Spec.Containers = append(nw.Spec.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("x", 1000)})
+		nw.Template.Spec.Containers = append(nw.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("x", 1000)})
 	}
 	return nw
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/panics"
@@ -219,7 +220,7 @@ func uidsOf(items []v1alpha1.NodeWorkload) map[types.UID]bool {
 func (k *orphanKeeper) adopt(items []v1alpha1.NodeWorkload) {
 	for i := range items {
 		if items[i].Spec.NodeName == k.node && !mirror.Is(&items[i]) {
-			k.pool.Adopt(&items[i])
+			k.pool.Adopt(template.Of(&items[i]))
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/managedworkload/managedworkload/api/options"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -210,7 +211,7 @@ func TestEndingWithoutObject(t *testing.T) {
 			nw := nodeWorkload()
 			nw.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 			f.pool = podworker.New(podworker.Config{ClusterID: func() string { return "here" }})
-			f.pool.Update(nw)
+			f.pool.Update(template.Of(nw))
 			reader := newFakeAPI(t, interceptor.Funcs{})
 			if tt.actual != "" {
 				reader = newFakeAPI(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(tt.actual)}})

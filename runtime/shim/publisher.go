@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/clock"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -146,10 +147,14 @@ func (p *publisher) Release(ctx context.Context, id podworker.Identity) error {
 }
 
 // Live implements podworker.Publisher.
-func (p *publisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+func (p *publisher) Live(ctx context.Context, of podworker.Identity) (*template.Workload, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	return read(ctx, p.live, types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	nw, err := read(ctx, p.live, types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	if err != nil {
+		return nil, err
+	}
+	return template.Of(nw), nil
 }
 
 // change applies a change to the latest known version of the object, and to a

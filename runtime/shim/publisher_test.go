@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
 )
@@ -167,7 +168,7 @@ func TestPublishTooLarge(t *testing.T) {
 			for i := range 60 {
 				st.Kills = append(st.Kills, v1alpha1.KillRecord{ID: fmt.Sprint(i), Container: "c", Phase: v1alpha1.KillPhaseDone, Message: strings.Repeat("x", 1000)})
 			}
-			publish := func() *v1alpha1.NodeWorkload {
+			publish := func() *template.Workload {
 				t.Helper()
 				if err := p.Publish(t.Context(), identity, st); err != nil {
 					t.Fatal(err)

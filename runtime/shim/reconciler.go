@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/managedworkload/managedworkload/api/mirror"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -59,7 +60,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.vanished() // asks for a look, which forbids starts
 		return ctrl.Result{RequeueAfter: policyPause}, nil
 	}
-	r.pool.Update(nw) //nolint:contextcheck // a worker outlives this call
+	r.pool.Update(template.Of(nw)) //nolint:contextcheck // a worker outlives this call
 	r.handed()
 	if r.pool.Superseded(podworker.Identity{UID: nw.UID, Namespace: nw.Namespace, Name: nw.Name}) {
 		r.vanished()

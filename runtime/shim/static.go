@@ -35,9 +35,9 @@ func (o *Options) staticDir() string { return filepath.Join(o.StateDir, "static"
 func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func(*corev1.Pod) string) (err error) {
 	s.static, err = static.New(static.Config{
 		Dir: s.options.StaticDir, StateDir: s.options.staticDir(), Node: s.options.NodeName,
-		Update: func(nw *v1alpha1.NodeWorkload) { s.pool.Update(nw) },
+		Update: func(nw *template.Workload) { s.pool.Update(nw) },
 		Has:    func(uid types.UID) bool { return s.pool.Has(uid) },
-		Try: func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error {
+		Try: func(nw *template.Workload, runs types.UID) func(context.Context) error {
 			return s.tryStatic(template.Pod(nw), runs, unfit)
 		},
 		GaveUp: s.executor.Forget,
@@ -56,7 +56,7 @@ func (s *shim) makeStatic(log logr.Logger, publisher statusPublisher, unfit func
 		static: s.static, cached: s.mgr.GetCache(), node: s.options.NodeName, publisher: publisher,
 		refused:  func(message string) { log.Info(message); s.events.warnNode(reasonMirrorRefused, message) },
 		statuses: mirrorStatuses{news: make(chan struct{}, 1)},
-		show: func(nw *v1alpha1.NodeWorkload) {
+		show: func(nw *template.Workload) {
 			nw.Status = v1alpha1.NodeWorkloadStatus{} // its mirror has none
 			s.pool.Update(nw)
 		},
@@ -130,7 +130,7 @@ func (p staticPublisher) Publish(ctx context.Context, id podworker.Identity, st 
 
 // Live implements podworker.Publisher. The API server may have an object of the name of a static
 // workload: neither is an instance of the other.
-func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*v1alpha1.NodeWorkload, error) {
+func (p staticPublisher) Live(ctx context.Context, of podworker.Identity) (*template.Workload, error) {
 	if !v1alpha1.IsStatic(of.UID) {
 		return p.Publisher.Live(ctx, of)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/cri"
 	"github.com/managedworkload/managedworkload/runtime/podworker"
@@ -40,7 +41,7 @@ func runStatic(t *testing.T, published func(types.UID, *v1alpha1.NodeWorkloadSta
 	running := make(chan types.UID, 1)
 	s, err := static.New(static.Config{
 		Dir: dir, StateDir: t.TempDir(), Node: "node", Log: logr.Discard(),
-		Update: func(nw *v1alpha1.NodeWorkload) { running <- nw.UID },
+		Update: func(nw *template.Workload) { running <- nw.UID },
 		Has:    func(types.UID) bool { return true }, Refused: func(message string) { t.Error(message) }, Published: published,
 	})
 	if err != nil {

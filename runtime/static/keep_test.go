@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 	"github.com/managedworkload/managedworkload/runtime/statefile"
@@ -46,7 +47,7 @@ func TestAHangingStateDiskHoldsNothing(t *testing.T) {
 	started := make(chan types.UID, 1)
 	s, err := New(Config{
 		Dir: dir, StateDir: state, Node: "n1", Log: logr.Discard(), Refused: func(m string) { t.Error(m) },
-		Update: func(nw *v1alpha1.NodeWorkload) { started <- nw.UID }, Has: func(types.UID) bool { return true },
+		Update: func(nw *template.Workload) { started <- nw.UID }, Has: func(types.UID) bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)

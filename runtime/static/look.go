@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -110,7 +111,7 @@ func (s *Source) list() ([]string, error) {
 
 // instance is an object with the file that it is from.
 type instance struct {
-	nw   *v1alpha1.NodeWorkload
+	nw   *template.Workload
 	path string
 }
 

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/manifest"
 )
@@ -39,7 +40,7 @@ var (
 // file is what was read of a file.
 type file struct {
 	// nw is the object in it, nil with err.
-	nw  *v1alpha1.NodeWorkload
+	nw  *template.Workload
 	err error
 	// since is the first look that found the file unsettled, with errUnsettled.
 	since time.Time
@@ -62,7 +63,7 @@ func (s *Source) read(path string, now time.Time) file {
 }
 
 // parse reads the object of a file.
-func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
+func (s *Source) parse(path string) (_ *template.Workload, err error) {
 	in, err := os.Open(path) //nolint:gosec // It is in the directory that the flag names.
 	if err != nil {
 		return nil, err
@@ -83,15 +84,14 @@ func (s *Source) parse(path string) (_ *v1alpha1.NodeWorkload, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &v1alpha1.NodeWorkload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeWorkload"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: nw.Namespace, Name: nw.Name, Labels: nw.Labels, UID: uid, Generation: 1},
-		Spec:       nw.Spec,
-	}, nil
+	nw.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeWorkload"}
+	nw.ObjectMeta = metav1.ObjectMeta{Namespace: nw.Namespace, Name: nw.Name, Labels: nw.Labels, UID: uid, Generation: 1}
+	nw.Status = v1alpha1.NodeWorkloadStatus{}
+	return nw, nil
 }
 
 // check finds what a workload without an API server cannot have.
-func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
+func check(nw *template.Workload) field.ErrorList {
 	var errs field.ErrorList
 	meta, spec := field.NewPath("metadata"), field.NewPath("spec")
 	for _, name := range []struct {
@@ -106,19 +106,19 @@ func check(nw *v1alpha1.NodeWorkload) field.ErrorList {
 			errs = append(errs, field.Invalid(name.path, name.value, problem))
 		}
 	}
-	template := spec.Child("template", "spec")
-	pod := &nw.Spec.Template.Spec
-	for _, path := range objects.Paths(pod, template) {
+	inTemplate := spec.Child("template", "spec")
+	pod := &nw.Template.Spec
+	for _, path := range objects.Paths(pod, inTemplate) {
 		errs = append(errs, field.Forbidden(path, noObjects(path)))
 	}
 	if pod.ServiceAccountName != "" {
-		errs = append(errs, field.Forbidden(template.Child("serviceAccountName"), "a static workload has no service account: leave it out"))
+		errs = append(errs, field.Forbidden(inTemplate.Child("serviceAccountName"), "a static workload has no service account: leave it out"))
 	}
 	if pod.RuntimeClassName != nil {
-		errs = append(errs, field.Forbidden(template.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from: leave it out, and the runtime's default handler is used"))
+		errs = append(errs, field.Forbidden(inTemplate.Child("runtimeClassName"), "a static workload has no API server to get runtime classes from: leave it out, and the runtime's default handler is used"))
 	}
 	annotations := spec.Child("template", "metadata", "annotations")
-	for _, key := range slices.Sorted(maps.Keys(nw.Spec.Template.Annotations)) {
+	for _, key := range slices.Sorted(maps.Keys(nw.Template.Annotations)) {
 		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) {
 			errs = append(errs, field.Forbidden(annotations.Key(key), "a static workload has no API server to make a profile of it: use securityContext.appArmorProfile"))
 		}

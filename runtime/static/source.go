@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
@@ -43,13 +44,13 @@ type Config struct {
 	// Node is the name of the node.
 	Node string
 	// Update hands a version of an object to its worker. It must not block.
-	Update func(*v1alpha1.NodeWorkload)
+	Update func(*template.Workload)
 	// Has reports whether a workload has a worker.
 	Has func(types.UID) bool
 	// Try returns what sees to it that what a workload needs of the node for its start is there, before the one that runs
 	// from its file is ended for it. It is called until it returns no error, which says what is missing; it may take as
 	// long as a pull takes, and ends with its context. Where Try is nil, each workload can run.
-	Try func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error
+	Try func(nw *template.Workload, runs types.UID) func(context.Context) error
 	// GaveUp says that a workload that was tried does not come: its file says something else now.
 	GaveUp func(types.UID)
 	// Published takes the status of a workload after each change: what its worker has published, and whether a change of
@@ -100,7 +101,7 @@ type Source struct {
 
 // workload is one instance.
 type workload struct {
-	nw *v1alpha1.NodeWorkload
+	nw *template.Workload
 	// path is its file, and missing since when it has none, the zero time while it has. removed is the file that it had
 	// before another one said something else of its name.
 	path, removed string

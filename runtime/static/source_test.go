@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
@@ -64,22 +65,22 @@ func (s *station) restart(dir string) {
 	}
 	source, err := New(Config{
 		Dir: dir, StateDir: s.state, Node: "n1", Log: logr.Discard(),
-		Update: func(nw *v1alpha1.NodeWorkload) {
+		Update: func(nw *template.Workload) {
 			verb := "run"
 			if nw.DeletionTimestamp != nil {
 				verb = "end by " + strings.ReplaceAll(nw.Annotations[v1alpha1.AnnotationRequestedBy], s.dir+"/", "")
 			}
 			s.known.Store(nw.UID, true)
-			if image := nw.Spec.Template.Spec.Containers[0].Image; image == s.once && nw.DeletionTimestamp == nil {
+			if image := nw.Template.Spec.Containers[0].Image; image == s.once && nw.DeletionTimestamp == nil {
 				s.holder.Store(nw.UID)
 			}
-			s.updates = append(s.updates, nw.Name+" "+nw.Spec.Template.Spec.Containers[0].Image+": "+verb)
+			s.updates = append(s.updates, nw.Name+" "+nw.Template.Spec.Containers[0].Image+": "+verb)
 		},
 		Has: func(uid types.UID) bool {
 			_, known := s.known.Load(uid)
 			return known && !s.lost[uid]
 		},
-		Try: func(nw *v1alpha1.NodeWorkload, runs types.UID) func(context.Context) error {
+		Try: func(nw *template.Workload, runs types.UID) func(context.Context) error {
 			if _, known := s.known.Load(runs); !known {
 				s.t.Errorf("%s does not run", runs)
 			}
@@ -97,8 +98,8 @@ func (s *station) restart(dir string) {
 }
 
 // try tries what a file says now.
-func (s *station) try(ctx context.Context, nw *v1alpha1.NodeWorkload) error {
-	switch image := nw.Spec.Template.Spec.Containers[0].Image; image {
+func (s *station) try(ctx context.Context, nw *template.Workload) error {
+	switch image := nw.Template.Spec.Containers[0].Image; image {
 	case s.hangs:
 		<-ctx.Done()
 		return ctx.Err()

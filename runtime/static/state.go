@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/runtime/status"
 )
@@ -55,10 +56,10 @@ func (s *Source) kick() {
 
 // Live returns the object of a name, the one that is not ending before others; nil if there
 // is none.
-func (s *Source) Live(key types.NamespacedName) *v1alpha1.NodeWorkload {
+func (s *Source) Live(key types.NamespacedName) *template.Workload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found *v1alpha1.NodeWorkload
+	var found *template.Workload
 	for _, w := range s.workloads {
 		if w.nw.Namespace == key.Namespace && w.nw.Name == key.Name && (found == nil || found.DeletionTimestamp != nil) {
 			found = w.nw
@@ -68,14 +69,14 @@ func (s *Source) Live(key types.NamespacedName) *v1alpha1.NodeWorkload {
 }
 
 // List returns all workloads, those that end too.
-func (s *Source) List() []*v1alpha1.NodeWorkload {
+func (s *Source) List() []*template.Workload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*v1alpha1.NodeWorkload, 0, len(s.workloads))
+	list := make([]*template.Workload, 0, len(s.workloads))
 	for _, w := range s.workloads {
 		list = append(list, w.nw.DeepCopy())
 	}
-	slices.SortFunc(list, func(a, b *v1alpha1.NodeWorkload) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(list, func(a, b *template.Workload) int { return cmp.Compare(a.UID, b.UID) })
 	return list
 }
 
@@ -148,7 +149,7 @@ func (s *Source) readKept(uid types.UID) (*workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	nw := &v1alpha1.NodeWorkload{}
+	nw := &template.Workload{}
 	if err := yaml.Unmarshal(data, nw); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/runtime/panics"
 )
 
@@ -86,7 +86,7 @@ func (s *Source) tryChanged(ctx context.Context, files map[string]file) {
 
 // tried says how the trial of a change has ended. One change is taken at a time: a try that knew nothing of the
 // latest begins again, because both may want what the node has once, such as a host port.
-func (s *Source) tried(ctx context.Context, path string, nw *v1alpha1.NodeWorkload, runs types.UID) error {
+func (s *Source) tried(ctx context.Context, path string, nw *template.Workload, runs types.UID) error {
 	t := s.trialOf(ctx, path, nw, runs)
 	since, err := t.latest()
 	if err != nil || t.taken {
@@ -116,7 +116,7 @@ func (s *Source) noteTaken() {
 
 // replaced returns the workload that runs from a file, or may run, and that another version of it would end. A
 // workload of the same name whose own file is gone runs from that file from now on.
-func (s *Source) replaced(path string, nw *v1alpha1.NodeWorkload, files map[string]file) (runs types.UID, ok bool) {
+func (s *Source) replaced(path string, nw *template.Workload, files map[string]file) (runs types.UID, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.workloads[nw.UID] != nil {
@@ -156,7 +156,7 @@ func (w *workload) mayRun() bool {
 }
 
 // trialOf is the trial of a change; it begins unless it is under way.
-func (s *Source) trialOf(ctx context.Context, path string, nw *v1alpha1.NodeWorkload, runs types.UID) *trial {
+func (s *Source) trialOf(ctx context.Context, path string, nw *template.Workload, runs types.UID) *trial {
 	if t := s.trials[nw.UID]; t != nil {
 		t.path = path
 		return t

@@ -49,6 +49,7 @@ func TestAStaticWorkloadRestartsWhilePoliciesAreNotEnforced(t *testing.T) {
 		p.SetUsable(Usable{Reason: v1alpha1.ReasonPolicyNotEnforced})
 		for uid, want := range map[types.UID]int32{file: 1, api: 0} {
 			n.exit(uid, 1)
+			p.Wake(uid)
 			n.settle(time.Minute)
 			if got := n.published(uid).ContainerStatuses[0].RestartCount; got != want {
 				t.Errorf("%s: restarted %d times, want %d", uid, got, want)

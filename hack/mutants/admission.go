@@ -60,7 +60,7 @@ var pausedMistakes = []mistake{
 	{"what is not prepared has another reason than the kubelet's", "syncRun.prepare",
 		"reason = other.EventReason()", "_ = other"},
 	{"the record does not say that the container was paused", "kill.notePaused",
-		"if k.e.freezer.Paused(ctx, k.pod.UID, k.ID) {", "if false {"},
+		"if k.e.freezer.Paused(ctx, k.pod.UID, k.ID) {", "if k.e.freezer.Paused(ctx, k.pod.UID, k.ID) && false {"},
 	{"a container that stays paused is not resumed", "stopCalls.run",
 		"case <-s.overdue:\n\t\t\ts.k.thaw(ctx)", "case <-s.overdue:"},
 	{"a container that runs is resumed", "kill.thaw",

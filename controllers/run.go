@@ -46,6 +46,7 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/webhook"
 	"github.com/managedworkload/managedworkload/controllers/workload"
 	"github.com/managedworkload/managedworkload/controllers/writes"
+	"github.com/managedworkload/managedworkload/internal/informers"
 )
 
 const (
@@ -129,6 +130,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, events record.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
+			NewInformer:      informers.New,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}:          {Transform: stripNode},
 				&v1alpha1.KillRequest{}: {Transform: stripKillRequest},

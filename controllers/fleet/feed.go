@@ -18,6 +18,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/contain"
+	"github.com/managedworkload/managedworkload/internal/informers"
 )
 
 // listPage is how many NodeWorkloads are read at once where the API server cannot stream
@@ -30,7 +31,7 @@ const listPage = 500
 func (x *Index) Run(ctx context.Context, c client.WithWatch) {
 	x.log = logr.FromContextOrDiscard(ctx)
 	reflector := toolscache.NewReflectorWithOptions(&apiSource{client: c, index: x}, &v1alpha1.NodeWorkload{}, feed{x},
-		toolscache.ReflectorOptions{Logger: &x.log, Name: "nodeworkloads"})
+		toolscache.ReflectorOptions{Logger: &x.log, Name: "nodeworkloads", Backoff: informers.Backoff()})
 	reflector.RunWithContext(ctx)
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/managedworkload/managedworkload/controllers/contain"
+	"github.com/managedworkload/managedworkload/internal/informers"
 )
 
 // Pods knows the Pods that reserve. It reads them through a cache of its own, which nothing
@@ -37,7 +38,7 @@ func newPods() *Pods { return &Pods{byNode: map[string]map[types.UID]*Pod{}, log
 // NewPods returns the Pods in a namespace, of which nothing is known before they are run.
 func NewPods(mgr manager.Manager, namespace string) (*Pods, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), NewInformer: informers.New,
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
 			Namespaces: map[string]cache.Config{namespace: {}}, Label: labels.SelectorFromSet(Labels), Transform: strip,
 		}},

@@ -63,6 +63,7 @@ func mutants() []mutant.Mutant {
 		in("runtime/plan", shutdownPlanMistakes),
 		in("runtime/shutdown", shutdownMistakes),
 		in("controllers/workload", shutdownReplacedMistakes),
+		in("internal/informers", informerMistakes),
 		in("runtime/statefile", statefileMistakes),
 		in("runtime/static", staticMistakes),
 		in("runtime/manifest", manifestMistakes),

@@ -23,6 +23,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/api/metricsauth"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
+	"github.com/managedworkload/managedworkload/internal/informers"
 )
 
 const (
@@ -71,6 +72,7 @@ func newManager(cfg *rest.Config, o Options, scheme *runtime.Scheme) (manager.Ma
 				&v1alpha1.NodeWorkload{}: {Field: fields.OneTermEqualSelector("spec.nodeName", o.NodeName)},
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
+			NewInformer:      informers.New,
 		},
 		Metrics:                metricsauth.Options(o.MetricsBindAddress),
 		HealthProbeBindAddress: o.HealthProbeBindAddress,

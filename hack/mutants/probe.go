@@ -4,6 +4,8 @@
 package main
 
 var probeMistakes = []mistake{
+	{"a probe that leaves a process behind has no verdict", "probeExec",
+		"case runtimeerror.IsOutputHeld(err):", "case false:"},
 	{"all missed probe ticks are made up for", "worker.advance",
 		"w.due = w.due.Add(late / w.period() * w.period())", "_ = late"},
 	{"the result of a replaced probe counts", "worker.record",

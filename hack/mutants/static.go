@@ -23,7 +23,7 @@ var staticMistakes = []mistake{
 	{"a file that is written all the time keeps the others from ending", "Source.patience",
 		"errors.Is(f.err, errUnsettled) && now.Sub(f.since) < copying {", "errors.Is(f.err, errUnsettled) {"},
 	{"a Secret is accepted", "check",
-		"for _, path := range objects.Paths(pod, template) {", "for _, path := range objects.Paths(pod, template)[:0] {"},
+		"for _, path := range objects.Paths(pod, inTemplate) {", "for _, path := range objects.Paths(pod, inTemplate)[:0] {"},
 	{"what ended runs again while its end is kept", "Source.begin", "there || s.stale[uid] {", "there {"},
 	{"a workload is not kept for a restart", "Source.replace",
 		"return statefile.Replace(s.pathOf(uid), data)", "_ = data\n\treturn nil"},

@@ -22,6 +22,8 @@ func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
 	switch {
 	case runtimeerror.IsTimeout(err):
 		return outcome{state: failed, output: timedOut(command, t.timeout()), brief: "timeout"}, nil
+	case runtimeerror.IsOutputHeld(err):
+		return outcome{state: failed, output: outputHeld(command), brief: "its output is held open"}, nil
 	case err != nil:
 		return outcome{state: unknown}, err
 	case code != 0:
@@ -34,6 +36,11 @@ func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
 	default:
 		return outcome{state: succeeded}, nil
 	}
+}
+
+// outputHeld says of a command what keeps its verdict from being known. It would be unknown at each try.
+func outputHeld(command []string) string {
+	return fmt.Sprintf("command %q has ended, and a process that it left behind holds its output open", strings.Join(command, " "))
 }
 
 func timedOut(command []string, timeout time.Duration) string {

@@ -54,11 +54,15 @@ func TestExecProbe(t *testing.T) {
 		want    outcome
 		wantErr bool
 	}{
-		"success":           {execer{stdout: "fine"}, outcome{state: succeeded}, false},
-		"failure":           {execer{stdout: "out", stderr: "err", code: 2}, outcome{failed, "outerr", "exit code 2"}, false},
-		"long output":       {execer{stdout: strings.Repeat("x", 20<<10), code: 1}, outcome{failed, strings.Repeat("x", 10<<10), "exit code 1"}, false},
-		"out of time":       {execer{err: status.Error(codes.DeadlineExceeded, "x")}, outcome{failed, `command timed out: "test fine" timed out after 3s`, "timeout"}, false},
-		"wrapped timeout":   {execer{err: fmt.Errorf("exec: %w", status.Error(codes.DeadlineExceeded, "x"))}, outcome{failed, `command timed out: "test fine" timed out after 3s`, "timeout"}, false},
+		"success":         {execer{stdout: "fine"}, outcome{state: succeeded}, false},
+		"failure":         {execer{stdout: "out", stderr: "err", code: 2}, outcome{failed, "outerr", "exit code 2"}, false},
+		"long output":     {execer{stdout: strings.Repeat("x", 20<<10), code: 1}, outcome{failed, strings.Repeat("x", 10<<10), "exit code 1"}, false},
+		"out of time":     {execer{err: status.Error(codes.DeadlineExceeded, "x")}, outcome{failed, `command timed out: "test fine" timed out after 3s`, "timeout"}, false},
+		"wrapped timeout": {execer{err: fmt.Errorf("exec: %w", status.Error(codes.DeadlineExceeded, "x"))}, outcome{failed, `command timed out: "test fine" timed out after 3s`, "timeout"}, false},
+		"its output is held open": {
+			execer{err: status.Error(codes.Unknown, `failed to exec in container: failed to drain exec process "e" io: failed to drain exec process "e" io in 1s because io is still held by other processes`)},
+			outcome{failed, `command "test fine" has ended, and a process that it left behind holds its output open`, "its output is held open"}, false,
+		},
 		"cannot be started": {execer{err: status.Error(codes.Unknown, "no such file")}, outcome{state: unknown}, true},
 		"no gRPC error":     {execer{err: errors.New("no such file")}, outcome{state: unknown}, true},
 	}

@@ -6,6 +6,7 @@ package runtimeerror
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,6 +20,12 @@ func IsUnimplemented(err error) bool { return has(err, codes.Unimplemented) }
 
 // IsTimeout returns whether the call's deadline has passed.
 func IsTimeout(err error) bool { return has(err, codes.DeadlineExceeded) }
+
+// IsOutputHeld returns whether a command has ended and a process that it left behind holds its output open, so that its exit
+// code is not known. (containerd internal/cri/server/container_execsync.go:drainExecSyncIO)
+func IsOutputHeld(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "io is still held by other processes")
+}
 
 // IsUnavailable returns whether the runtime could not be asked.
 func IsUnavailable(err error) bool { return has(err, codes.Unavailable) }

@@ -38,6 +38,8 @@ var pressureMistakes = []mistake{
 	{"an evicted workload is not waited for", "Manager.evict", "m.awaitEnd(ctx, c.Pod, end)", "_ = m.awaitEnd"},
 	{"one that hangs is waited for for ever", "Manager.awaitEnd", "if released || now.After(gone) {", "if released || now.After(gone) && false {"},
 	{"workloads end although nothing is known of them", "Manager.candidates", "return nil, fmt.Errorf(\"measure what workloads use: %w\", err)", "_ = fmt.Errorf(\"measure what workloads use: %w\", err)"},
+	{"a removal that ends between two rounds and freed too little is followed by another", "reclaim.endedLongAgo",
+		"return time.Since(r.over) > interval+roundPatience", "return true"},
 	{"workloads end before images go", "Manager.round", "switch m.reclaimed(ctx, threshold.Signal, separate) {", "switch reclaimTooLittle {"},
 	{"conditions are forgotten at a restart", "New", "if m.Enabled() {\n\t\tm.restore", "if false {\n\t\tm.restore"},
 	{"conditions are kept for a whole period after a restart", "Manager.restore", "now.Add(-max(age, 0))", "now.Add(-max(age, 0) * 0)"},

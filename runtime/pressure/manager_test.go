@@ -313,18 +313,22 @@ func (f reclaimerFunc) Reclaim(ctx context.Context) error { return f(ctx) }
 // disk space; one that takes its time and frees enough ends nothing.
 func TestReclaimThatTakesLong(t *testing.T) {
 	disk, memory := has(plan.SignalNodeFsAvailable, "5Gi"), has(plan.SignalMemoryAvailable, "1Mi")
-	both := maps.Clone(disk)
+	room, both := has(plan.SignalNodeFsAvailable, "20Gi"), maps.Clone(disk)
 	maps.Copy(both, memory)
 	for name, tt := range map[string]struct {
 		takes time.Duration // -1 is for ever
+		frees plan.Observations
 		then  plan.Observations
 		want  map[time.Duration]int // how many workloads were ended by then
 	}{
-		"memory gets short meanwhile": {-1, both, map[time.Duration]int{15 * time.Second: 0, 29 * time.Second: 1}},
-		"for ever":                    {-1, disk, map[time.Duration]int{reclaimTimeout: 0, reclaimTimeout + time.Minute: 1}},
+		"memory gets short meanwhile": {-1, nil, both, map[time.Duration]int{15 * time.Second: 0, 29 * time.Second: 1}},
+		"for ever":                    {-1, nil, disk, map[time.Duration]int{reclaimTimeout: 0, reclaimTimeout + time.Minute: 1}},
 		// Rounds are at 0, 20, 40 and 60 s, and wait for 10 s each.
-		"enough, between two rounds":  {55 * time.Second, disk, map[time.Duration]int{time.Hour: 0}},
-		"enough, while a round waits": {65 * time.Second, disk, map[time.Duration]int{time.Hour: 0}},
+		"enough, between two rounds":  {55 * time.Second, room, disk, map[time.Duration]int{time.Hour: 0}},
+		"enough, while a round waits": {65 * time.Second, room, disk, map[time.Duration]int{time.Hour: 0}},
+		"too little, between two rounds": {
+			reclaimTimeout - 5*time.Second, disk, disk, map[time.Duration]int{reclaimTimeout - time.Second: 0, reclaimTimeout + 5*time.Second: 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -338,7 +342,7 @@ func TestReclaimThatTakesLong(t *testing.T) {
 						return ctx.Err()
 					}
 					time.Sleep(tt.takes)
-					f.set(has(plan.SignalNodeFsAvailable, "20Gi"))
+					f.set(tt.frees)
 					return nil
 				})
 				flags := plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalNodeFsAvailable: "10%", plan.SignalMemoryAvailable: "100Mi"}}

@@ -33,7 +33,9 @@ const (
 // reclaim is a removal of what no workload needs.
 type reclaim struct {
 	begun time.Time
-	done  chan struct{}
+	// over is when it ended, once done is closed.
+	over time.Time
+	done chan struct{}
 }
 
 // reclaimed frees what no workload needs, and reports whether that was enough for all thresholds.
@@ -44,7 +46,7 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) r
 	if len(m.config.Reclaimers) == 0 || !plan.ReclaimsImages(s, separate) {
 		return reclaimTooLittle
 	}
-	if m.reclaim == nil || m.reclaim.ended() { // what ended between two rounds may have ended long ago
+	if m.reclaim == nil || m.reclaim.endedLongAgo() {
 		m.reclaim = m.startReclaim(ctx)
 	}
 	if !m.reclaim.ends(ctx) {
@@ -53,6 +55,7 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) r
 		}
 		return reclaimTooLittle
 	}
+	m.reclaim = nil // each round that ends workloads has removed what it could before
 	observed, _ := m.observe(ctx)
 	if len(observed[s]) > 0 && len(plan.ThresholdsMet(m.config.Thresholds, observed, true)) == 0 {
 		return reclaimEnough
@@ -65,7 +68,10 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) r
 func (m *Manager) startReclaim(ctx context.Context) *reclaim {
 	r := &reclaim{begun: time.Now(), done: make(chan struct{})}
 	go func() {
-		defer close(r.done)
+		defer func() {
+			r.over = time.Now()
+			close(r.done)
+		}()
 		var errs []error
 		for _, reclaimer := range m.config.Reclaimers {
 			errs = append(errs, panics.Contain(m.config.Logger, "removal of what no workload needs", func() error { return reclaimer.Reclaim(ctx) }))
@@ -77,10 +83,11 @@ func (m *Manager) startReclaim(ctx context.Context) *reclaim {
 	return r
 }
 
-func (r *reclaim) ended() bool {
+// endedLongAgo reports that it had ended before the last round: what it left says nothing about now.
+func (r *reclaim) endedLongAgo() bool {
 	select {
 	case <-r.done:
-		return true
+		return time.Since(r.over) > interval+roundPatience
 	default:
 		return false
 	}

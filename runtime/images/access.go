@@ -15,6 +15,7 @@ import (
 
 	"github.com/managedworkload/managedworkload/runtime/objects"
 	"github.com/managedworkload/managedworkload/runtime/podspec"
+	"github.com/managedworkload/managedworkload/runtime/runtimeerror"
 )
 
 // How long a pull waits for Secrets that may still come, and how often it looks: the
@@ -136,7 +137,13 @@ func (a *Access) Pull(ctx context.Context, pull func(context.Context, *Login) (s
 	if err := a.m.begin(ctx, a.image); err != nil {
 		return "", err
 	}
-	ref, used, err := a.try(ctx, pull)
+	ref, used, err := a.try(ctx, func(ctx context.Context, login *Login) (string, error) {
+		ref, err := pull(ctx, login)
+		if a.m.runtime != nil && runtimeerror.IsCutOff(err) { // each by itself: the last refusal says nothing of the first attempt
+			a.m.noteCutOff(a.image)
+		}
+		return ref, err
+	})
 	a.m.end(ctx, a.image, ref, used, err)
 	return ref, err
 }

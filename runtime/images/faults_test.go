@@ -263,7 +263,6 @@ func TestRecordThatIsNotWritten(t *testing.T) {
 	if err := m.tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m.settle(t.Context())
 	if files(t, dir, pullingFolder) != 0 {
 		t.Error("the intent stays although the record is on the disk")
 	}

@@ -80,6 +80,7 @@ func New(cfg Config, log logr.Logger) *Manager {
 	if broken := len(m.brokenRecords) + len(m.brokenIntents); broken > 0 || m.brokenPreloaded {
 		log.Info("Some records of image pulls are damaged; those images are pulled again", "count", broken)
 	}
+	m.doubt()
 	return m
 }
 
@@ -111,7 +112,7 @@ func (m *Manager) flush(ctx context.Context, keys ...fileKey) error {
 	return nil
 }
 
-// writeOne writes a file. It differs from what is known until it has been written, and after that
+// writeOne writes a file, and those of the intents that stayed for it. It differs from what is known until it has been written, and after that
 // too if something has changed meanwhile.
 func (m *Manager) writeOne(key fileKey) error {
 	m.mu.Lock()
@@ -121,9 +122,18 @@ func (m *Manager) writeOne(key fileKey) error {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	var intents []fileKey
 	if m.unwritten[key] == change {
 		delete(m.unwritten, key)
+		if key.folder == pulledFolder {
+			intents = m.recorded(key.file)
+		}
+	}
+	m.mu.Unlock()
+	for _, intent := range intents {
+		if err := m.writeOne(intent); err != nil {
+			return err
+		}
 	}
 	return nil
 }

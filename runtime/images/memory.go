@@ -116,17 +116,50 @@ func (m *memory) changed(file fileKey) fileKey {
 	return file
 }
 
-// isUnwritten is whether the record of an image is not on the disk yet: the intent stays
-// there until it is, so that the next process knows that the image was pulled.
-func (m *memory) isUnwritten(ref string) bool {
-	return m.unwritten[fileKey{pulledFolder, fileOf(ref)}] != 0
+// brought notes what a pull has brought. Its intent stays on the disk until the record is there, so that
+// the next process knows that the image was pulled.
+func (m *memory) brought(i *intent, ref string) {
+	if m.unwritten[fileKey{pulledFolder, fileOf(ref)}] != 0 && !slices.Contains(i.Brought, ref) {
+		i.Brought = append(slices.Clone(i.Brought), ref)
+		m.changed(fileKey{pullingFolder, fileOf(i.Image)})
+	}
 }
 
-// dropIntent forgets that an image is being pulled.
-func (m *memory) dropIntent(image string) fileKey {
-	delete(m.intents, image)
-	delete(m.brokenIntents, fileOf(image))
-	return m.changed(fileKey{pullingFolder, fileOf(image)})
+// recorded notes that a record is on the disk as it is known. It returns the files of the intents that
+// stayed for it.
+func (m *memory) recorded(file string) (files []fileKey) {
+	for _, i := range m.intents {
+		left := slices.DeleteFunc(slices.Clone(i.Brought), func(ref string) bool { return fileOf(ref) == file })
+		if len(left) == len(i.Brought) {
+			continue
+		}
+		i.Brought = left
+		files = append(files, m.changed(fileKey{pullingFolder, fileOf(i.Image)}))
+		m.release(i)
+	}
+	return files
+}
+
+// doubt has what the pulls of an earlier process have brought without a record be for those who pull it again.
+func (m *memory) doubt() {
+	for _, i := range m.intents {
+		for _, ref := range i.Brought {
+			if m.records[ref] == nil {
+				m.setRecord(&record{Ref: ref, Updated: time.Now()})
+			}
+		}
+	}
+}
+
+// release forgets an intent that is over. It returns its file.
+func (m *memory) release(i *intent) fileKey {
+	file := fileKey{pullingFolder, fileOf(i.Image)}
+	if i.isOver() {
+		delete(m.intents, i.Image)
+		delete(m.brokenIntents, file.file)
+		m.changed(file)
+	}
+	return file
 }
 
 // prune forgets the images that the runtime did not have when it was asked.
@@ -155,7 +188,7 @@ func (m *memory) prune(all []Image, asked time.Time) []fileKey {
 func (m *memory) cutOff() []intent {
 	var found []intent
 	for _, image := range slices.Sorted(maps.Keys(m.intents)) {
-		if i := m.intents[image]; i.pulls == 0 {
+		if i := m.intents[image]; i.pulls == 0 && !i.cutOff.IsZero() {
 			found = append(found, *i)
 		}
 	}

@@ -31,6 +31,7 @@ func aggregate(failures []error) error {
 
 // begin records that a pull begins, before it does, and which images are preloaded.
 func (m *Manager) begin(ctx context.Context, image string) error {
+	m.settle(ctx) // what this pull brings may take the name of what another has left
 	if _, err := m.look(ctx); err != nil {
 		return fmt.Errorf("failed to record image pull intent: %w", err)
 	}
@@ -44,7 +45,7 @@ func (m *Manager) begin(ctx context.Context, image string) error {
 	i := m.intents[image]
 	if i == nil {
 		i = &intent{Image: image, Before: before}
-		if m.brokenIntents[fileOf(image)] { // what is there may be from the pull that it was about
+		if m.unread || m.brokenIntents[fileOf(image)] { // what is there may be from the pull that it was about
 			i.Before, i.cutOff = "", time.Now()
 		}
 		m.intents[image] = i
@@ -60,68 +61,52 @@ func (m *Manager) begin(ctx context.Context, image string) error {
 	return fmt.Errorf("failed to record image pull intent: %w", err)
 }
 
-// end records how a pull ended: with which credential, or that it failed. One that was cut
-// off may still have brought the image.
+// end records how a pull ended: with which credential, or that it failed.
 func (m *Manager) end(ctx context.Context, image, ref string, used *Credential, err error) {
 	ctx = context.WithoutCancel(ctx) // what was pulled is recorded in any case
 	if err == nil {
 		m.pulled(ctx, image, ref, used)
-		return
-	}
-	if m.runtime != nil && runtimeerror.IsCutOff(err) {
-		m.mu.Lock()
-		m.intents[image].cutOff = time.Now()
-		m.mu.Unlock()
 	}
 	m.finished(ctx, image)
 }
 
-// finished ends a pull that has brought nothing, unless another one may.
+// noteCutOff notes that a pull may have brought an image without an answer, or still may.
+func (m *Manager) noteCutOff(image string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.intents[image].cutOff = time.Now()
+}
+
+// finished ends a pull. Its intent stays while another pull may bring an image, and while the record
+// of one is not on the disk.
 func (m *Manager) finished(ctx context.Context, image string) {
 	m.mu.Lock()
 	i := m.intents[image]
-	if i.pulls--; i.pulls > 0 || !i.cutOff.IsZero() {
-		m.mu.Unlock()
-		return
-	}
-	file := m.dropIntent(image)
+	i.pulls--
+	file := m.release(i)
 	m.mu.Unlock()
 	m.write(ctx, file)
 }
 
-// pulled records a pull that succeeded: first the record, then that none is under way.
+// pulled records a pull that succeeded.
 func (m *Manager) pulled(ctx context.Context, image, ref string, used *Credential) {
 	if m.runtime != nil {
 		id, err := m.runtime.ImageRef(ctx, ref)
 		if err != nil { // a record by another name would be one of another image
-			m.mu.Lock()
-			m.intents[image].cutOff = time.Now()
-			m.mu.Unlock()
-			m.finished(ctx, image)
+			m.noteCutOff(image)
 			return
 		}
 		ref = cmp.Or(id, ref)
 	}
 	m.noteGrant(ctx, ref, withoutTag(image), used)
-	defer func() {
-		select {
-		case m.pulledOne <- struct{}{}:
-		default:
-		}
-	}()
 	m.mu.Lock()
 	m.uses.since[ref] = time.Now()
-	i := m.intents[image]
-	if i.pulls--; i.pulls > 0 {
-		m.mu.Unlock()
-		return
-	}
-	var files []fileKey
-	if !m.isUnwritten(ref) {
-		files = append(files, m.dropIntent(image))
-	}
+	m.brought(m.intents[image], ref)
 	m.mu.Unlock()
-	m.write(ctx, files...)
+	select {
+	case m.pulledOne <- struct{}{}:
+	default:
+	}
 }
 
 // noteGrant notes that an image may be used by a name with a credential, or by everyone.
@@ -156,17 +141,19 @@ func (m *Manager) settle(ctx context.Context) {
 	cutOff := m.cutOff()
 	m.mu.Unlock()
 	for _, i := range cutOff {
+		asked := time.Now()
 		ref, err := m.runtime.ImageRef(ctx, tagged(i.Image))
 		if err != nil {
 			logr.FromContextOrDiscard(ctx).Error(err, "Cannot find out what a pull that was cut off has left; retrying", "image", i.Image)
 			continue
 		}
-		m.settleOne(ctx, i, ref)
+		m.settleOne(ctx, i, ref, asked)
 	}
 }
 
-// settleOne takes over what a pull has left that was cut off: its record first.
-func (m *Manager) settleOne(ctx context.Context, i intent, ref string) {
+// settleOne takes over what a pull has left that was cut off, as the runtime had it when it was asked: its
+// record first.
+func (m *Manager) settleOne(ctx context.Context, i intent, ref string, asked time.Time) {
 	m.mu.Lock()
 	brought := ref != "" && ref != i.Before
 	if brought && m.records[ref] == nil {
@@ -176,12 +163,17 @@ func (m *Manager) settleOne(ctx context.Context, i intent, ref string) {
 		m.mu.Lock()
 	}
 	now := m.intents[i.Image]
-	if now == nil || now.pulls > 0 || m.isUnwritten(ref) || // it is being pulled again, or is in doubt
-		!brought && time.Since(now.cutOff) < lateness {
+	if now == nil {
 		m.mu.Unlock()
 		return
 	}
-	file := m.dropIntent(i.Image)
+	if brought {
+		m.brought(now, ref)
+	}
+	if now.pulls == 0 && asked.Sub(now.cutOff) >= lateness {
+		now.cutOff = time.Time{}
+	}
+	file := m.release(now)
 	m.mu.Unlock()
 	m.write(ctx, file)
 }

@@ -43,11 +43,18 @@ type intent struct {
 	// Before is what the runtime had by that name when the pull began; empty if nothing,
 	// or if that is not known.
 	Before string `json:"before,omitempty"`
+	// Brought are the images that its pulls have brought and whose records are not on the disk, by
+	// what the runtime calls them. It is replaced, not changed.
+	Brought []string `json:"brought,omitempty"`
 
 	pulls int // under way
 	// cutOff is when it was seen last that one of them was cut off; zero without one.
 	cutOff time.Time
 }
+
+// isOver is whether nothing has to stay on the disk about the pulls of an image: a record says who may
+// use what they have brought, and they bring nothing more.
+func (i *intent) isOver() bool { return i.pulls == 0 && i.cutOff.IsZero() && len(i.Brought) == 0 }
 
 // withoutTag is an image's name without tag and digest, as the template has it.
 func withoutTag(image string) string {

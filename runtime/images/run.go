@@ -69,6 +69,7 @@ func (m *Manager) readAgain(ctx context.Context) error {
 	defer m.mu.Unlock()
 	read.learn(m.memory)
 	m.memory = read
+	m.doubt()
 	return nil
 }
 

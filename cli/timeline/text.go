@@ -38,7 +38,8 @@ func (t *Timeline) WriteText(p *terminal.Printer) error {
 			writeMark(p, &lane.Marks[i])
 		}
 	}
-	p.Printf("%s\n", p.Paint(terminal.Faint, "▒ preStop hook  ░ waits for its turn  █ signal sent  · grace left  ● in time  ✗ forced  ▲ exit without a kill"))
+	p.Printf("%s\n", p.Paint(terminal.Faint, "▒ preStop hook  ░ waits for its turn  █ signal sent  · grace left"))
+	p.Printf("%s\n", p.Paint(terminal.Faint, "● in time  ✗ forced  … under way  ? failed, stopped before, or not known  ▲ exit without a kill"))
 	return t.writeOmitted(p)
 }
 

@@ -181,6 +181,9 @@ func segments(k *v1alpha1.KillRecord, begun, now time.Time) []Segment {
 	if stop.Sub(hook) < leastWait { // between two steps of the shim, not for another container
 		stop = hook
 	}
+	if !ends.SignalSent(k) { // what the runtime took to answer is no stage
+		end = stop
+	}
 	deadline := begun.Add(time.Duration(k.Grace.Seconds) * time.Second)
 	all := []Segment{{StageHook, begun, hook}, {StageWait, hook, stop}, {StageStop, stop, end}, {StageLeft, end, deadline}}
 	return slices.DeleteFunc(all, func(s Segment) bool { return !s.To.After(s.From) })

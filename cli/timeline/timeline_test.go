@@ -10,9 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,14 @@ func kill(after time.Duration, container string, trigger v1alpha1.KillTrigger, g
 		k.Outcome, k.ExitCode = v1alpha1.KillOutcomeForced, ptr.To[int32](137)
 	}
 	return k
+}
+
+// unsignalled makes of a kill one of a container that had left by itself when the shim asked the
+// runtime, whose answer took 20 ms, to stop it. during is the phase in which it left, where that is known.
+func unsignalled(k *v1alpha1.KillRecord, during v1alpha1.KillPhase) {
+	k.Outcome, k.ExitedDuring = v1alpha1.KillOutcomeAlreadyStopped, during
+	k.FinishTime = ptr.To(metav1.NewMicroTime(k.StopTime.Add(20 * time.Millisecond)))
+	k.Grace.UsedSeconds = int64(k.FinishTime.Sub(k.StartTime.Time) / time.Second)
 }
 
 func node(name string, kills ...v1alpha1.KillRecord) v1alpha1.NodeWorkload {
@@ -159,6 +169,19 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "sample.txt", out.String())
+}
+
+// The legend explains all that may stand in a bar and behind it.
+func TestLegend(t *testing.T) {
+	var out bytes.Buffer
+	if err := sample().WriteText(&terminal.Printer{W: &out}); err != nil {
+		t.Fatal(err)
+	}
+	for _, glyph := range slices.Concat(slices.Collect(maps.Values(glyphs)), slices.Collect(maps.Values(signs))) {
+		if !regexp.MustCompile(regexp.QuoteMeta(glyph) + " [a-z]").MatchString(out.String()) {
+			t.Errorf("the legend does not explain %q", glyph)
+		}
+	}
 }
 
 func TestPage(t *testing.T) {
@@ -271,6 +294,22 @@ func TestSegments(t *testing.T) {
 		"a hook that runs": {edit: func(k *v1alpha1.KillRecord) {
 			k.Phase, k.PreStop.Outcome, k.StopTime = v1alpha1.KillPhasePreStop, "", nil
 		}, want: "preStop 20s, left 10s"},
+		"exited during its hook": {edit: func(k *v1alpha1.KillRecord) {
+			unsignalled(k, v1alpha1.KillPhasePreStop)
+		}, want: "preStop 4s, left 26s"},
+		"exited while it waited": {edit: func(k *v1alpha1.KillRecord) {
+			unsignalled(k, v1alpha1.KillPhaseWaitingForTurn)
+			k.PreStop = nil
+		}, want: "wait 4s, left 26s"},
+		"had already exited": {edit: func(k *v1alpha1.KillRecord) {
+			unsignalled(k, "")
+			k.PreStop, k.StopTime.Time = nil, start.Add(5*time.Millisecond)
+			k.FinishTime.Time = start.Add(25 * time.Millisecond)
+		}, want: "left 30s"},
+		"exited while it waited for a moment": {edit: func(k *v1alpha1.KillRecord) {
+			unsignalled(k, v1alpha1.KillPhaseWaitingForTurn)
+			k.PreStop, k.StopTime, k.FinishTime.Time = nil, nil, start.Add(500*time.Millisecond)
+		}, want: "left 30s"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,8 +62,14 @@ func (w warnings) Write(text []byte) (int, error) {
 	return len(text), w.p.Err()
 }
 
-// kinds are the types that an argument TYPE/NAME may have.
+// kinds are the types of an argument TYPE/NAME that mean a ManagedWorkload.
 var kinds = []string{"mw", "managedworkload", "managedworkloads", "managedworkload.managedworkload.dev", "managedworkloads.managedworkload.dev"}
+
+func isManagedWorkload(kind string) bool { return slices.Contains(kinds, strings.ToLower(kind)) }
+
+func isNodeWorkload(kind string) bool { return kind == "nw" || strings.HasPrefix(kind, "nodeworkload") }
+
+func isDaemonSet(kind string) bool { return kind == "ds" || strings.HasPrefix(kind, "daemonset") }
 
 // nameOf reads the argument NAME or TYPE/NAME.
 func nameOf(arg string) (string, error) {
@@ -71,7 +77,7 @@ func nameOf(arg string) (string, error) {
 	switch {
 	case !typed:
 		return arg, nil
-	case !slices.Contains(kinds, strings.ToLower(kind)):
+	case !isManagedWorkload(kind):
 		return "", fmt.Errorf("%q is not about a ManagedWorkload: give NAME or mw/NAME", arg)
 	}
 	return name, nil
@@ -181,7 +187,7 @@ type share struct {
 
 // find reads the ManagedWorkload of a name, or the NodeWorkload if there is none.
 func (c *cluster) find(ctx context.Context, arg string) (share, error) {
-	if kind, name, typed := strings.Cut(arg, "/"); typed && (kind == "nw" || strings.HasPrefix(kind, "nodeworkload")) {
+	if kind, name, typed := strings.Cut(arg, "/"); typed && isNodeWorkload(kind) {
 		return c.findNode(ctx, name)
 	}
 	mw, err := c.get(ctx, arg)

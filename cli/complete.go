@@ -5,15 +5,19 @@ package cli
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -52,6 +56,9 @@ func (a *app) addCompletions(cmd *cobra.Command) {
 		"node":      a.names(corev1.SchemeGroupVersion.WithKind("NodeList"), false),
 		"namespace": a.names(corev1.SchemeGroupVersion.WithKind("NamespaceList"), false),
 		"container": a.containers,
+		"context":   a.configured(func(c *clientcmdapi.Config) iter.Seq[string] { return maps.Keys(c.Contexts) }),
+		"cluster":   a.configured(func(c *clientcmdapi.Config) iter.Seq[string] { return maps.Keys(c.Clusters) }),
+		"user":      a.configured(func(c *clientcmdapi.Config) iter.Seq[string] { return maps.Keys(c.AuthInfos) }),
 		"action":    cobra.FixedCompletions([]string{"restart", "signal", "stop"}, cobra.ShellCompDirectiveNoFileComp),
 		"signal":    cobra.FixedCompletions([]string{"HUP", "INT", "QUIT", "TERM", "USR1", "USR2"}, cobra.ShellCompDirectiveNoFileComp),
 		"sort-by":   cobra.FixedCompletions([]string{"cpu", "memory"}, cobra.ShellCompDirectiveNoFileComp),
@@ -66,16 +73,72 @@ func (a *app) addCompletions(cmd *cobra.Command) {
 // argument returns the completion of the first argument of a command; nil if it has none.
 func (a *app) argument(cmd *cobra.Command) completion {
 	name, rest, _ := strings.Cut(cmd.Use, " ")
-	of := func(kind string) completion { return a.names(v1alpha1.GroupVersion.WithKind(kind), true) }
 	switch first, _, _ := strings.Cut(strings.Trim(rest, "[]"), " "); {
 	case first == "NODE", first == "NAME" && name == "node":
 		return a.names(corev1.SchemeGroupVersion.WithKind("NodeList"), true)
+	case first == "NAME" && (name == "why" || name == "timeline"):
+		return a.typed(managedWorkloads, nodeWorkloads)
 	case first == "NAME":
-		return of("ManagedWorkloadList")
+		return a.typed(managedWorkloads)
 	case first == "KILLREQUEST":
-		return of("KillRequestList")
+		return a.names(v1alpha1.GroupVersion.WithKind("KillRequestList"), true)
+	case name == "convert":
+		return a.daemonSetNames
 	}
 	return nil
+}
+
+// named are objects that an argument TYPE/NAME names, where meant reports that TYPE means them.
+type named struct {
+	list  schema.GroupVersionKind
+	meant func(kind string) bool
+}
+
+var (
+	managedWorkloads = named{v1alpha1.GroupVersion.WithKind("ManagedWorkloadList"), isManagedWorkload}
+	nodeWorkloads    = named{v1alpha1.GroupVersion.WithKind("NodeWorkloadList"), isNodeWorkload}
+	daemonSets       = named{appsv1.SchemeGroupVersion.WithKind("DaemonSetList"), isDaemonSet}
+)
+
+// typed completes a first argument: NAME with the names of the first objects, TYPE/NAME with those of the
+// objects that TYPE means.
+func (a *app) typed(objects ...named) completion {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		kind, name, hasKind := strings.Cut(prefix, "/")
+		if !hasKind {
+			return a.names(objects[0].list, true)(cmd, args, prefix)
+		}
+		for _, o := range objects {
+			if o.meant(kind) {
+				found, directive := a.names(o.list, true)(cmd, args, name)
+				for i := range found {
+					found[i] = kind + "/" + found[i]
+				}
+				return found, directive
+			}
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// daemonSetNames completes daemonset/NAME, of which neither part may be left out.
+func (a *app) daemonSetNames(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 && !strings.Contains(prefix, "/") {
+		return []string{"daemonset/"}, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return a.typed(daemonSets)(cmd, args, prefix)
+}
+
+// configured completes what a kubeconfig has names for.
+func (a *app) configured(names func(*clientcmdapi.Config) iter.Seq[string]) completion {
+	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		config, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		found := slices.Sorted(names(&config))
+		return slices.DeleteFunc(found, func(name string) bool { return !strings.HasPrefix(name, prefix) }), cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // names completes the names of a kind of objects, in the namespace of the call where the kind

@@ -126,7 +126,7 @@ func (a *app) daemonSets(ctx context.Context, file string, args []string) ([]app
 		return sets, nil
 	}
 	kind, name, typed := strings.Cut(args[0], "/")
-	if !typed || kind != "ds" && !strings.HasPrefix(kind, "daemonset") {
+	if !typed || !isDaemonSet(kind) {
 		return nil, fmt.Errorf("%q is no DaemonSet: give daemonset/NAME", args[0])
 	}
 	c, err := a.connect()

@@ -19,7 +19,7 @@ type whyAnswer struct {
 	typeMeta
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting is what keeps the workload or a node from being as it should.
+	// Waiting is what keeps the workload or a node from being as it should, and which nodes are drained.
 	Waiting []ends.Wait `json:"waiting"`
 	// Ends are the kills and exits, the newest first.
 	Ends []ends.End `json:"ends"`
@@ -56,10 +56,11 @@ func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Say why containers were killed or exited, on all nodes",
-		Long: `Say what keeps a ManagedWorkload from being ready, and why its containers were killed or
-exited on all nodes, the newest first: who asked, which grace period there was and how much
-of it was used, what the preStop hook did, which signal was sent, and how it ended. NAME is
-a ManagedWorkload or a NodeWorkload; nw/NAME is a NodeWorkload.
+		Long: `Say what keeps a ManagedWorkload from being ready, which nodes are drained and so run nothing
+of it, and why its containers were killed or exited on all nodes, the newest first: who
+asked, which grace period there was and how much of it was used, what the preStop hook did,
+which signal was sent, and how it ended. NAME is a ManagedWorkload or a NodeWorkload;
+nw/NAME is a NodeWorkload.
 ` + exitCodes,
 		Args: cobra.ExactArgs(1),
 	}

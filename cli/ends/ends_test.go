@@ -228,6 +228,57 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// Drained nodes run nothing of a workload, which may be Ready: what the status says of them is said once.
+func TestWaitsNamesDrainedNodes(t *testing.T) {
+	const all, some = "Every node that matches the template's placement is drained: n1, n2", "1 node ready; drained: n2"
+	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(start)}
+	}
+	for name, tc := range map[string]struct {
+		drained    int32
+		conditions []metav1.Condition
+		want       []string
+	}{
+		"no node": {conditions: []metav1.Condition{condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2 nodes ready")}},
+		"all nodes": {
+			drained:    2,
+			conditions: []metav1.Condition{condition("Ready", metav1.ConditionTrue, "NodesDrained", all), condition("Reconciling", metav1.ConditionFalse, "NodesDrained", all)},
+			want:       []string{"web: Ready is True, NodesDrained: " + all},
+		},
+		"one of two": {
+			drained:    1,
+			conditions: []metav1.Condition{condition("Ready", metav1.ConditionTrue, "AllNodesReady", some)},
+			want:       []string{"web: Ready is True, AllNodesReady: " + some},
+		},
+		"one of two, and the other one is not ready": {
+			drained:    1,
+			conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "NodesNotReady", "n1; drained: n2"), condition("Reconciling", metav1.ConditionTrue, "NodesNotReady", "n1; drained: n2")},
+			want:       []string{"web: Reconciling is True, NodesNotReady: n1; drained: n2"},
+		},
+		"one of two, and the other one has failed": {
+			drained:    1,
+			conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "Failed", "failed on n1; drained: n2"), condition("Stalled", metav1.ConditionTrue, "Failed", "failed on n1")},
+			want:       []string{"web: Stalled is True, Failed: failed on n1", "web: Ready is False, Failed: failed on n1; drained: n2"},
+		},
+		"before the first condition": {drained: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+			mw.Status.DrainedNodes, mw.Status.Conditions = tc.drained, tc.conditions
+			var got []string
+			for _, w := range Waits(mw, nil, "") {
+				got = append(got, w.Subject+": "+w.Text)
+				if w.Since != nil && strings.HasPrefix(w.Text, "Ready") {
+					t.Errorf("%s since %s, which is when Ready changed", w.Text, w.Since)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A kill of processes that belong to no container has a name to be listed under.
 func TestKillWithoutAContainer(t *testing.T) {
 	e := killed("node-1", "mw-node-1", v1alpha1.KillRecord{

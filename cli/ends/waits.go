@@ -38,7 +38,7 @@ var good = []string{
 var implied = []string{v1alpha1.ConditionContainersReady, v1alpha1.ConditionInitialized}
 
 // Waits returns what keeps a ManagedWorkload, which may be nil, and its nodes from being as
-// they should; only of one node if that is given.
+// they should, and which nodes are drained of it; of NodeWorkloads only those of one node if that is given.
 func Waits(mw *v1alpha1.ManagedWorkload, nodes []v1alpha1.NodeWorkload, node string) []Wait {
 	waits := []Wait{}
 	if mw != nil {
@@ -65,6 +65,12 @@ func ofWorkload(mw *v1alpha1.ManagedWorkload) []Wait {
 		if bad && !repeated {
 			waits = append(waits, Wait{Subject: mw.Name, Reason: c.Reason, Text: words(c), Since: c.LastTransitionTime.DeepCopy()})
 		}
+	}
+	// Ready names the drained nodes whether it is True or not, but its transition time is not when they were drained.
+	ready := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReady)
+	known := func(w Wait) bool { return strings.Contains(w.Text, ready.Message) }
+	if mw.Status.DrainedNodes > 0 && ready != nil && !slices.ContainsFunc(waits, known) {
+		waits = append(waits, Wait{Subject: mw.Name, Reason: ready.Reason, Text: words(*ready)})
 	}
 	return waits
 }

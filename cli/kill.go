@@ -66,7 +66,7 @@ Exit codes: 0 the request is made, with --wait also done (a stop: all is stopped
 would be; 1 it has failed on a node, is not done after --timeout, or would fail (with --dry-run); 2 error.`,
 		Args: cobra.ExactArgs(1),
 	}
-	outputFlag(cmd, &o.output, formatJSON, formatYAML)
+	outputFlag(cmd, &o.output, formatName, formatJSON, formatYAML)
 	checkOutput := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		return errors.Join(checkOutput(cmd, args), o.check(cmd))

@@ -202,6 +202,18 @@ func TestKillWaits(t *testing.T) {
 	}
 }
 
+// -o name is what a script hands on, as that of kubectl create.
+func TestKillPrintsTheName(t *testing.T) {
+	ns := newNamespace(t)
+	web(t, ns, "app:v1")
+	r := run(t, ns, "", "kill", "web", "--action=stop", "--all", "-o", "name")
+	name := strings.TrimSuffix(r.out, "\n")
+	if r.code != ExitOK || r.err != "" || !strings.HasPrefix(name, "killrequest.managedworkload.dev/web-stop-") || strings.Contains(name, "\n") {
+		t.Fatalf("%+v", r)
+	}
+	run(t, ns, "", "release", name).want(t, ExitOK, name+" released\n", "")
+}
+
 // Only what stops containers is released, and the name of a workload names what does.
 func TestRelease(t *testing.T) {
 	request := func(name string, action v1alpha1.RequestAction) *v1alpha1.KillRequest {

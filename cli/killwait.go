@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
@@ -181,6 +182,9 @@ func (k *kill) print() error {
 		return nil
 	}
 	k.request.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("KillRequest"))
+	if k.output == formatName {
+		return (&printers.NamePrinter{ShortOutput: true}).PrintObj(k.request, k.out)
+	}
 	k.request.ManagedFields = nil
 	return write(k.out, k.output, k.request)
 }

@@ -19,6 +19,7 @@ const (
 	formatJSON = "json"
 	formatYAML = "yaml"
 	formatHTML = "html"
+	formatName = "name"
 )
 
 // outputVersion is that of the objects that -o json and -o yaml print. Fields are added to

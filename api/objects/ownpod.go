@@ -9,7 +9,7 @@ import (
 )
 
 // OwnPodAdvice is what to know about the fields that OwnPod returns.
-const OwnPodAdvice = "no Pod has this name: a program that asks the API server for its own Pod, or binds a token to it, does not find it"
+const OwnPodAdvice = "no Pod has this name or UID: a program that asks the API server for its own Pod, or binds a token to it, does not find it"
 
 // OwnPod returns the fields of a spec that show a container the name or UID of its Pod, where
 // containers also get a token: a program may ask the API server for its own Pod, and there is

@@ -46,6 +46,9 @@ func main() {
 }
 
 func run(ctx context.Context, opts options) (err error) {
+	if opts.rounds < 1 {
+		return fmt.Errorf("-rounds: is %d, must be 1 or more", opts.rounds)
+	}
 	dir, err := os.MkdirTemp("", "mw-bench-")
 	if err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
@@ -98,7 +101,7 @@ func (b *bench) measureCalls(ctx context.Context, opts options) (err error) {
 	if err := b.restartShim(ctx, "unix://"+socket); err != nil {
 		return err
 	}
-	if err := b.latency(ctx, "one container with a preStop hook", opts.rounds/2, withHook); err != nil {
+	if err := b.latency(ctx, "one container with a preStop hook", max(opts.rounds/2, 1), withHook); err != nil {
 		return err
 	}
 	if err := b.latency(ctx, "one container", opts.rounds, plain); err != nil {

@@ -62,6 +62,6 @@ func again[T any](ctx context.Context, f func() (T, error)) (T, error) {
 // old, or the storage was restored and never had it, or the server cannot stream what there is.
 // (client-go tools/cache/reflector.go:isExpiredError, isTooLargeResourceVersionError, watchList)
 func passes(err error) bool {
-	return !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
+	return !apierrors.IsResourceExpired(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
 		!apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

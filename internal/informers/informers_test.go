@@ -127,7 +127,6 @@ func TestErrorsOfTheRequest(t *testing.T) {
 	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 	for name, err := range map[string]error{
 		"expired":     apierrors.NewResourceExpired("too old"),
-		"gone":        apierrors.NewGone("too old"),
 		"never had":   tooLarge,
 		"cannot":      apierrors.NewInvalid(schema.GroupKind{}, "", nil),
 		"bad request": apierrors.NewBadRequest("no"),

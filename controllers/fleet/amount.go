@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // Amount is an amount of a node: CPU in thousandths of a core, memory in bytes.
@@ -40,16 +38,6 @@ func AmountIn(list corev1.ResourceList) Amount {
 // AtLeast has of each the larger one.
 func (r Amount) AtLeast(o Amount) Amount {
 	return Amount{max(r.MilliCPU, o.MilliCPU), max(r.Memory, o.Memory)}
-}
-
-// amountOf is what the template of a NodeWorkload requests, as the scheduler would count it
-// for a Pod: init containers, sidecars, requests of the pod and overhead included. It is not
-// computed again while its generation stays.
-func amountOf(nw *v1alpha1.NodeWorkload, before *Share) Amount {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation && !before.mixed {
-		return before.Amount
-	}
-	return requested(&nw.Spec.Template.Spec)
 }
 
 // Terminal reports whether its containers have ended for good.

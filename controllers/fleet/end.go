@@ -104,7 +104,7 @@ func shrunkGrace(s *Share, wanted *int64) *int64 {
 
 // Grace is the grace period with which it ends, in seconds.
 func (s *Share) Grace() int64 {
-	return ptr.Deref(s.DeletionGrace, ptr.Deref(s.TemplateGrace, corev1.DefaultTerminationGracePeriodSeconds))
+	return ptr.Deref(s.DeletionGrace, ptr.Deref(s.Demands.Grace, corev1.DefaultTerminationGracePeriodSeconds))
 }
 
 // shimEdit sets the condition ShimResponding and leaves all others as they are.

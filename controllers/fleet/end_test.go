@@ -28,7 +28,7 @@ func TestShrunkGrace(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			share := &Share{TemplateGrace: tc.template, DeletionGrace: tc.current}
+			share := &Share{Demands: &Demands{Grace: tc.template}, DeletionGrace: tc.current}
 			if diff := cmp.Diff(tc.want, shrunkGrace(share, tc.wanted)); diff != "" {
 				t.Errorf("grace (-want +got):\n%s", diff)
 			}

@@ -7,16 +7,13 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
-	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/internal/revision"
 )
 
@@ -52,10 +49,8 @@ func (x *Index) lookUpIn(ctx context.Context, c client.Reader) {
 
 // admitted is what the admitted template of a revision asks for; hash is "" where the revision was edited by hand.
 type admitted struct {
-	hash       string
-	references *References
-	amount     Amount
-	usage      *quota.Usage
+	hash    string
+	demands *Demands
 }
 
 // admittedSets are by UID and resourceVersion of the revision: a template is hashed once for all nodes.
@@ -66,14 +61,8 @@ func admittedBy(object *v1alpha1.ManagedWorkloadRevision) admitted {
 		if !Intact(object) {
 			return admitted{}
 		}
-		spec, hash := &object.Spec.Template.Spec, template.Hash(&object.Spec.Template)
-		refs := references(spec)
-		return admitted{
-			hash:       intern(hash),
-			references: referenceSets.one(refs.key(), func() *References { return refs }).value,
-			amount:     requested(spec),
-			usage:      usages.one(hash, func() *quota.Usage { return quota.UsageOf(spec) }).value,
-		}
+		hash := intern(template.Hash(&object.Spec.Template))
+		return admitted{hash, demandsOf(hash, &object.Spec.Template.Spec)}
 	}).value
 }
 
@@ -81,10 +70,6 @@ func admittedBy(object *v1alpha1.ManagedWorkloadRevision) admitted {
 func Intact(object *v1alpha1.ManagedWorkloadRevision) bool {
 	user, err := revision.User(&object.Spec)
 	return err == nil && template.Hash(user) == object.Labels[v1alpha1.LabelRevision]
-}
-
-func requested(spec *corev1.PodSpec) Amount {
-	return AmountIn(resource.PodRequests(&corev1.Pod{Spec: *spec}, resource.PodResourcesOptions{}))
 }
 
 // takeRan counts, in the first Share of a NodeWorkload since this process began, the template that its node
@@ -96,7 +81,7 @@ func (x *Index) takeRan(s *Share, nw *v1alpha1.NodeWorkload, old *Share) {
 	all := x.revisions(s.Namespace, s.Controller.UID)
 	for i := range all {
 		if ran := admittedBy(&all[i]); ran.hash == s.TemplateHash {
-			s.takeEarlier(nw, &Share{UID: s.UID, References: ran.references, Amount: ran.amount, Usage: ran.usage})
+			s.takeEarlier(nw, &Share{UID: s.UID, Demands: ran.demands, Amount: ran.demands.Amount, Usage: ran.demands.Usage})
 			return
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/managedworkload/managedworkload/api/objects"
-	"github.com/managedworkload/managedworkload/api/v1alpha1"
 )
 
 // References are what a template refers to. They are shared by all Shares that refer to the
@@ -36,16 +35,6 @@ func (r *References) watched() []objects.Ref {
 
 var referenceSets = &shared[*References]{most: maxSets}
 
-// referencesOf are those of the template of a NodeWorkload, which is not looked at again while
-// its generation stays.
-func referencesOf(nw *v1alpha1.NodeWorkload, before *Share) *References {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
-		return before.References
-	}
-	refs := references(&nw.Spec.Template.Spec)
-	return referenceSets.one(refs.key(), func() *References { return refs }).value
-}
-
 // maxEarlier bounds the earlier templates of a NodeWorkload that are remembered.
 const maxEarlier = 4
 
@@ -56,18 +45,18 @@ func (s *Share) earlierThan(before *Share) []*References {
 	if before.Current() {
 		earlier = nil
 	}
-	if before.References == s.References || slices.Contains(earlier, before.References) {
+	if before.Demands.References == s.Demands.References || slices.Contains(earlier, before.Demands.References) {
 		return earlier
 	}
 	if len(earlier) == maxEarlier { // all but the one that ran whole, and the newest
 		earlier = append(slices.Clone(earlier[:maxEarlier-2]), earlier[maxEarlier-1])
 	}
-	return append([]*References{before.References}, earlier...)
+	return append([]*References{before.Demands.References}, earlier...)
 }
 
 // allReferences are those of its template and of the earlier ones of which something may run.
 func (s *Share) allReferences() []*References {
-	return append([]*References{s.References}, s.Earlier...)
+	return append([]*References{s.Demands.References}, s.Earlier...)
 }
 
 // watched are the objects and accounts of all its references.
@@ -82,7 +71,8 @@ func (s *Share) watched() map[objects.Key]bool {
 }
 
 func references(spec *corev1.PodSpec) *References {
-	return &References{Objects: objects.Of(spec), Tokens: objects.Tokens(spec), ServiceAccount: cmp.Or(spec.ServiceAccountName, "default")}
+	refs := &References{Objects: objects.Of(spec), Tokens: objects.Tokens(spec), ServiceAccount: cmp.Or(spec.ServiceAccountName, "default")}
+	return referenceSets.one(refs.key(), func() *References { return refs }).value
 }
 
 // key is the same for equal references only.

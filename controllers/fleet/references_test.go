@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/managedworkload/managedworkload/api/objects"
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/managertest"
 )
@@ -30,7 +31,7 @@ func needing(namespace, node string, generation int64, secrets ...string) *v1alp
 
 // runningNow has the shim report that the template of now runs, and no other.
 func runningNow(nw *v1alpha1.NodeWorkload) *v1alpha1.NodeWorkload {
-	nw.Status.ObservedGeneration, nw.Status.TemplateHash = nw.Generation, specHash(nw, nil)
+	nw.Status.ObservedGeneration, nw.Status.TemplateHash = nw.Generation, template.Hash(&nw.Spec.Template)
 	return nw
 }
 
@@ -95,15 +96,15 @@ func TestReferencesOfANode(t *testing.T) {
 // Shares of one template hold its references once, also when they were listed again.
 func TestReferencesAreShared(t *testing.T) {
 	a, b := ShareOf(needing("a", "n1", 1, "x", "y"), nil), ShareOf(needing("b", "n2", 7, "y", "x"), nil)
-	if a.References != b.References {
+	if a.Demands.References != b.Demands.References {
 		t.Error("equal references are held twice")
 	}
 	changed := needing("a", "n1", 1, "z")
-	if ShareOf(changed, a).References != a.References {
+	if ShareOf(changed, a).Demands != a.Demands {
 		t.Error("the template was looked at again although its generation stayed")
 	}
 	changed.Generation = 2
-	if got := ShareOf(changed, a).References.Objects; len(got) != 1 || got[0].Name != "z" {
+	if got := ShareOf(changed, a).Demands.References.Objects; len(got) != 1 || got[0].Name != "z" {
 		t.Errorf("a new generation refers to %v", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/controllers/quota"
 	"github.com/managedworkload/managedworkload/controllers/writes"
@@ -43,19 +42,17 @@ type Share struct {
 
 	// SpecHash identifies the template of its spec.
 	SpecHash string
-	// References are what that template refers to, never nil.
-	References *References
+	// Demands are those of that template, never nil.
+	Demands *Demands
 	// Earlier are what the templates before it refer to, of which something may run, one that ran whole last.
 	Earlier []*References
 	// Amount is what it requests of a node, and Usage what it uses of quotas: of each, the largest of what
-	// its template says and those before of which something may run. mixed: there are such.
+	// its template says and those before of which something may run.
 	Amount         Amount
 	Usage          *quota.Usage
-	mixed          bool
 	RestartBackoff *v1alpha1.RestartBackoff
-	// DeletionGrace and TemplateGrace are the grace periods of its spec and of its
-	// template, in seconds; nil where they are not set.
-	DeletionGrace, TemplateGrace *int64
+	// DeletionGrace is the grace period of its spec, in seconds; nil where it is not set.
+	DeletionGrace *int64
 
 	// What its shim reported last; ObservedGeneration is -1 before it saw the object.
 	ObservedGeneration int64
@@ -115,14 +112,13 @@ func ShareOf(nw *v1alpha1.NodeWorkload, before *Share) *Share {
 		Finalizers: finalizersOf(nw), Annotated: len(nw.Annotations) > 0,
 		RequestedBy: intern(nw.Annotations[v1alpha1.AnnotationRequestedBy]), ChangedBy: intern(nw.Annotations[v1alpha1.AnnotationChangedBy]),
 
-		SpecHash: specHash(nw, before), References: referencesOf(nw, before), Amount: amountOf(nw, before), RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(),
-		DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds), TemplateGrace: copied(nw.Spec.Template.Spec.TerminationGracePeriodSeconds),
+		RestartBackoff: nw.Spec.RestartBackoff.DeepCopy(), DeletionGrace: copied(nw.Spec.DeletionGracePeriodSeconds),
 
 		ObservedGeneration: nw.Status.ObservedGeneration, TemplateHash: intern(nw.Status.TemplateHash),
 		Phase: corev1.PodPhase(intern(string(nw.Status.Phase))), Killed: len(nw.Status.Kills) > 0,
 		Requests: requestsOf(nw),
 	}
-	s.Usage = usageOf(nw, before, s.SpecHash)
+	s.takeTemplate(nw, before)
 	s.takeEarlier(nw, before)
 	if nw.DeletionTimestamp != nil {
 		s.Deleted = nw.DeletionTimestamp.Time
@@ -282,13 +278,6 @@ func controllerOf(nw *v1alpha1.NodeWorkload) Controller {
 		return Controller{}
 	}
 	return Controller{Kind: intern(ref.Kind), Name: intern(ref.Name), UID: types.UID(intern(string(ref.UID))), IsWorkload: writes.WorkloadReference(nw) != nil}
-}
-
-func specHash(nw *v1alpha1.NodeWorkload, before *Share) string {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation {
-		return before.SpecHash
-	}
-	return intern(template.Hash(&nw.Spec.Template))
 }
 
 // labelsOf are the labels, which are the same map while they are the same.

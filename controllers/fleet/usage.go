@@ -11,18 +11,6 @@ import (
 	"github.com/managedworkload/managedworkload/controllers/quota"
 )
 
-// usages are those of templates, by their hashes.
-var usages = &shared[*quota.Usage]{most: maxSets}
-
-// usageOf is what the template of a NodeWorkload uses of quotas, the same value for all that
-// have it. It is not looked at again while its generation stays.
-func usageOf(nw *v1alpha1.NodeWorkload, before *Share, hash string) *quota.Usage {
-	if before != nil && before.UID == nw.UID && before.Generation == nw.Generation && !before.mixed {
-		return before.Usage
-	}
-	return usages.one(hash, func() *quota.Usage { return quota.UsageOf(&nw.Spec.Template.Spec) }).value
-}
-
 // takeEarlier counts the templates before it of which something may run, as far as this process knew them:
 // a change may wait. By the status alone a node could claim what it likes, at the cost of the others.
 func (s *Share) takeEarlier(nw *v1alpha1.NodeWorkload, before *Share) {
@@ -32,7 +20,6 @@ func (s *Share) takeEarlier(nw *v1alpha1.NodeWorkload, before *Share) {
 	s.Earlier = s.earlierThan(before)
 	s.Amount = s.Amount.AtLeast(before.Amount)
 	s.Usage = s.Usage.With(before.Usage)
-	s.mixed = true
 }
 
 // hasRun reports whether something of a NodeWorkload may run.

@@ -56,7 +56,7 @@ func TestBadGraceIsSaidAtOnce(t *testing.T) {
 // What is told of the grace period of a deletion is what its NodeWorkloads have.
 func TestDeletionTellsTheGraceThatIsUsed(t *testing.T) {
 	with := func(node string, template int64, deletion *int64) nodeView {
-		return nodeView{name: node, shim: alive, share: &fleet.Share{TemplateGrace: &template, DeletionGrace: deletion}}
+		return nodeView{name: node, shim: alive, share: &fleet.Share{Demands: &fleet.Demands{Grace: &template}, DeletionGrace: deletion}}
 	}
 	five, sixty := ptr.To[int64](5), ptr.To[int64](60)
 	tests := map[string]struct {

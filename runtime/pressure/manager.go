@@ -170,6 +170,7 @@ func (m *Manager) round(ctx context.Context) error {
 	m.setConditions(known.Conditions(m.config.Transition, now))
 	m.save(now)
 	if len(urgent) == 0 {
+		m.forgetEnded()
 		return nil
 	}
 	threshold := urgent[0]

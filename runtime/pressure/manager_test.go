@@ -363,6 +363,30 @@ func TestReclaimThatTakesLong(t *testing.T) {
 	}
 }
 
+// A removal that ended while the node had room says nothing about a shortage after that.
+func TestARemovalOfLongAgoDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("w")
+		disk, room := has(plan.SignalNodeFsAvailable, "5Gi"), has(plan.SignalNodeFsAvailable, "20Gi")
+		f.observed = disk
+		asked := 0
+		slow := reclaimerFunc(func(context.Context) error {
+			if asked++; asked == 1 {
+				time.Sleep(roundPatience + time.Second) // the next round is 9 s later
+			}
+			f.set(room)
+			return nil
+		})
+		manage(t, f, plan.EvictionFlags{Hard: plan.ThresholdTexts{plan.SignalNodeFsAvailable: "10%"}}, func(c *Config) { c.Reclaimers = []Reclaimer{slow} })
+		after(25 * time.Second)
+		f.set(disk)
+		after(time.Minute)
+		if ended, _ := f.seen(); len(ended) > 0 || asked != 2 {
+			t.Errorf("ended %v, asked %d times, want 2", ended, asked)
+		}
+	})
+}
+
 // What was short still is where it cannot be read once images are gone.
 func TestReclaimOfWhatIsNotReadAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

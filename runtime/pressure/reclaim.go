@@ -33,9 +33,7 @@ const (
 // reclaim is a removal of what no workload needs.
 type reclaim struct {
 	begun time.Time
-	// over is when it ended, once done is closed.
-	over time.Time
-	done chan struct{}
+	done  chan struct{}
 }
 
 // reclaimed frees what no workload needs, and reports whether that was enough for all thresholds.
@@ -44,9 +42,10 @@ type reclaim struct {
 // continues beside the rounds. (kubelet eviction_manager.go:reclaimNodeLevelResources)
 func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) reclaimOutcome {
 	if len(m.config.Reclaimers) == 0 || !plan.ReclaimsImages(s, separate) {
+		m.forgetEnded()
 		return reclaimTooLittle
 	}
-	if m.reclaim == nil || m.reclaim.endedLongAgo() {
+	if m.reclaim == nil {
 		m.reclaim = m.startReclaim(ctx)
 	}
 	if !m.reclaim.ends(ctx) {
@@ -68,10 +67,7 @@ func (m *Manager) reclaimed(ctx context.Context, s plan.Signal, separate bool) r
 func (m *Manager) startReclaim(ctx context.Context) *reclaim {
 	r := &reclaim{begun: time.Now(), done: make(chan struct{})}
 	go func() {
-		defer func() {
-			r.over = time.Now()
-			close(r.done)
-		}()
+		defer close(r.done)
 		var errs []error
 		for _, reclaimer := range m.config.Reclaimers {
 			errs = append(errs, panics.Contain(m.config.Logger, "removal of what no workload needs", func() error { return reclaimer.Reclaim(ctx) }))
@@ -83,13 +79,16 @@ func (m *Manager) startReclaim(ctx context.Context) *reclaim {
 	return r
 }
 
-// endedLongAgo reports that it had ended before the last round: what it left says nothing about now.
-func (r *reclaim) endedLongAgo() bool {
+// forgetEnded forgets a removal that has ended. Each round that needs none calls it: what it left may have been long ago
+// when a later one does.
+func (m *Manager) forgetEnded() {
+	if m.reclaim == nil {
+		return
+	}
 	select {
-	case <-r.done:
-		return time.Since(r.over) > interval+roundPatience
+	case <-m.reclaim.done:
+		m.reclaim = nil
 	default:
-		return false
 	}
 }
 

@@ -6,12 +6,16 @@ package informers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +81,6 @@ func TestFollowedSoonAfterAnOutage(t *testing.T) {
 	for name, fails := range map[string]error{
 		"refused":                syscall.ECONNREFUSED,
 		"roles are not read yet": apierrors.NewForbidden(resource, "", errors.New("not yet")),
-		"too many requests":      apierrors.NewTooManyRequests("later", 1),
 		"not ready":              apierrors.NewServiceUnavailable("starting"),
 		"the kind is not known":  apierrors.NewNotFound(resource, ""),
 	} {
@@ -126,7 +129,9 @@ func TestErrorsOfTheRequest(t *testing.T) {
 	tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
 	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 	for name, err := range map[string]error{
+		"overloaded":  apierrors.NewTooManyRequests("later", 1),
 		"expired":     apierrors.NewResourceExpired("too old"),
+		"gone":        &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusGone}},
 		"never had":   tooLarge,
 		"cannot":      apierrors.NewInvalid(schema.GroupKind{}, "", nil),
 		"bad request": apierrors.NewBadRequest("no"),
@@ -147,6 +152,48 @@ func TestErrorsOfTheRequest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that streams no list is asked for one soon.
+func TestServerThatStreamsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		from := s.listerWatcher()
+		stream := from.WatchFuncWithContext
+		from.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil {
+				return nil, apierrors.NewForbidden(resource, "", errors.New("no stream"))
+			}
+			return stream(ctx, o)
+		}
+		informer := New(from, &corev1.Pod{}, 0, cache.Indexers{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { informer.RunWithContext(ctx) })
+		defer wg.Wait()
+		defer cancel()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !informer.HasSynced() {
+			t.Error("nothing is known")
+		}
+	})
+}
+
+// What is retried is logged once for each reason.
+func TestRetriesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged []string
+		log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+		ctx, cancel := context.WithTimeout(logr.NewContext(t.Context(), log), time.Minute)
+		defer cancel()
+		s := &server{fails: syscall.ECONNREFUSED}
+		time.AfterFunc(30*time.Second, func() { s.fail(apierrors.NewForbidden(resource, "", errors.New("no role"))) })
+		_, _ = cache.ToListerWatcherWithContext(Patient(s.listerWatcher())).ListWithContext(ctx, metav1.ListOptions{}) // it ends with its context
+		if len(logged) != 2 || !strings.Contains(logged[0], "connection refused") || !strings.Contains(logged[1], "no role") {
+			t.Errorf("logged %q", logged)
+		}
+	})
 }
 
 // A try that is waited for ends with its context.

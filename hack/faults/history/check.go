@@ -23,7 +23,8 @@ const (
 	// reaction is what a request may take to become a kill on a busy machine.
 	reaction = 30 * time.Second
 	// patience is what a request may take at most to become a kill beside the faults
-	// themselves, however many there are.
+	// themselves, however many there are: a watch that was cut again and again waits
+	// for up to a minute.
 	patience = 2 * time.Minute
 	// graceSlack is what a kill may take beyond its grace period where nothing fails,
 	// on a busy machine. With the minimum it is less than the 5 s that a mistake

@@ -24,7 +24,7 @@ func (w *Workload) DeepCopy() *Workload {
 	return &Workload{*w.NodeWorkload.DeepCopy(), w.Template.DeepCopy()}
 }
 
-// Of is the Workload of a NodeWorkload, which it shares.
+// Of returns a Workload that shares nw's data.
 func Of(nw *v1alpha1.NodeWorkload) *Workload {
 	return &Workload{*nw, &nw.Spec.Template}
 }

@@ -180,7 +180,7 @@ func TestHoldersOfHostPortsAreNamed(t *testing.T) {
 	runs := func(pod, asks *corev1.Pod) Workload {
 		return Workload{UID: pod.UID, Has: []*corev1.Pod{pod}, Asks: asks}
 	}
-	const until, inTurn = ", until it is changed or deleted", ", which waits for a host port of this one, or of one that does: delete one of them, or change one to a free host port first"
+	const until, inTurn = ", until it is changed or deleted", ", which waits, directly or through others, for a host port of this one: delete one of them, or change one to a free host port first"
 	tests := map[string]struct {
 		others []Workload
 		want   string

@@ -116,7 +116,7 @@ func (h holder) why(pod *corev1.Pod, inTurn bool) string {
 	}
 	until := "until it is changed or deleted"
 	if inTurn {
-		until = "which waits for a host port of this one, or of one that does: delete one of them, or change one to a free host port first"
+		until = "which waits, directly or through others, for a host port of this one: delete one of them, or change one to a free host port first"
 	}
 	return fmt.Sprintf("%d/%s is that of %s, %s", h.port.HostPort, cmp.Or(h.port.Protocol, corev1.ProtocolTCP), name, until)
 }

@@ -322,7 +322,7 @@ func TestWorkloadsThatExchangeHostPortsNameEachOther(t *testing.T) {
 		checkAdmitted(t, n, "a", "NodePorts", taken+"2/TCP is that of NodeWorkload b, until it is changed or deleted")
 		n.pool.Update(workload("b", onPort(1), generation(2)))
 		n.settle(15 * time.Second)
-		const inTurn = ", which waits for a host port of this one, or of one that does: delete one of them, or change one to a free host port first"
+		const inTurn = ", which waits, directly or through others, for a host port of this one: delete one of them, or change one to a free host port first"
 		checkAdmitted(t, n, "a", "NodePorts", taken+"2/TCP is that of NodeWorkload b"+inTurn)
 		checkAdmitted(t, n, "b", "NodePorts", taken+"1/TCP is that of NodeWorkload a"+inTurn)
 		if len(n.killed) != 0 {

@@ -38,7 +38,7 @@ func probeExec(ctx context.Context, exec Execer, t target) (outcome, error) {
 	}
 }
 
-// outputHeld says of a command what keeps its verdict from being known. It would be unknown at each try.
+// outputHeld says why the result of a command is not known. It would not be at any try.
 func outputHeld(command []string) string {
 	return fmt.Sprintf("command %q has ended, and a process that it left behind holds its output open", strings.Join(command, " "))
 }

@@ -21,7 +21,7 @@ func IsUnimplemented(err error) bool { return has(err, codes.Unimplemented) }
 // IsTimeout returns whether the call's deadline has passed.
 func IsTimeout(err error) bool { return has(err, codes.DeadlineExceeded) }
 
-// IsOutputHeld returns whether a command has ended and a process that it left behind holds its output open, so that its exit
+// IsOutputHeld reports whether a command has ended and a process that it left behind holds its output open, so that its exit
 // code is not known. (containerd internal/cri/server/container_execsync.go:drainExecSyncIO)
 func IsOutputHeld(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "io is still held by other processes")

@@ -346,24 +346,31 @@ func TestEndsAfterARestart(t *testing.T) {
 	}
 }
 
-// What was kept of a node that had another name, as on a disk that was copied, does not run here.
-func TestKeptOfAnotherNode(t *testing.T) {
-	s := newStation(t)
-	s.write("a.yaml", nodeWorkload("web", "a:1"))
-	s.expect("web a:1: run")
-	s.keepNow()
-	file := s.pathOf(s.uids()[0])
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+// What was kept of a node that had another name, as on a disk that was copied, or without its template, does not run.
+func TestKeptThatCannotRun(t *testing.T) {
+	for name, edit := range map[string]func(string) string{
+		"of another node":      func(kept string) string { return strings.Replace(kept, "nodeName: n1", "nodeName: n2", 1) },
+		"without its template": func(kept string) string { return strings.Replace(kept, "\ntemplate:", "\nother:", 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.write("a.yaml", nodeWorkload("web", "a:1"))
+			s.expect("web a:1: run")
+			s.keepNow()
+			file := s.pathOf(s.uids()[0])
+			kept, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := edit(string(kept))
+			if err := os.WriteFile(file, []byte(other), 0o600); err != nil || other == string(kept) {
+				t.Fatalf("kept %q: %v", kept, err)
+			}
+			s.Source = nil // it ended before
+			s.restart(t.TempDir())
+			s.expect()
+		})
 	}
-	other := strings.Replace(string(kept), "nodeName: n1", "nodeName: n2", 1)
-	if err := os.WriteFile(file, []byte(other), 0o600); err != nil || other == string(kept) {
-		t.Fatalf("kept %q: %v", kept, err)
-	}
-	s.Source = nil // it ended before
-	s.restart(t.TempDir())
-	s.expect()
 }
 
 func TestTwoFilesOfOneName(t *testing.T) {

@@ -153,7 +153,7 @@ func (s *Source) readKept(uid types.UID) (*workload, error) {
 	if err := yaml.Unmarshal(data, nw); err != nil {
 		return nil, err
 	}
-	if nw.UID != uid || nw.Name == "" || nw.Spec.NodeName != s.cfg.Node {
+	if nw.UID != uid || nw.Name == "" || nw.Spec.NodeName != s.cfg.Node || nw.Template == nil {
 		return nil, errOtherWorkload
 	}
 	meta.RemoveStatusCondition(&nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting) // its file may be another by now

@@ -112,8 +112,8 @@ func (m *Manager) flush(ctx context.Context, keys ...fileKey) error {
 	return nil
 }
 
-// writeOne writes a file, and those of the intents that stayed for it. It differs from what is known until it has been written, and after that
-// too if something has changed meanwhile.
+// writeOne writes a file, and those of the intents that stayed for it. It differs from what is known until it has
+// been written, and after that too if something has changed meanwhile.
 func (m *Manager) writeOne(key fileKey) error {
 	m.mu.Lock()
 	content, change := m.content(key), m.unwritten[key]

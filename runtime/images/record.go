@@ -52,7 +52,7 @@ type intent struct {
 	cutOff time.Time
 }
 
-// isOver is whether nothing has to stay on the disk about the pulls of an image: a record says who may
+// isOver reports whether nothing has to stay on the disk about the pulls of an image: a record says who may
 // use what they have brought, and they bring nothing more.
 func (i *intent) isOver() bool { return i.pulls == 0 && i.cutOff.IsZero() && len(i.Brought) == 0 }
 

@@ -105,6 +105,8 @@ var imageMistakes = []mistake{
 		"return fileOf(ref) == file", "return true"},
 	{"a pull takes the name of what another has left", "Manager.begin",
 		"m.settle(ctx)", "_ = m.settle"},
+	{"an intent stays for a record that is on the disk", "memory.doubt",
+		"if m.unwritten[file] == 0 {", "if m.unwritten[file] == 0 && false {"},
 	{"a refused pull ends the doubt of intents that cannot be read", "Manager.begin",
 		"m.unread ||", ""},
 	{"a refusal ends the doubt of an attempt that was cut off", "Access.Pull",

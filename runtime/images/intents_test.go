@@ -197,6 +197,64 @@ func TestIntentGoesWithTheLateRecord(t *testing.T) {
 }
 
 // An image that is removed takes its intent along once nothing on the disk is about it; who imports it after that
+// An intent does not stay for an image that has a record on the disk: what is imported with a name of that
+// repository counts as imported.
+func TestIntentOfTheProcessBeforeGoesWhereTheRecordIsThere(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, w *world, m *Manager, dir string){
+		"another grant was not written": func(t *testing.T, w *world, m *Manager, dir string) {
+			if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
+				t.Fatal(err)
+			}
+			w.bring("sha256:1", byDigest)
+			defer unwritable(t, dir, recordKey("sha256:1"))()
+			if _, err := w.pull(t, m, pod("b", "pull"), "of-b"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the process ended before the intent was removed": func(t *testing.T, w *world, m *Manager, dir string) {
+			mended := w.pullPrivate(t, m, dir)
+			file := m.disk.path(pullingFolder, fileOf(app))
+			intent, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mended()
+			tidy(t, m)
+			if err := os.WriteFile(file, intent, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, dir := newWorld(), t.TempDir()
+				before(t, w, w.manager(dir), dir)
+				if n := files(t, dir, pullingFolder); n != 1 {
+					t.Fatalf("%d intents before the start", n)
+				}
+				m := w.manager(dir)
+				time.Sleep(lateness)
+				tidy(t, m)
+				if n := files(t, dir, pullingFolder); n != 0 {
+					t.Errorf("%d intents although the record is on the disk", n)
+				}
+				const imported = "r.example/app:imported"
+				w.bring("sha256:2", imported)
+				tidy(t, m)
+				if must, err := m.For(pod("b"), imported).MustPull(t.Context(), "sha256:2"); err != nil || must {
+					t.Errorf("an imported image: must pull %t, error %v", must, err)
+				}
+				if _, known := m.preloaded["sha256:2"]; !known {
+					t.Error("an imported image does not count as preloaded")
+				}
+				mustPull(t, m, pod("a", "pull"), false)
+				mustPull(t, m, pod("b", "pull"), true)
+				w.isPrivate(t, m)
+			})
+		})
+	}
+}
+
 // brings it for every pod.
 func TestIntentGoesWithTheImage(t *testing.T) {
 	w, dir := newWorld(), t.TempDir()

@@ -140,12 +140,17 @@ func (m *memory) recorded(file string) (files []fileKey) {
 	return files
 }
 
-// doubt has what the pulls of an earlier process have brought without a record be for those who pull it again.
+// doubt requires a pull for images of an earlier process that have no record. An intent does not stay for a
+// record that is on the disk.
 func (m *memory) doubt() {
 	for _, i := range m.intents {
 		for _, ref := range i.Brought {
+			file := fileKey{pulledFolder, fileOf(ref)}
 			if m.records[ref] == nil {
 				m.setRecord(&record{Ref: ref, Updated: time.Now()})
+			}
+			if m.unwritten[file] == 0 {
+				m.recorded(file.file)
 			}
 		}
 	}

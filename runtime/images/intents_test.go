@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +197,6 @@ func TestIntentGoesWithTheLateRecord(t *testing.T) {
 	w.isPrivate(t, next)
 }
 
-// An image that is removed takes its intent along once nothing on the disk is about it; who imports it after that
 // An intent does not stay for an image that has a record on the disk: what is imported with a name of that
 // repository counts as imported.
 func TestIntentOfTheProcessBeforeGoesWhereTheRecordIsThere(t *testing.T) {
@@ -255,6 +255,7 @@ func TestIntentOfTheProcessBeforeGoesWhereTheRecordIsThere(t *testing.T) {
 	}
 }
 
+// An image that is removed takes its intent along once nothing on the disk is about it; who imports it after that
 // brings it for every pod.
 func TestIntentGoesWithTheImage(t *testing.T) {
 	w, dir := newWorld(), t.TempDir()
@@ -305,24 +306,67 @@ func TestNoSecondPullBesideOneThatIsNotOnTheDisk(t *testing.T) {
 	w.isPrivate(t, next)
 }
 
-// Where the folder of records cannot be read either, nothing is known of the intents there: those of new pulls
-// take their place, and stay.
-func TestRefusedPullBesideRecordsThatCannotBeRead(t *testing.T) {
-	w, dir := newWorld(), t.TempDir()
-	m, folder := w.manager(dir), filepath.Join(dir, pulledFolder)
-	if err := os.WriteFile(folder, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
-		t.Fatal(err)
-	}
-	w.refused(t, w.manager(dir))
-	if err := os.Remove(folder); err != nil {
-		t.Fatal(err)
-	}
-	next := w.manager(dir)
-	tidy(t, next)
-	mustPull(t, next, pod("b"), true)
+// While the folder of records cannot be read, nothing is known of the intents either, and nothing is pulled: the
+// intent of the pull would replace the only file that says what an earlier pull has brought.
+func TestNoPullBesideRecordsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := newWorld(), t.TempDir()
+		m, folder := w.manager(dir), filepath.Join(dir, pulledFolder)
+		if err := os.WriteFile(folder, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.pull(t, m, pod("a", "pull"), "of-a"); err != nil {
+			t.Fatal(err)
+		}
+		w.bring("sha256:1", byDigest)
+		next := w.manager(dir)
+		w.pushed = "sha256:2"
+		if users, err := w.pull(t, next, pod("b", "pull"), "of-b"); len(users) > 0 || err == nil ||
+			!strings.HasPrefix(err.Error(), "failed to record image pull intent: ") {
+			t.Errorf("pulled with %q, error %v", users, err)
+		}
+		if err := os.Remove(folder); err != nil {
+			t.Fatal(err)
+		}
+		w.moved(t, next)
+		time.Sleep(lateness)
+		for _, m := range []*Manager{next, w.manager(dir)} {
+			tidy(t, m)
+			w.isPrivate(t, m)
+		}
+	})
+}
+
+// A pull and Run may both read again what could not be read. What was learned since the first of them did stays known.
+func TestRecordsAreReadAgainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := newWorld(), t.TempDir()
+		folder := filepath.Join(dir, pulledFolder)
+		if err := os.WriteFile(folder, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := w.manager(dir)
+		if err := os.Remove(folder); err != nil {
+			t.Fatal(err)
+		}
+		w.bring("sha256:1", app)
+		var second sync.WaitGroup
+		if err := m.patience.Do(t.Context(), dir, func() error {
+			second.Go(func() { tidy(t, m) })
+			synctest.Wait() // it waits for its turn at the disk
+			first, err := readAll(m.disk)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.memory = first
+			m.preloaded = preloaded{"sha256:1": {"r.example/app"}}
+			m.records["sha256:1"] = &record{Ref: "sha256:1"}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		second.Wait()
+		mustPull(t, m, pod("b"), false)
+	})
 }
 
 // A pull that was cut off with one Secret may bring the image although it was refused with the next.

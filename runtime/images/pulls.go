@@ -31,7 +31,10 @@ func aggregate(failures []error) error {
 
 // begin records that a pull begins, before it does, and which images are preloaded.
 func (m *Manager) begin(ctx context.Context, image string) error {
-	m.settle(ctx) // what this pull brings may take the name of what another has left
+	if err := m.readAgain(ctx); err != nil { // an intent that is there may say what an earlier pull has brought
+		return fmt.Errorf("failed to record image pull intent: %w", err)
+	}
+	m.settle(ctx) // the tag may move: settle earlier pulls first
 	if _, err := m.look(ctx); err != nil {
 		return fmt.Errorf("failed to record image pull intent: %w", err)
 	}
@@ -45,7 +48,7 @@ func (m *Manager) begin(ctx context.Context, image string) error {
 	i := m.intents[image]
 	if i == nil {
 		i = &intent{Image: image, Before: before}
-		if m.unread || m.brokenIntents[fileOf(image)] { // what is there may be from the pull that it was about
+		if m.brokenIntents[fileOf(image)] { // what is there may be from the pull that it was about
 			i.Before, i.cutOff = "", time.Now()
 		}
 		m.intents[image] = i

@@ -67,9 +67,11 @@ func (m *Manager) readAgain(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	read.learn(m.memory)
-	m.memory = read
-	m.doubt()
+	if m.unread { // a pull or Run may have been first
+		read.learn(m.memory)
+		m.memory = read
+		m.doubt()
+	}
 	return nil
 }
 

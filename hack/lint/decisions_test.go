@@ -33,7 +33,7 @@ var carriers = map[string]string{
 	"api/template.removeContainerDefaults": "the defaults of a Pod template",
 	"controllers/admission.negativeGrace":  "validates the template as the API server does for a Pod",
 	"controllers/killrequest.entry":        "what a KillRequest says, for the shim of the node",
-	"controllers/fleet.ShareOf":            "what the manager remembers of a NodeWorkload, to request a deletion and to report its grace period",
+	"controllers/fleet.demandsOf":          "what the manager remembers of a template, to request a deletion and to report its grace period",
 	"runtime/cri.sandboxAnnotations":       "records with the sandbox",
 	"runtime/cri.kubeletAnnotations":       "records with the container",
 	"runtime/cri.addSandbox":               "the pod that records describe",

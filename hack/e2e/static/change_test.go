@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/localstack"
 )
@@ -58,8 +59,8 @@ func TestAChangeThatTheNodeCannotRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, "web.yaml", tc.file)
-			await(t, "the condition that says why the change waits", func(found []v1alpha1.NodeWorkload) bool {
-				return slices.ContainsFunc(found, func(nw v1alpha1.NodeWorkload) bool {
+			await(t, "the condition that says why the change waits", func(found []template.Workload) bool {
+				return slices.ContainsFunc(found, func(nw template.Workload) bool {
 					c := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionUpdateWaiting)
 					return c != nil && c.Reason == v1alpha1.ReasonFileRefused && strings.Contains(c.Message, tc.says)
 				})

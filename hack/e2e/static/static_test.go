@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/managedworkload/managedworkload/api/template"
 	"github.com/managedworkload/managedworkload/api/v1alpha1"
 	"github.com/managedworkload/managedworkload/hack/e2e/harness"
 	"github.com/managedworkload/managedworkload/hack/localstack"
@@ -85,19 +86,19 @@ func remove(t *testing.T, name string) {
 }
 
 // kept are the workloads as the shim keeps them for people.
-func kept(t *testing.T) []v1alpha1.NodeWorkload {
+func kept(t *testing.T) []template.Workload {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(env.Stack.ShimStateDir(), "static", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []v1alpha1.NodeWorkload
+	var found []template.Workload
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue // it has just ended
 		}
-		nw := v1alpha1.NodeWorkload{}
+		nw := template.Workload{}
 		if err == nil {
 			err = yaml.Unmarshal(data, &nw)
 		}
@@ -110,7 +111,7 @@ func kept(t *testing.T) []v1alpha1.NodeWorkload {
 }
 
 // await waits until what is kept is as wanted.
-func await(t *testing.T, what string, done func([]v1alpha1.NodeWorkload) bool) []v1alpha1.NodeWorkload {
+func await(t *testing.T, what string, done func([]template.Workload) bool) []template.Workload {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
 	defer cancel()
@@ -139,9 +140,9 @@ func await(t *testing.T, what string, done func([]v1alpha1.NodeWorkload) bool) [
 // awaitReady waits for the one instance of a workload that runs a version.
 func awaitReady(t *testing.T, version string) (containerID string) {
 	t.Helper()
-	await(t, "version "+version+" ready", func(found []v1alpha1.NodeWorkload) bool {
+	await(t, "version "+version+" ready", func(found []template.Workload) bool {
 		for _, nw := range found {
-			env := nw.Spec.Template.Spec.Containers[0].Env
+			env := nw.Template.Spec.Containers[0].Env
 			isReady := slices.ContainsFunc(nw.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 				containerID = c.ContainerID
 				return c.Ready
@@ -157,7 +158,7 @@ func awaitReady(t *testing.T, version string) (containerID string) {
 
 func awaitNone(t *testing.T) {
 	t.Helper()
-	await(t, "nothing left", func(found []v1alpha1.NodeWorkload) bool { return len(found) == 0 })
+	await(t, "nothing left", func(found []template.Workload) bool { return len(found) == 0 })
 }
 
 func journal(t *testing.T, in string) string {
@@ -248,7 +249,7 @@ func TestFileOfTheREADME(t *testing.T) {
 		t.Fatalf("the README's file is %s", file)
 	}
 	write(t, "hello.yaml", strings.NewReplacer(image, localstack.ImageV1, command, "args: [serve]").Replace(file))
-	await(t, "the container of the README ready", func(found []v1alpha1.NodeWorkload) bool {
+	await(t, "the container of the README ready", func(found []template.Workload) bool {
 		return len(found) == 1 && len(found[0].Status.ContainerStatuses) == 1 && found[0].Status.ContainerStatuses[0].Ready
 	})
 	remove(t, "hello.yaml")
@@ -285,7 +286,7 @@ func TestAFileThatComesAndGoes(t *testing.T) {
 		remove(t, "web.yaml")
 		awaitNone(t)
 		write(t, "web.yaml", content)
-		await(t, "it is to run", func(found []v1alpha1.NodeWorkload) bool { return len(found) == 1 })
+		await(t, "it is to run", func(found []template.Workload) bool { return len(found) == 1 })
 	}
 	begun := time.Now()
 	awaitReady(t, "1")

@@ -75,6 +75,9 @@ func (j *judge) waitedForTurn(l *Life) (waited time.Duration) {
 		if other.UID != l.UID || other == l || !asked.After(l.Start) || other.Last.Before(l.began().Add(-slack)) {
 			continue
 		}
+		if all := j.attempts(other); len(all) > 0 && all[0].began().Before(asked) {
+			asked = all[0].began() // the runtime refused it, so that the program did not hear of it
+		}
 		if asked.Before(requested) {
 			asked = requested // an earlier kill of that container
 		}

@@ -129,6 +129,18 @@ func TestCheckGrace(t *testing.T) {
 				Records:  []Record{recorded(v1alpha1.KillOutcomeForced), recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.ID, r.ContainerID = "k2", "2" })},
 			},
 		},
+		"a sidecar that waited for a kill that the runtime refused": {
+			history: History{
+				Lives:    []Life{obeyed(sidecar, forced(2.1)), obeyed(func(l *Life) { l.ID, l.Container, l.Term, l.Last = "2", "b", at(100.5), at(100.9) })},
+				Requests: []Request{deleted(func(r *Request) { r.From, r.Acked = at(96), at(96.5) })},
+				Records:  []Record{recorded(v1alpha1.KillOutcomeForced), recorded(v1alpha1.KillOutcomeGraceful, func(r *Record) { r.ID, r.ContainerID = "k2", "2" })},
+				Calls: []Call{
+					{Method: "StopContainer", Container: "2", Began: at(97), Ended: at(97.1), Refused: true},
+					{Method: "StopContainer", Container: "2", Began: at(100.4), Made: at(100.4), Ended: at(100.9), Done: true},
+					asks("StopContainer", 100, 102.1),
+				},
+			},
+		},
 		"a sidecar that waited for nothing": {
 			history: History{
 				Lives: []Life{obeyed(sidecar, forced(2.1))}, Requests: []Request{deleted()},

@@ -11,7 +11,7 @@ var informerMistakes = []mistake{
 	{"what the storage never had is asked for again and again", "passes",
 		" && !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)", ""},
 	{"a server that streams no list is not asked for one", "again",
-		"if refusals == most && most > 0 || ctx", "if ctx"},
+		"if most > 0 && refusals >= most || ctx", "if ctx"},
 	{"an API server that is away is asked without a pause", "Backoff",
 		"Factor: 2, ", "Factor: 0, "},
 }

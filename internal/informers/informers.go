@@ -64,10 +64,10 @@ func again[T any](ctx context.Context, most int, f func() (T, error)) (T, error)
 		if err == nil || !passes(err) {
 			return result, err
 		}
-		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		if _, answered := errors.AsType[*apierrors.StatusError](err); answered {
 			refusals++
 		}
-		if refusals == most && most > 0 || ctx.Err() != nil {
+		if most > 0 && refusals >= most || ctx.Err() != nil {
 			return result, err
 		}
 		if reason := apierrors.ReasonForError(err); reason != said {
@@ -86,12 +86,12 @@ func again[T any](ctx context.Context, most int, f func() (T, error)) (T, error)
 // old or was never reached, or where it cannot stream, and asks an overloaded server less often.
 // (client-go tools/cache/reflector.go:isExpiredError, isTooLargeResourceVersionError, isWatchErrorRetriable, watchList)
 func passes(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) {
+	status, answered := errors.AsType[*apierrors.StatusError](err)
+	if !answered {
 		return true // there was no answer
 	}
 	return slices.Contains([]int32{
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-	}, status.Status().Code) && !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	}, status.ErrStatus.Code) && !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

@@ -122,7 +122,9 @@ func (d desired) updated(nw *template.Workload, exceeds func(*corev1.Pod) string
 
 // specHash identifies a spec and its template. One that cannot be encoded is like no other.
 func specHash(nw *template.Workload) [sha256.Size]byte {
-	data, err := json.Marshal([]any{&nw.Spec, nw.Template})
+	spec := nw.Spec
+	spec.Template = corev1.PodTemplateSpec{} // that of an object from the API is nw's
+	data, err := json.Marshal([]any{&spec, nw.Template})
 	if err != nil {
 		return [sha256.Size]byte{}
 	}
